@@ -1,0 +1,65 @@
+//! What an agent can do, and how.
+
+/// By which means an agent offers an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// A method of its protocol.
+    Protocol,
+    /// A flag on its command line.
+    Flag,
+    /// Its session files, read by us.
+    Files,
+}
+
+impl How {
+    /// The name in JSON.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Protocol => "protocol",
+            Self::Flag => "flag",
+            Self::Files => "files",
+        }
+    }
+}
+
+/// What one agent can do; `None` is "can't", which differs from "has nothing to show".
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Capabilities {
+    /// List its native sessions.
+    pub list: Option<How>,
+    /// Go on with a native session and replay it.
+    pub load: Option<How>,
+    /// Go on with a native session without replaying.
+    pub resume: Option<How>,
+    /// Go on with the newest native session of a directory.
+    pub continue_last: Option<How>,
+    /// Branch off a native session.
+    pub fork: Option<How>,
+    /// Delete a native session.
+    pub delete: Option<How>,
+    /// Stop a turn.
+    pub cancel: Option<How>,
+    /// Say what a turn used.
+    pub usage: Option<How>,
+    /// Take MCP servers.
+    pub mcp: Option<How>,
+}
+
+impl Capabilities {
+    /// Each capability with its name, in the order of the documentation.
+    #[must_use]
+    pub fn each(&self) -> [(&'static str, Option<How>); 9] {
+        [
+            ("list", self.list),
+            ("load", self.load),
+            ("resume", self.resume),
+            ("continue_last", self.continue_last),
+            ("fork", self.fork),
+            ("delete", self.delete),
+            ("cancel", self.cancel),
+            ("usage", self.usage),
+            ("mcp", self.mcp),
+        ]
+    }
+}

@@ -1,0 +1,82 @@
+//! Decisions over the chain of turns that leads to a session's head.
+
+use jiff::Timestamp;
+
+use crate::{Json, Leg, Message, Part, Role, Turn};
+
+/// Whether `leg` can carry the next prompt of a session whose turns are `chain` (oldest first).
+///
+/// A native session knows the turns up to its tip. It can go on when that is the head; turns after the tip
+/// that were written down but never sent make no difference to it.
+#[must_use]
+pub fn can_go_on(leg: &Leg, chain: &[Turn]) -> bool {
+    if leg.ended.is_some() {
+        return false;
+    }
+    let last_sent = chain.iter().rev().find(|turn| turn.sent);
+    leg.tip == last_sent.map(|turn| turn.id)
+}
+
+/// The messages that close the tool calls an interrupted turn left open, so that no call is without an answer.
+#[must_use]
+pub fn close_open_calls(messages: &[Message], at: Timestamp) -> Vec<Message> {
+    let mut open: Vec<(&str, &str)> = Vec::new();
+    for part in messages.iter().flat_map(|message| &message.parts) {
+        match part {
+            Part::FunctionCall { id, name, .. } => open.push((id, name)),
+            Part::FunctionResponse { call_id, .. } => open.retain(|(id, _)| id != call_id),
+            Part::Text(_) | Part::Thought(_) | Part::InlineData(_) | Part::Unknown(_) => {}
+        }
+    }
+    open.into_iter()
+        .map(|(id, name)| {
+            let response = Part::FunctionResponse {
+                call_id: id.to_owned(),
+                name: name.to_owned(),
+                response: Json::from(serde_json::json!({
+                    "interrupted": true,
+                    "output": "The turn was interrupted before this call ended; whether it took effect is unknown."
+                })),
+                is_error: true,
+            };
+            Message::new(Role::Tool, vec![response], at)
+        })
+        .collect()
+}
+
+/// Why a session can't be reverted to a turn.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RevertError {
+    /// There is nothing to go back from.
+    #[error("the session has no turns yet")]
+    NoTurns,
+    /// Turns are counted from 1.
+    #[error("turn {asked} does not exist; turns are numbered from 1 to {turns}")]
+    NoSuchTurn {
+        /// What was asked for.
+        asked: i64,
+        /// How many there are.
+        turns: u32,
+    },
+    /// Nothing would change.
+    #[error("already at turn {turns}, no changes made")]
+    AlreadyThere {
+        /// The turn the session is at.
+        turns: u32,
+    },
+}
+
+/// Checks a revert of a session with `turns` turns to turn `asked`; the answer is how many turns it drops.
+pub fn plan_revert(turns: u32, asked: i64) -> Result<u32, RevertError> {
+    if turns == 0 {
+        return Err(RevertError::NoTurns);
+    }
+    match u32::try_from(asked) {
+        Ok(n) if n == turns => Err(RevertError::AlreadyThere { turns }),
+        Ok(n) if n >= 1 && n < turns => Ok(turns - n),
+        Ok(_) | Err(_) => Err(RevertError::NoSuchTurn { asked, turns }),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,171 @@
+use super::*;
+use crate::{LegEnd, LegId, NativeId, ProviderId, TurnId, TurnState, Usage};
+
+const AT: Timestamp = Timestamp::UNIX_EPOCH;
+
+fn turn(id: i64, sent: bool) -> Turn {
+    Turn {
+        id: TurnId(id),
+        parent: None,
+        n: 1,
+        state: TurnState::Finished,
+        usage: Usage::default(),
+        failure: None,
+        sent,
+        started_at: AT,
+        ended_at: Some(AT),
+    }
+}
+
+fn leg(tip: Option<i64>) -> Leg {
+    Leg {
+        id: LegId(1),
+        n: 1,
+        provider: ProviderId::rehearsal(),
+        native_id: NativeId::parse("n1").unwrap(),
+        tip: tip.map(TurnId),
+        consecutive_failures: 0,
+        total_tokens: None,
+        context_tokens: None,
+        opened_at: AT,
+        ended: None,
+    }
+}
+
+#[test]
+fn a_leg_goes_on_exactly_when_it_has_seen_all_that_was_sent() {
+    let (sent, unsent) = (true, false);
+    let cases: [(Option<i64>, &[(i64, bool)], bool, &str); 7] = [
+        (None, &[], true, "nothing sent, nothing seen"),
+        (
+            Some(2),
+            &[(1, sent), (2, sent)],
+            true,
+            "its tip is the head",
+        ),
+        (
+            Some(1),
+            &[(1, sent), (2, sent)],
+            false,
+            "the head moved on elsewhere",
+        ),
+        (
+            Some(3),
+            &[(1, sent), (2, sent)],
+            false,
+            "the head was moved back",
+        ),
+        (
+            Some(2),
+            &[(1, sent), (2, sent), (3, unsent)],
+            true,
+            "a turn that was never sent",
+        ),
+        (
+            None,
+            &[(1, unsent)],
+            true,
+            "a first turn that was never sent",
+        ),
+        (
+            None,
+            &[(1, sent)],
+            false,
+            "a leg that has seen nothing of what was sent",
+        ),
+    ];
+    for (tip, turns, expected, why) in cases {
+        let chain: Vec<Turn> = turns.iter().map(|&(id, sent)| turn(id, sent)).collect();
+        assert_eq!(can_go_on(&leg(tip), &chain), expected, "{why}");
+    }
+    let mut ended = leg(Some(1));
+    ended.ended = Some((AT, LegEnd::Lost));
+    assert!(
+        !can_go_on(&ended, &[turn(1, true)]),
+        "an ended leg never does"
+    );
+}
+
+fn call(id: &str) -> Part {
+    Part::FunctionCall {
+        id: id.into(),
+        name: "write".into(),
+        args: Json::empty_object(),
+    }
+}
+
+fn response(id: &str) -> Part {
+    Part::FunctionResponse {
+        call_id: id.into(),
+        name: "write".into(),
+        response: Json::empty_object(),
+        is_error: false,
+    }
+}
+
+#[test]
+fn only_calls_without_an_answer_are_closed() {
+    let messages = [
+        Message::text(Role::User, "go", AT),
+        Message::new(Role::Assistant, vec![call("a"), call("b")], AT),
+        Message::new(Role::Tool, vec![response("a")], AT),
+    ];
+    let closing = close_open_calls(&messages, AT);
+    let [
+        Message {
+            role: Role::Tool,
+            parts,
+            ..
+        },
+    ] = closing.as_slice()
+    else {
+        panic!("expected one tool message, got {closing:?}");
+    };
+    let [
+        Part::FunctionResponse {
+            call_id,
+            is_error: true,
+            response,
+            ..
+        },
+    ] = parts.as_slice()
+    else {
+        panic!("expected one failed response, got {parts:?}");
+    };
+    assert_eq!(call_id, "b");
+    assert!(response.as_str().contains("\"interrupted\":true"));
+    assert!(close_open_calls(&messages[..1], AT).is_empty());
+}
+
+#[test]
+fn a_revert_goes_back_to_a_turn_that_exists() {
+    assert_eq!(plan_revert(5, 2), Ok(3));
+    assert_eq!(plan_revert(5, 1), Ok(4));
+    let refused = [
+        (5, 5, "already at turn 5, no changes made"),
+        (
+            5,
+            6,
+            "turn 6 does not exist; turns are numbered from 1 to 5",
+        ),
+        (
+            5,
+            0,
+            "turn 0 does not exist; turns are numbered from 1 to 5",
+        ),
+        (
+            5,
+            -1,
+            "turn -1 does not exist; turns are numbered from 1 to 5",
+        ),
+        (
+            5,
+            i64::MAX,
+            "turn 9223372036854775807 does not exist; turns are numbered from 1 to 5",
+        ),
+        (0, 1, "the session has no turns yet"),
+    ];
+    for (turns, asked, message) in refused {
+        assert_eq!(plan_revert(turns, asked).unwrap_err().to_string(), message);
+    }
+}

@@ -1,0 +1,155 @@
+//! What happens during a turn, as it happens.
+
+use crate::{Json, Usage};
+
+/// Where a tool call stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToolStatus {
+    /// Announced, perhaps waiting for permission.
+    Pending,
+    /// Running.
+    InProgress,
+    /// Done.
+    Completed,
+    /// Failed or refused.
+    Failed,
+}
+
+impl ToolStatus {
+    /// The name in JSON.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::InProgress => "in_progress",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+        }
+    }
+
+    /// Whether nothing more will come of the call.
+    #[must_use]
+    pub fn is_over(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed)
+    }
+}
+
+/// A tool call as far as it is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolCall {
+    /// The agent's id for it.
+    pub id: String,
+    /// What the agent calls it.
+    pub name: String,
+    /// The sort of tool: `read`, `edit`, `execute`, `search`, `think`, `fetch`, `other`.
+    pub kind: String,
+    /// Its arguments.
+    pub args: Json,
+    /// Where it stands.
+    pub status: ToolStatus,
+    /// What came of it, once it is over.
+    pub output: Option<Json>,
+}
+
+/// Why the agent stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopReason {
+    /// It was done.
+    EndTurn,
+    /// It hit a limit of its own (tokens, requests) and may not be done.
+    Limit,
+    /// It would not.
+    Refusal,
+    /// It was told to.
+    Cancelled,
+}
+
+/// What an agent sends during a turn, in our own words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AgentEvent {
+    /// Some words of the answer.
+    Text(String),
+    /// Some words of thinking.
+    Thought(String),
+    /// A tool call was announced or changed; the whole of what is known of it.
+    Tool(ToolCall),
+    /// Figures, as far as the agent gave them.
+    Usage(Usage),
+    /// The agent named the session.
+    Title(String),
+    /// A kind of update this version does not know, kept verbatim.
+    Unknown(Json),
+    /// Something that was not the protocol at all; the agent goes on.
+    Garbage(String),
+}
+
+/// What segue decided by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DecisionKind {
+    /// Which provider to use.
+    Provider,
+    /// Which session to go on with.
+    Session,
+    /// How the conversation was opened.
+    Opened,
+    /// A turn that was cut off was closed.
+    Recovered,
+    /// A dead process's claim on the session was taken over.
+    TakenOver,
+    /// A permission request was answered.
+    Permission,
+    /// Something odd that did not stop the turn.
+    Oddity,
+}
+
+impl DecisionKind {
+    const ALL: [Self; 7] = [
+        Self::Provider,
+        Self::Session,
+        Self::Opened,
+        Self::Recovered,
+        Self::TakenOver,
+        Self::Permission,
+        Self::Oddity,
+    ];
+
+    /// The name in JSON and in the store.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Provider => "provider",
+            Self::Session => "session",
+            Self::Opened => "opened",
+            Self::Recovered => "recovered",
+            Self::TakenOver => "taken_over",
+            Self::Permission => "permission",
+            Self::Oddity => "oddity",
+        }
+    }
+
+    /// The kind with that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
+    }
+}
+
+/// An automatic decision: one line to the person, one entry in the session's log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// What was decided about.
+    pub kind: DecisionKind,
+    /// What was decided and why, in one line.
+    pub text: String,
+}
+
+impl Decision {
+    /// A decision in words.
+    #[must_use]
+    pub fn new(kind: DecisionKind, text: impl Into<String>) -> Self {
+        Self {
+            kind,
+            text: text.into(),
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Why a turn failed, in words that a person and a program can act on.
+
+/// The kind of a failure. Policy acts on it, and `--json` prints it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailureClass {
+    /// The agent's program could not be started.
+    NotStarted,
+    /// The agent's program ended before its answer was complete.
+    Crashed,
+    /// The agent said nothing for too long.
+    TimedOut,
+    /// The agent reported an error of its own.
+    Agent,
+    /// What the agent sent could not be understood.
+    NotUnderstood,
+    /// The agent does not know the conversation it was asked to go on with.
+    SessionUnknown,
+    /// segue could not write the record down.
+    Store,
+}
+
+impl FailureClass {
+    const ALL: [Self; 7] = [
+        Self::NotStarted,
+        Self::Crashed,
+        Self::TimedOut,
+        Self::Agent,
+        Self::NotUnderstood,
+        Self::SessionUnknown,
+        Self::Store,
+    ];
+
+    /// The class's name in JSON and in the store.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NotStarted => "not_started",
+            Self::Crashed => "crashed",
+            Self::TimedOut => "timed_out",
+            Self::Agent => "agent_error",
+            Self::NotUnderstood => "not_understood",
+            Self::SessionUnknown => "session_unknown",
+            Self::Store => "store",
+        }
+    }
+
+    /// The class with that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|class| class.as_str() == name)
+    }
+}
+
+/// A failure on record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// What kind it is.
+    pub class: FailureClass,
+    /// What happened, in one line, with the agent's own words where it gave some.
+    pub message: String,
+    /// What to do next, where we know.
+    pub hint: Option<String>,
+}
+
+impl Failure {
+    /// A failure without a hint.
+    #[must_use]
+    pub fn new(class: FailureClass, message: impl Into<String>) -> Self {
+        Self {
+            class,
+            message: message.into(),
+            hint: None,
+        }
+    }
+
+    /// The same failure with a next step.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}

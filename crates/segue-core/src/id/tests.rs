@@ -1,0 +1,107 @@
+use proptest::prelude::*;
+
+use super::*;
+
+#[test]
+fn session_ids_have_one_shape() {
+    assert!(SessionId::parse("20251207_143022_k3f9").is_ok());
+    let refused = [
+        ("", "a session id is empty"),
+        ("../x", "a session id may not contain '.'"),
+        ("-rf", "a session id may not contain '-'"),
+        ("a\0b", "a session id may not contain '\\0'"),
+        (
+            "20251207_143022",
+            "a session id must look like 20251207_143022_k3f9, not \"20251207_143022\"",
+        ),
+        (
+            "20251207_143022_K3F9",
+            "a session id must look like 20251207_143022_k3f9, not \"20251207_143022_K3F9\"",
+        ),
+    ];
+    for (text, message) in refused {
+        assert_eq!(SessionId::parse(text).unwrap_err().to_string(), message);
+    }
+    let long = "x".repeat(300);
+    assert_eq!(
+        SessionId::parse(&long).unwrap_err().to_string(),
+        "a session id is 300 bytes long; at most 64 are allowed"
+    );
+}
+
+#[test]
+fn a_session_id_says_when_it_was_made() {
+    let at: Timestamp = "2025-12-07T14:30:22.9Z".parse().unwrap();
+    let id = SessionId::at(at, 0);
+    assert_eq!(id.as_str(), "20251207_143022_aaaa");
+    assert_eq!(SessionId::parse(id.as_str()), Ok(id));
+}
+
+#[test]
+fn native_ids_of_real_providers_are_accepted() {
+    for text in [
+        "bb01ad6b-942f-41f0-9479-4ce6fbb50c89",
+        "ses_4f1a2b",
+        "01a1e0cf-4eff-7f50-887a-feb5036ba03b",
+    ] {
+        assert_eq!(NativeId::parse(text).unwrap().as_str(), text);
+    }
+    for text in [
+        "", "-r", "../x", "a/b", "a b", "a\0", ".hidden", "ü", "a\nb",
+    ] {
+        assert!(NativeId::parse(text).is_err(), "{text:?} was accepted");
+    }
+}
+
+#[test]
+fn feature_names_are_kept_exactly_or_refused() {
+    for text in [
+        "auth",
+        "auth-2",
+        "Zahlungen für Österreich",
+        "支払い",
+        "v1.2 (beta)",
+    ] {
+        assert_eq!(FeatureId::parse(text).unwrap().as_str(), text);
+    }
+    let long = "x".repeat(300);
+    for text in [
+        "",
+        "a]b",
+        "a\nb",
+        " a",
+        "a ",
+        "-x",
+        "../x",
+        "a/b",
+        ".x",
+        "a\u{202e}b",
+        &long,
+    ] {
+        assert!(FeatureId::parse(text).is_err(), "{text:?} was accepted");
+    }
+}
+
+proptest! {
+    #[test]
+    fn an_accepted_id_is_safe(text in any::<String>()) {
+        let accepted = [
+            SessionId::parse(&text).map(|id| id.to_string()),
+            NativeId::parse(&text).map(|id| id.to_string()),
+            FeatureId::parse(&text).map(|id| id.to_string()),
+            ProviderId::parse(&text).map(|id| id.to_string()),
+        ];
+        for id in accepted.into_iter().flatten() {
+            prop_assert_eq!(&id, &text);
+            prop_assert!(!id.is_empty() && id.len() <= 200);
+            prop_assert!(!id.starts_with(['-', '.']));
+            prop_assert!(!id.contains(['/', '\\', '\0', '\n']));
+        }
+    }
+
+    #[test]
+    fn every_made_session_id_parses(seconds in 0i64..4_000_000_000, random in any::<u32>()) {
+        let id = SessionId::at(Timestamp::from_second(seconds).unwrap(), random);
+        prop_assert_eq!(SessionId::parse(id.as_str()), Ok(id));
+    }
+}

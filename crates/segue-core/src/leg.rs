@@ -1,0 +1,96 @@
+//! The stretch of a session that one native session carries.
+
+use jiff::Timestamp;
+
+use crate::{LegId, NativeId, ProviderId, TurnId};
+
+/// How a conversation with an agent was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Opened {
+    /// Its process was still running.
+    Live,
+    /// The agent went on without replaying.
+    Resumed,
+    /// The agent went on and replayed what it knew.
+    Loaded,
+    /// A new native session that was told the story so far.
+    Briefed,
+    /// A new native session with nothing to be told.
+    Fresh,
+}
+
+impl Opened {
+    /// The name in JSON and in the store.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::Resumed => "resumed",
+            Self::Loaded => "loaded",
+            Self::Briefed => "briefed",
+            Self::Fresh => "fresh",
+        }
+    }
+
+    /// Whether the native session existed before.
+    #[must_use]
+    pub fn goes_on(self) -> bool {
+        matches!(self, Self::Live | Self::Resumed | Self::Loaded)
+    }
+}
+
+/// Why a leg is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LegEnd {
+    /// The agent no longer knows the native session, or it can't be opened.
+    Lost,
+    /// The head was moved to a turn the native session is not at.
+    HeadMoved,
+    /// Another provider took over.
+    Handoff,
+}
+
+impl LegEnd {
+    const ALL: [Self; 3] = [Self::Lost, Self::HeadMoved, Self::Handoff];
+
+    /// The name in JSON and in the store.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Lost => "lost",
+            Self::HeadMoved => "head_moved",
+            Self::Handoff => "handoff",
+        }
+    }
+
+    /// The end with that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|end| end.as_str() == name)
+    }
+}
+
+/// A leg of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leg {
+    /// Its key.
+    pub id: LegId,
+    /// Its number within the session, from 1.
+    pub n: u32,
+    /// The agent that carries it.
+    pub provider: ProviderId,
+    /// What the agent calls the conversation.
+    pub native_id: NativeId,
+    /// The last turn the native session has been sent; none until the first.
+    pub tip: Option<TurnId>,
+    /// Failed attempts since the last success.
+    pub consecutive_failures: u32,
+    /// Spend on this leg, where known.
+    pub total_tokens: Option<u64>,
+    /// The size of the last request, where known.
+    pub context_tokens: Option<u64>,
+    /// When it was opened.
+    pub opened_at: Timestamp,
+    /// When and why it ended; none while it can go on.
+    pub ended: Option<(Timestamp, LegEnd)>,
+}

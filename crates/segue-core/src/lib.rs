@@ -1,0 +1,43 @@
+//! The words of segue as types, and its decisions as pure functions.
+//!
+//! Nothing here does I/O, reads a clock or awaits: time, ids and text come in as values, so that every
+//! decision can be tested as a table of cases. The picture to have in mind is git: a [`Turn`] is a commit
+//! with one parent, a [`Session`] is a branch with a head, and a [`Leg`] is a native session that has seen
+//! the history up to its tip.
+
+mod brief;
+mod capability;
+mod chain;
+mod event;
+mod failure;
+mod id;
+mod json;
+mod leg;
+mod message;
+mod permission;
+mod process;
+mod project;
+mod reference;
+mod session;
+pub mod stored;
+mod turn;
+mod usage;
+
+pub use brief::recent_messages;
+pub use capability::{Capabilities, How};
+pub use chain::{RevertError, can_go_on, close_open_calls, plan_revert};
+pub use event::{AgentEvent, Decision, DecisionKind, StopReason, ToolCall, ToolStatus};
+pub use failure::{Failure, FailureClass};
+pub use id::{FeatureId, IdError, LegId, NativeId, ProviderId, SessionId, TurnId};
+pub use json::{Json, JsonError};
+pub use leg::{Leg, LegEnd, Opened};
+pub use message::{InlineData, Message, Part, Role};
+pub use permission::{
+    PermissionAnswer, PermissionKind, PermissionOption, PermissionPolicy, PermissionRequest,
+};
+pub use process::ProcessMark;
+pub use project::Project;
+pub use reference::{Candidate, MatchedBy, Pick, SessionRef, pick};
+pub use session::{Session, SessionStatus, Title, TitleError, TitleSource};
+pub use turn::{Attempt, Turn, TurnState};
+pub use usage::Usage;

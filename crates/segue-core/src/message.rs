@@ -1,0 +1,129 @@
+//! What a turn consists of.
+
+use jiff::Timestamp;
+
+use crate::Json;
+
+/// Who speaks in a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// The person, or the program that prompts in their place.
+    User,
+    /// The agent.
+    Assistant,
+    /// A tool, answering the agent.
+    Tool,
+    /// segue itself, for example to say that a turn was interrupted.
+    System,
+}
+
+impl Role {
+    /// The role's name in JSON and in the store.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Assistant => "assistant",
+            Self::Tool => "tool",
+            Self::System => "system",
+        }
+    }
+
+    /// The role with that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::User, Self::Assistant, Self::Tool, Self::System]
+            .into_iter()
+            .find(|role| role.as_str() == name)
+    }
+}
+
+/// One piece of a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Part {
+    /// Words.
+    Text(String),
+    /// What the agent thought aloud.
+    Thought(String),
+    /// The agent calls a tool.
+    FunctionCall {
+        /// The agent's own id for the call; its answer carries the same one.
+        id: String,
+        /// What is called.
+        name: String,
+        /// With which arguments.
+        args: Json,
+    },
+    /// A tool answers.
+    FunctionResponse {
+        /// The id of the call that is answered.
+        call_id: String,
+        /// What was called.
+        name: String,
+        /// What came of it.
+        response: Json,
+        /// Whether it failed.
+        is_error: bool,
+    },
+    /// A picture or another file.
+    InlineData(InlineData),
+    /// Something this version does not know, kept as it came.
+    Unknown(Json),
+}
+
+/// A file inside a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InlineData {
+    /// What kind of file it is.
+    pub mime_type: String,
+    /// Its content in base64, where the agent gave it.
+    pub data: Option<String>,
+}
+
+/// One utterance in a turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// Who speaks.
+    pub role: Role,
+    /// What is said.
+    pub parts: Vec<Part>,
+    /// When it was finished, or last added to.
+    pub at: Timestamp,
+    /// Whether it was heard to its end; a message cut off by a crash is not.
+    pub complete: bool,
+}
+
+impl Message {
+    /// A whole message.
+    #[must_use]
+    pub fn new(role: Role, parts: Vec<Part>, at: Timestamp) -> Self {
+        Self {
+            role,
+            parts,
+            at,
+            complete: true,
+        }
+    }
+
+    /// A whole message of one text.
+    #[must_use]
+    pub fn text(role: Role, text: impl Into<String>, at: Timestamp) -> Self {
+        Self::new(role, vec![Part::Text(text.into())], at)
+    }
+
+    /// All the words of the message, without thoughts and calls.
+    #[must_use]
+    pub fn words(&self) -> String {
+        self.parts
+            .iter()
+            .filter_map(|part| match part {
+                Part::Text(text) => Some(text.as_str()),
+                Part::Thought(_)
+                | Part::FunctionCall { .. }
+                | Part::FunctionResponse { .. }
+                | Part::InlineData(_)
+                | Part::Unknown(_) => None,
+            })
+            .collect()
+    }
+}

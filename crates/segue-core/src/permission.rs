@@ -1,0 +1,200 @@
+//! May the agent do this? The user's answer, or the policy that answers for the user.
+
+use crate::ToolCall;
+
+/// What a permission option does when it is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PermissionKind {
+    /// Allow this one call.
+    AllowOnce,
+    /// Allow this and later ones of its kind.
+    AllowAlways,
+    /// Refuse this one call.
+    RejectOnce,
+    /// Refuse this and later ones of its kind.
+    RejectAlways,
+}
+
+/// One answer the agent offers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PermissionOption {
+    /// The agent's id for it.
+    pub id: String,
+    /// How the agent words it.
+    pub name: String,
+    /// What it does.
+    pub kind: PermissionKind,
+}
+
+/// The agent asks before it acts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PermissionRequest {
+    /// What it wants to do.
+    pub call: ToolCall,
+    /// The answers it offers.
+    pub options: Vec<PermissionOption>,
+}
+
+/// What the agent is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PermissionAnswer {
+    /// The option with this id.
+    Choose(String),
+    /// No answer: the turn is being stopped.
+    Cancelled,
+}
+
+/// How requests are answered when nobody is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PermissionPolicy {
+    /// Ask the person; where there is nobody to ask, refuse.
+    #[default]
+    Ask,
+    /// Allow what only reads.
+    AllowReads,
+    /// Allow what reads and what edits files.
+    AllowEdits,
+    /// Allow everything.
+    AllowAll,
+    /// Refuse everything.
+    Deny,
+}
+
+/// What a policy says of one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Allow,
+    Refuse,
+    AskPerson,
+}
+
+impl PermissionPolicy {
+    /// The name on the command line.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ask => "ask",
+            Self::AllowReads => "allow-reads",
+            Self::AllowEdits => "allow-edits",
+            Self::AllowAll => "allow-all",
+            Self::Deny => "deny",
+        }
+    }
+
+    fn verdict(self, tool_kind: &str) -> Verdict {
+        let reads = matches!(tool_kind, "read" | "search" | "think");
+        let edits = tool_kind == "edit";
+        match self {
+            Self::AllowAll => Verdict::Allow,
+            Self::Deny => Verdict::Refuse,
+            Self::AllowReads if reads => Verdict::Allow,
+            Self::AllowEdits if reads || edits => Verdict::Allow,
+            Self::Ask | Self::AllowReads | Self::AllowEdits => Verdict::AskPerson,
+        }
+    }
+
+    /// The answer this policy gives, or `None` where a person must be asked.
+    #[must_use]
+    pub fn answer(self, request: &PermissionRequest) -> Option<PermissionAnswer> {
+        match self.verdict(&request.call.kind) {
+            Verdict::Allow => Some(request.allow_once()),
+            Verdict::Refuse => Some(request.reject()),
+            Verdict::AskPerson => None,
+        }
+    }
+}
+
+impl PermissionRequest {
+    /// The narrowest answer that allows.
+    #[must_use]
+    pub fn allow_once(&self) -> PermissionAnswer {
+        self.first_of([PermissionKind::AllowOnce, PermissionKind::AllowAlways])
+    }
+
+    /// The narrowest answer that refuses.
+    #[must_use]
+    pub fn reject(&self) -> PermissionAnswer {
+        self.first_of([PermissionKind::RejectOnce, PermissionKind::RejectAlways])
+    }
+
+    /// Whether `answer` lets the agent go ahead.
+    #[must_use]
+    pub fn allows(&self, answer: &PermissionAnswer) -> bool {
+        match answer {
+            PermissionAnswer::Cancelled => false,
+            PermissionAnswer::Choose(id) => self.options.iter().any(|option| {
+                option.id == *id
+                    && matches!(
+                        option.kind,
+                        PermissionKind::AllowOnce | PermissionKind::AllowAlways
+                    )
+            }),
+        }
+    }
+
+    fn first_of(&self, kinds: [PermissionKind; 2]) -> PermissionAnswer {
+        kinds
+            .into_iter()
+            .find_map(|kind| self.options.iter().find(|option| option.kind == kind))
+            .map_or(PermissionAnswer::Cancelled, |option| {
+                PermissionAnswer::Choose(option.id.clone())
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Json, ToolStatus};
+
+    fn request(kind: &str) -> PermissionRequest {
+        let option = |id: &str, kind| PermissionOption {
+            id: id.into(),
+            name: id.into(),
+            kind,
+        };
+        PermissionRequest {
+            call: ToolCall {
+                id: "c1".into(),
+                name: "a tool".into(),
+                kind: kind.into(),
+                args: Json::empty_object(),
+                status: ToolStatus::Pending,
+                output: None,
+            },
+            options: vec![
+                option("always", PermissionKind::AllowAlways),
+                option("once", PermissionKind::AllowOnce),
+                option("no", PermissionKind::RejectOnce),
+            ],
+        }
+    }
+
+    #[test]
+    fn each_policy_answers_what_it_may() {
+        use PermissionPolicy::{AllowAll, AllowEdits, AllowReads, Ask, Deny};
+        let cases = [
+            (Ask, "read", None),
+            (AllowReads, "read", Some("once")),
+            (AllowReads, "edit", None),
+            (AllowEdits, "search", Some("once")),
+            (AllowEdits, "edit", Some("once")),
+            (AllowEdits, "execute", None),
+            (AllowAll, "execute", Some("once")),
+            (Deny, "read", Some("no")),
+        ];
+        for (policy, kind, expected) in cases {
+            let answer = policy.answer(&request(kind));
+            let expected = expected.map(|id| PermissionAnswer::Choose(id.into()));
+            assert_eq!(answer, expected, "{policy:?} on {kind}");
+        }
+    }
+
+    #[test]
+    fn without_a_fitting_option_nothing_is_chosen() {
+        let mut request = request("edit");
+        request.options.retain(|option| option.id == "no");
+        assert_eq!(request.allow_once(), PermissionAnswer::Cancelled);
+        assert!(!request.allows(&PermissionAnswer::Choose("no".into())));
+    }
+}

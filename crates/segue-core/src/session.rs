@@ -1,0 +1,203 @@
+//! segue's durable unit of work.
+
+use jiff::Timestamp;
+
+use crate::{FeatureId, NativeId, Project, ProviderId, SessionId, TurnId, TurnState};
+
+/// Who gave a session its title. Later ones in this list win over earlier ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TitleSource {
+    /// Nobody: it is the beginning of the first prompt.
+    Prompt,
+    /// The model described the session.
+    Model,
+    /// A person named it.
+    User,
+}
+
+impl TitleSource {
+    /// The source's name in JSON and in the store.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Prompt => "prompt",
+            Self::Model => "model",
+            Self::User => "user",
+        }
+    }
+
+    /// The source with that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Prompt, Self::Model, Self::User]
+            .into_iter()
+            .find(|source| source.as_str() == name)
+    }
+}
+
+/// A text can't be a title.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TitleError {
+    /// Nothing is left once blanks are removed.
+    #[error("a title may not be empty")]
+    Empty,
+    /// Too long to be read in a list.
+    #[error("a title may have at most {limit} characters, not {length}")]
+    TooLong {
+        /// How long it was.
+        length: usize,
+        /// How long it may be.
+        limit: usize,
+    },
+}
+
+/// What a session is called, and by whom. One line, without control characters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Title {
+    text: String,
+    source: TitleSource,
+}
+
+impl Title {
+    const LIMIT: usize = 200;
+
+    /// A title that a person or the model chose.
+    pub fn given(text: &str, source: TitleSource) -> Result<Self, TitleError> {
+        let text = one_line(text);
+        let length = text.chars().count();
+        if text.is_empty() {
+            return Err(TitleError::Empty);
+        }
+        if length > Self::LIMIT {
+            return Err(TitleError::TooLong {
+                length,
+                limit: Self::LIMIT,
+            });
+        }
+        Ok(Self { text, source })
+    }
+
+    /// The title of a session nobody named: the beginning of its first prompt.
+    #[must_use]
+    pub fn from_prompt(prompt: &str) -> Self {
+        // A prompt may be megabytes; its first few hundred characters are all a title can use.
+        let start: String = prompt.trim_start().chars().take(400).collect();
+        let line = one_line(&start);
+        let mut text: String = line.chars().take(80).collect();
+        if text.len() < line.len() {
+            text.push('…');
+        }
+        if text.is_empty() {
+            text.push_str("(empty prompt)");
+        }
+        Self {
+            text,
+            source: TitleSource::Prompt,
+        }
+    }
+
+    /// The title itself.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Who gave it.
+    #[must_use]
+    pub fn source(&self) -> TitleSource {
+        self.source
+    }
+}
+
+/// Joins all lines with single blanks and drops control characters.
+fn one_line(text: &str) -> String {
+    text.split(|c: char| c.is_whitespace() || c.is_control())
+        .filter(|word| !word.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// Where a session stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionStatus {
+    /// No turn is under way.
+    Idle,
+    /// A turn is under way in some process.
+    Running,
+    /// The last turn was cut off and has not been closed yet.
+    Interrupted,
+}
+
+impl SessionStatus {
+    /// The status's name in JSON.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Running => "running",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+/// A session: a name and a head, like a branch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Session {
+    /// Its id.
+    pub id: SessionId,
+    /// The project it belongs to and the directory it works in.
+    pub project: Project,
+    /// What it is called.
+    pub title: Title,
+    /// The feature it is about, if any.
+    pub feature: Option<FeatureId>,
+    /// The agent that carries it now.
+    pub provider: ProviderId,
+    /// What that agent calls it, once it has said so.
+    pub native_id: Option<NativeId>,
+    /// Its last turn; none before the first prompt.
+    pub head: Option<TurnId>,
+    /// Where that turn stands.
+    pub head_state: Option<TurnState>,
+    /// How many turns lead to the head.
+    pub turns: u32,
+    /// Spend over all turns ever made in it, where known.
+    pub total_tokens: Option<u64>,
+    /// The session and turn number it was forked from.
+    pub forked_from: Option<(SessionId, u32)>,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When something last happened in it.
+    pub updated_at: Timestamp,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_is_one_clean_line() {
+        let title = Title::given("  fix\tthe \u{1b}[31mred\n button ", TitleSource::User).unwrap();
+        assert_eq!(title.as_str(), "fix the [31mred button");
+        assert_eq!(
+            Title::given(" \n", TitleSource::User),
+            Err(TitleError::Empty)
+        );
+        assert!(Title::given(&"x".repeat(201), TitleSource::User).is_err());
+    }
+
+    #[test]
+    fn an_unnamed_session_is_called_by_its_prompt() {
+        let cases = [
+            ("hello", "hello"),
+            ("\n\n two\nlines ", "two lines"),
+            ("", "(empty prompt)"),
+        ];
+        for (prompt, title) in cases {
+            assert_eq!(Title::from_prompt(prompt).as_str(), title);
+        }
+        let long = Title::from_prompt(&"ü".repeat(100));
+        assert_eq!(long.as_str().chars().count(), 81);
+        assert!(long.as_str().ends_with('…'));
+    }
+}

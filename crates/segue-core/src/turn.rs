@@ -1,0 +1,88 @@
+//! One user prompt and all that follows until the agent stops.
+
+use jiff::Timestamp;
+
+use crate::{Failure, LegId, TurnId, Usage};
+
+/// Where a turn, or an attempt at it, stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TurnState {
+    /// Under way, or cut off and not closed yet.
+    Running,
+    /// The agent said it was done.
+    Finished,
+    /// The user or a policy stopped it.
+    Cancelled,
+    /// It ended in an error.
+    Failed,
+    /// The process went away before the end; found and closed later.
+    Interrupted,
+}
+
+impl TurnState {
+    const ALL: [Self; 5] = [
+        Self::Running,
+        Self::Finished,
+        Self::Cancelled,
+        Self::Failed,
+        Self::Interrupted,
+    ];
+
+    /// The name in JSON and in the store.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Finished => "finished",
+            Self::Cancelled => "cancelled",
+            Self::Failed => "failed",
+            Self::Interrupted => "interrupted",
+        }
+    }
+
+    /// The state with that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.as_str() == name)
+    }
+}
+
+/// A turn: like a commit, it has one parent and is immutable once it has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Turn {
+    /// Its key.
+    pub id: TurnId,
+    /// The turn before it.
+    pub parent: Option<TurnId>,
+    /// How many turns lead to it, itself included: its number for people.
+    pub n: u32,
+    /// Where it stands.
+    pub state: TurnState,
+    /// What it used.
+    pub usage: Usage,
+    /// Why it failed, where it did.
+    pub failure: Option<Failure>,
+    /// Whether its prompt was ever handed to an agent.
+    pub sent: bool,
+    /// When the prompt was written down.
+    pub started_at: Timestamp,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
+}
+
+/// One try at a turn, on one leg. A failed one stays on record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attempt {
+    /// Its number within the turn, from 1.
+    pub n: u32,
+    /// The leg it was made on.
+    pub leg: LegId,
+    /// Where it stands.
+    pub state: TurnState,
+    /// Why it failed, where it did.
+    pub failure: Option<Failure>,
+    /// When the prompt was about to be sent.
+    pub started_at: Timestamp,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
+}

@@ -1,0 +1,31 @@
+//! Tokens, in one meaning for all providers.
+
+/// What one turn used. Unknown is `None`, never 0.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Tokens sent to the model in this turn, cached ones included.
+    pub input_tokens: Option<u64>,
+    /// Tokens the model wrote in this turn.
+    pub output_tokens: Option<u64>,
+    /// The part of the input that came from a cache.
+    pub cached_tokens: Option<u64>,
+    /// Spend: everything this turn was charged for.
+    pub total_tokens: Option<u64>,
+    /// The size of the last request: how full the model's context is.
+    pub context_tokens: Option<u64>,
+    /// How much the model's context can hold.
+    pub context_window: Option<u64>,
+}
+
+impl Usage {
+    /// Takes every figure that `newer` knows.
+    pub fn update(&mut self, newer: Self) {
+        let take = |old: &mut Option<u64>, new: Option<u64>| *old = new.or(*old);
+        take(&mut self.input_tokens, newer.input_tokens);
+        take(&mut self.output_tokens, newer.output_tokens);
+        take(&mut self.cached_tokens, newer.cached_tokens);
+        take(&mut self.total_tokens, newer.total_tokens);
+        take(&mut self.context_tokens, newer.context_tokens);
+        take(&mut self.context_window, newer.context_window);
+    }
+}

@@ -1,0 +1,52 @@
+//! The claim on a session: one turn at a time.
+
+use jiff::{SignedDuration, Timestamp};
+use segue_core::{ProcessMark, SessionId};
+
+/// The right to write to a session. Every write carries it; a newer one makes it worthless.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lease {
+    /// The session.
+    pub session: SessionId,
+    /// Counts the claims on the session; the highest one holds.
+    pub epoch: u64,
+}
+
+/// Who holds a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    /// The process that claimed it.
+    pub owner: ProcessMark,
+    /// The claim's number.
+    pub epoch: u64,
+    /// The agent it runs; its number is that of a process group.
+    pub agent: Option<ProcessMark>,
+    /// When it was claimed.
+    pub since: Timestamp,
+    /// When the holder last showed that it is alive.
+    pub heartbeat_at: Timestamp,
+}
+
+/// A wish to claim a session.
+#[derive(Debug, Clone)]
+pub struct LeaseRequest {
+    /// The session.
+    pub session: SessionId,
+    /// Who wishes.
+    pub owner: ProcessMark,
+    /// Now.
+    pub at: Timestamp,
+    /// A holder silent for this long has lost it.
+    pub expires_after: SignedDuration,
+    /// The claim that may be taken over because its owner is known to be dead.
+    pub dead_epoch: Option<u64>,
+}
+
+/// A claim that was granted.
+#[derive(Debug)]
+pub struct Granted {
+    /// The new lease.
+    pub lease: Lease,
+    /// Who had it and never gave it back.
+    pub taken_from: Option<Holder>,
+}

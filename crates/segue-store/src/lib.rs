@@ -1,0 +1,105 @@
+//! What a store of sessions must do, and the suite that proves it.
+//!
+//! [`Store`] has few operations, each of them meaningful and atomic: it happens whole and is on the disk when
+//! it returns, or it did not happen. Nothing here knows SQL. A store is trusted when it passes
+//! `contract` (behind the feature of that name).
+
+mod error;
+mod lease;
+mod query;
+mod write;
+
+#[cfg(feature = "contract")]
+pub mod contract;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use segue_core::{
+    Attempt, Candidate, Decision, Leg, LegEnd, LegId, Message, ProcessMark, Session, SessionId,
+    Title, Turn, TurnId,
+};
+
+pub use error::{BoxError, StoreError};
+pub use lease::{Granted, Holder, Lease, LeaseRequest};
+pub use query::{Cursor, Filter, Found, Page};
+pub use write::{Draft, DraftKind, Entry, Finish, ForkPoint, NewLeg, NewSession};
+
+/// The outcome of a store operation.
+pub type Result<T> = std::result::Result<T, StoreError>;
+
+/// A place that keeps sessions.
+///
+/// Duties of an implementer: an operation that returned `Ok` survives the loss of power; one that returned
+/// an error changed nothing; a write that carries a [`Lease`] is refused with [`StoreError::LeaseLost`]
+/// unless that lease is the newest of its session; waiting for other writers is the store's business, not
+/// the caller's; a read never waits for a writer.
+#[async_trait]
+pub trait Store: Send + Sync {
+    // Sessions.
+
+    /// Makes a session without turns.
+    async fn create(&self, new: NewSession) -> Result<Session>;
+    /// Makes a session whose head is a turn of another; the turns up to there are shared, not copied.
+    async fn fork(&self, new: NewSession, from: ForkPoint) -> Result<Session>;
+    /// Gives a session another title.
+    async fn rename(&self, id: &SessionId, title: &Title, at: Timestamp) -> Result<()>;
+    /// Removes a session with all that no other session shares.
+    async fn delete(&self, lease: &Lease) -> Result<()>;
+    /// One session.
+    async fn session(&self, id: &SessionId) -> Result<Option<Session>>;
+    /// The sessions that fit a filter, newest first, a page at a time.
+    async fn find(&self, filter: &Filter, page: Page) -> Result<Found>;
+    /// The sessions that a typed reference may mean.
+    async fn candidates(&self, text: &str) -> Result<Vec<Candidate>>;
+
+    // Turns.
+
+    /// Writes a prompt down as the next turn, and moves the head to it.
+    async fn begin_turn(&self, lease: &Lease, prompt: &Message) -> Result<Turn>;
+    /// Notes that the prompt is about to be sent on a leg, whose tip it becomes.
+    async fn begin_attempt(&self, lease: &Lease, turn: TurnId, leg: LegId, at: Timestamp) -> Result<()>;
+    /// Adds to a turn that is under way.
+    async fn append(&self, lease: &Lease, turn: TurnId, entry: Entry) -> Result<()>;
+    /// Ends a turn and its last attempt, and settles what they used. It can't be changed any more.
+    async fn finish_turn(&self, lease: &Lease, turn: TurnId, finish: Finish) -> Result<()>;
+    /// The turns that lead to the head, oldest first.
+    async fn turns(&self, id: &SessionId) -> Result<Vec<Turn>>;
+    /// What was said in a turn, the prompt first; what was only drafted comes as incomplete.
+    async fn messages(&self, turn: TurnId) -> Result<Vec<Message>>;
+    /// The tries at a turn.
+    async fn attempts(&self, turn: TurnId) -> Result<Vec<Attempt>>;
+
+    // Legs.
+
+    /// Opens the next leg, with no turn seen yet.
+    async fn open_leg(&self, lease: &Lease, leg: NewLeg) -> Result<Leg>;
+    /// Ends a leg.
+    async fn end_leg(&self, lease: &Lease, leg: LegId, why: LegEnd, at: Timestamp) -> Result<()>;
+    /// The legs of a session, oldest first.
+    async fn legs(&self, id: &SessionId) -> Result<Vec<Leg>>;
+
+    // The head.
+
+    /// Moves the head back to a turn that leads to it.
+    async fn revert(&self, lease: &Lease, to: TurnId, at: Timestamp) -> Result<Session>;
+    /// Moves the head to where it was before the last revert that was not undone yet.
+    async fn undo(&self, lease: &Lease, at: Timestamp) -> Result<Session>;
+
+    // The lease: one turn at a time.
+
+    /// Claims a session for writing.
+    async fn acquire(&self, request: LeaseRequest) -> Result<Granted>;
+    /// Shows that the holder is alive, and which agent it runs.
+    async fn heartbeat(&self, lease: &Lease, agent: Option<ProcessMark>, at: Timestamp) -> Result<()>;
+    /// Gives the session back.
+    async fn release(&self, lease: &Lease) -> Result<()>;
+    /// Who holds a session now.
+    async fn holder(&self, id: &SessionId) -> Result<Option<Holder>>;
+
+    // The log.
+
+    /// Notes an automatic decision.
+    async fn note(&self, id: &SessionId, decision: &Decision, at: Timestamp) -> Result<()>;
+    /// The newest decisions of a session, oldest first.
+    async fn decisions(&self, id: &SessionId, limit: u32) -> Result<Vec<(Timestamp, Decision)>>;
+}

@@ -1,0 +1,54 @@
+//! Finding sessions.
+
+use jiff::Timestamp;
+use segue_core::{FeatureId, ProviderId, Session, SessionId};
+
+/// Which sessions; every field that is set must fit.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Of the project with this key.
+    pub project: Option<String>,
+    /// Working in this directory.
+    pub cwd: Option<String>,
+    /// Carried by this provider now.
+    pub provider: Option<ProviderId>,
+    /// About this feature.
+    pub feature: Option<FeatureId>,
+    /// Touched at or after this time.
+    pub since: Option<Timestamp>,
+}
+
+/// A place in the order of sessions: just after this one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cursor {
+    /// When the last session of the page before was touched.
+    pub updated_at: Timestamp,
+    /// Its id.
+    pub id: SessionId,
+}
+
+/// Which part of the answer.
+#[derive(Debug, Clone)]
+pub struct Page {
+    /// Where the page before ended.
+    pub after: Option<Cursor>,
+    /// How many sessions at most.
+    pub limit: u32,
+}
+
+impl Page {
+    /// The first page.
+    #[must_use]
+    pub fn first(limit: u32) -> Self {
+        Self { after: None, limit }
+    }
+}
+
+/// One page of sessions.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// The sessions, newest first.
+    pub sessions: Vec<Session>,
+    /// Where to go on, if there are more.
+    pub next: Option<Cursor>,
+}

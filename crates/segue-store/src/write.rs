@@ -1,0 +1,94 @@
+//! What is written.
+
+use jiff::Timestamp;
+use segue_core::{
+    Failure, FeatureId, Message, NativeId, Project, ProviderId, SessionId, Title, TurnState, Usage,
+};
+
+/// A session to be made.
+#[derive(Debug, Clone)]
+pub struct NewSession {
+    /// Its id.
+    pub id: SessionId,
+    /// Where it belongs.
+    pub project: Project,
+    /// What it is called.
+    pub title: Title,
+    /// What it is about.
+    pub feature: Option<FeatureId>,
+    /// Who will carry it.
+    pub provider: ProviderId,
+    /// When it is made.
+    pub at: Timestamp,
+}
+
+/// Where a fork leaves its origin.
+#[derive(Debug, Clone)]
+pub struct ForkPoint {
+    /// The session that is forked.
+    pub session: SessionId,
+    /// The number of the last shared turn.
+    pub turn: u32,
+}
+
+/// A leg to be opened.
+#[derive(Debug, Clone)]
+pub struct NewLeg {
+    /// Who carries it.
+    pub provider: ProviderId,
+    /// What the provider calls it.
+    pub native_id: NativeId,
+    /// When it was opened.
+    pub at: Timestamp,
+}
+
+/// Something to be added to a turn that is under way.
+#[derive(Debug, Clone)]
+pub enum Entry {
+    /// More of a message that is still being said.
+    Draft(Draft),
+    /// A message, whole; it takes the place of what was drafted or written at the same number.
+    Message {
+        /// Its number within the turn; the prompt is 0.
+        seq: u32,
+        /// The message.
+        message: Message,
+    },
+}
+
+/// Some words of an answer that is not complete.
+#[derive(Debug, Clone)]
+pub struct Draft {
+    /// The number the message will have within the turn.
+    pub seq: u32,
+    /// What the words are.
+    pub kind: DraftKind,
+    /// The words since the last draft.
+    pub text: String,
+    /// When they were heard.
+    pub at: Timestamp,
+}
+
+/// What a draft will become.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DraftKind {
+    /// A text of the agent.
+    Text,
+    /// A thought of the agent.
+    Thought,
+}
+
+/// The end of a turn.
+#[derive(Debug, Clone)]
+pub struct Finish {
+    /// How it ended; not `Running`.
+    pub state: TurnState,
+    /// Messages that come with the end, by number, as in [`Entry::Message`].
+    pub messages: Vec<(u32, Message)>,
+    /// What the turn used.
+    pub usage: Usage,
+    /// Why it failed.
+    pub failure: Option<Failure>,
+    /// When it ended.
+    pub at: Timestamp,
+}
