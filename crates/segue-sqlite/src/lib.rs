@@ -1,1 +1,245 @@
-//! x
+//! The embedded store: one SQLite file in WAL mode.
+//!
+//! All writes of a process go through one thread, which commits what has queued up in one transaction and
+//! answers when it is on the disk. Reads use connections of their own and never wait for it. Other processes
+//! are waited for. The only crate that sees `rusqlite`.
+
+mod connection;
+mod fault;
+mod ops;
+mod reader;
+mod rows;
+mod schema;
+mod writer;
+
+use std::path::{Path, PathBuf};
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use rusqlite::Connection;
+use segue_core::{
+    Attempt, Candidate, Decision, Leg, LegEnd, LegId, Message, ProcessMark, Session, SessionId,
+    Title, Turn, TurnId,
+};
+use segue_store::{
+    Entry, Filter, Finish, ForkPoint, Found, Granted, Holder, Lease, LeaseRequest, NewLeg,
+    NewSession, Page, Result, Store,
+};
+
+use fault::Fault;
+use reader::Readers;
+use writer::Writer;
+
+pub use connection::FILE_NAME;
+
+/// A store in one SQLite file.
+pub struct SqliteStore {
+    path: PathBuf,
+    writer: Writer,
+    readers: Readers,
+}
+
+/// What a look at the whole store found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Health {
+    /// The format of the file.
+    pub format: i64,
+    /// How many sessions it holds.
+    pub sessions: u64,
+    /// What is wrong with it; empty when all is well.
+    pub problems: Vec<String>,
+}
+
+impl SqliteStore {
+    /// Opens the store in `directory`, and makes it if there is none.
+    pub fn open(directory: &Path) -> Result<Self> {
+        let path = connection::prepare(directory)?;
+        Ok(Self {
+            writer: Writer::new(path.clone()),
+            readers: Readers::new(path.clone()),
+            path,
+        })
+    }
+
+    /// Where the store's file is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Checks the whole file.
+    pub async fn health(&self) -> Result<Health> {
+        self.read("check", ops::health).await
+    }
+
+    async fn write<T, F>(&self, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> std::result::Result<T, Fault> + Send + 'static,
+    {
+        self.writer.run(work).await
+    }
+
+    async fn read<T, F>(&self, doing: &'static str, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> std::result::Result<T, Fault> + Send + 'static,
+    {
+        self.readers.run(doing, work).await
+    }
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn create(&self, new: NewSession) -> Result<Session> {
+        self.write(move |db| ops::sessions::create(db, &new)).await
+    }
+
+    async fn fork(&self, new: NewSession, from: ForkPoint) -> Result<Session> {
+        self.write(move |db| ops::sessions::fork(db, &new, &from))
+            .await
+    }
+
+    async fn rename(&self, id: &SessionId, title: &Title, at: Timestamp) -> Result<()> {
+        let (id, title) = (id.clone(), title.clone());
+        self.write(move |db| ops::sessions::rename(db, &id, &title, at))
+            .await
+    }
+
+    async fn delete(&self, lease: &Lease) -> Result<()> {
+        let lease = lease.clone();
+        self.write(move |db| ops::sessions::delete(db, &lease))
+            .await
+    }
+
+    async fn session(&self, id: &SessionId) -> Result<Option<Session>> {
+        let id = id.clone();
+        self.read("read", move |db| ops::sessions::get(db, &id))
+            .await
+    }
+
+    async fn find(&self, filter: &Filter, page: Page) -> Result<Found> {
+        let filter = filter.clone();
+        self.read("search", move |db| ops::find::find(db, &filter, &page))
+            .await
+    }
+
+    async fn candidates(&self, text: &str) -> Result<Vec<Candidate>> {
+        let text = text.to_owned();
+        self.read("search", move |db| ops::find::candidates(db, &text))
+            .await
+    }
+
+    async fn begin_turn(&self, lease: &Lease, prompt: &Message) -> Result<Turn> {
+        let (lease, prompt) = (lease.clone(), prompt.clone());
+        self.write(move |db| ops::turns::begin(db, &lease, &prompt))
+            .await
+    }
+
+    async fn begin_attempt(
+        &self,
+        lease: &Lease,
+        turn: TurnId,
+        leg: LegId,
+        at: Timestamp,
+    ) -> Result<()> {
+        let lease = lease.clone();
+        self.write(move |db| ops::turns::begin_attempt(db, &lease, turn, leg, at))
+            .await
+    }
+
+    async fn append(&self, lease: &Lease, turn: TurnId, entry: Entry) -> Result<()> {
+        let lease = lease.clone();
+        self.write(move |db| ops::turns::append(db, &lease, turn, &entry))
+            .await
+    }
+
+    async fn finish_turn(&self, lease: &Lease, turn: TurnId, finish: Finish) -> Result<()> {
+        let lease = lease.clone();
+        self.write(move |db| ops::turns::finish(db, &lease, turn, &finish))
+            .await
+    }
+
+    async fn turns(&self, id: &SessionId) -> Result<Vec<Turn>> {
+        let id = id.clone();
+        self.read("read", move |db| ops::turns::chain(db, &id))
+            .await
+    }
+
+    async fn messages(&self, turn: TurnId) -> Result<Vec<Message>> {
+        self.read("read", move |db| ops::turns::messages(db, turn))
+            .await
+    }
+
+    async fn attempts(&self, turn: TurnId) -> Result<Vec<Attempt>> {
+        self.read("read", move |db| ops::turns::attempts(db, turn))
+            .await
+    }
+
+    async fn open_leg(&self, lease: &Lease, leg: NewLeg) -> Result<Leg> {
+        let lease = lease.clone();
+        self.write(move |db| ops::legs::open(db, &lease, &leg))
+            .await
+    }
+
+    async fn end_leg(&self, lease: &Lease, leg: LegId, why: LegEnd, at: Timestamp) -> Result<()> {
+        let lease = lease.clone();
+        self.write(move |db| ops::legs::end(db, &lease, leg, why, at))
+            .await
+    }
+
+    async fn legs(&self, id: &SessionId) -> Result<Vec<Leg>> {
+        let id = id.clone();
+        self.read("read", move |db| ops::legs::all(db, &id)).await
+    }
+
+    async fn revert(&self, lease: &Lease, to: TurnId, at: Timestamp) -> Result<Session> {
+        let lease = lease.clone();
+        self.write(move |db| ops::head::revert(db, &lease, to, at))
+            .await
+    }
+
+    async fn undo(&self, lease: &Lease, at: Timestamp) -> Result<Session> {
+        let lease = lease.clone();
+        self.write(move |db| ops::head::undo(db, &lease, at)).await
+    }
+
+    async fn acquire(&self, request: LeaseRequest) -> Result<Granted> {
+        self.write(move |db| ops::lease::acquire(db, &request))
+            .await
+    }
+
+    async fn heartbeat(
+        &self,
+        lease: &Lease,
+        agent: Option<ProcessMark>,
+        at: Timestamp,
+    ) -> Result<()> {
+        let lease = lease.clone();
+        self.write(move |db| ops::lease::heartbeat(db, &lease, agent.as_ref(), at))
+            .await
+    }
+
+    async fn release(&self, lease: &Lease) -> Result<()> {
+        let lease = lease.clone();
+        self.write(move |db| ops::lease::release(db, &lease)).await
+    }
+
+    async fn holder(&self, id: &SessionId) -> Result<Option<Holder>> {
+        let id = id.clone();
+        self.read("read", move |db| ops::lease::holder(db, &id))
+            .await
+    }
+
+    async fn note(&self, id: &SessionId, decision: &Decision, at: Timestamp) -> Result<()> {
+        let (id, decision) = (id.clone(), decision.clone());
+        self.write(move |db| ops::log::note(db, &id, &decision, at))
+            .await
+    }
+
+    async fn decisions(&self, id: &SessionId, limit: u32) -> Result<Vec<(Timestamp, Decision)>> {
+        let id = id.clone();
+        self.read("read", move |db| ops::log::newest(db, &id, limit))
+            .await
+    }
+}

@@ -18,6 +18,9 @@ pub enum StoreError {
     /// The session has no such turn, or it can't be changed any more.
     #[error("session {0} has no such turn under way")]
     NoTurn(SessionId),
+    /// The last turn has not ended yet.
+    #[error("session {0} has a turn under way")]
+    TurnUnderWay(SessionId),
     /// The session has no such leg.
     #[error("session {0} has no such leg")]
     NoLeg(SessionId),

@@ -57,7 +57,13 @@ pub trait Store: Send + Sync {
     /// Writes a prompt down as the next turn, and moves the head to it.
     async fn begin_turn(&self, lease: &Lease, prompt: &Message) -> Result<Turn>;
     /// Notes that the prompt is about to be sent on a leg, whose tip it becomes.
-    async fn begin_attempt(&self, lease: &Lease, turn: TurnId, leg: LegId, at: Timestamp) -> Result<()>;
+    async fn begin_attempt(
+        &self,
+        lease: &Lease,
+        turn: TurnId,
+        leg: LegId,
+        at: Timestamp,
+    ) -> Result<()>;
     /// Adds to a turn that is under way.
     async fn append(&self, lease: &Lease, turn: TurnId, entry: Entry) -> Result<()>;
     /// Ends a turn and its last attempt, and settles what they used. It can't be changed any more.
@@ -90,7 +96,12 @@ pub trait Store: Send + Sync {
     /// Claims a session for writing.
     async fn acquire(&self, request: LeaseRequest) -> Result<Granted>;
     /// Shows that the holder is alive, and which agent it runs.
-    async fn heartbeat(&self, lease: &Lease, agent: Option<ProcessMark>, at: Timestamp) -> Result<()>;
+    async fn heartbeat(
+        &self,
+        lease: &Lease,
+        agent: Option<ProcessMark>,
+        at: Timestamp,
+    ) -> Result<()>;
     /// Gives the session back.
     async fn release(&self, lease: &Lease) -> Result<()>;
     /// Who holds a session now.

@@ -1,0 +1,152 @@
+//! The one place where a connection is opened, so that each has the same settings.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+use segue_store::StoreError;
+
+use crate::fault::Fault;
+use crate::schema;
+
+/// The name of the store's file.
+pub const FILE_NAME: &str = "segue.db";
+
+/// How long other processes are waited for; a writer holds the file for milliseconds.
+const BUSY_FOR: Duration = Duration::from_secs(60);
+
+/// Makes sure that `directory` holds a store of the current format, and returns its file.
+pub(crate) fn prepare(directory: &Path) -> Result<PathBuf, StoreError> {
+    let path = directory.join(FILE_NAME);
+    if !path.exists() {
+        make_private(directory, &path).map_err(|error| cannot_make(&path, error))?;
+    }
+    let current = |path: &Path| -> Result<bool, StoreError> {
+        let db = open_reader(path).map_err(|fault| fault.into_store_error("open", path))?;
+        schema::is_current(&db, path)
+    };
+    if current(&path)? {
+        return Ok(path);
+    }
+    migrate(directory, &path)?;
+    Ok(path)
+}
+
+fn make_private(directory: &Path, path: &Path) -> io::Result<()> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(directory)?;
+    let created = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path);
+    match created {
+        Ok(_) => File::open(directory)?.sync_all(),
+        // Another process was faster.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Brings the file to the current format, one process at a time.
+fn migrate(directory: &Path, path: &Path) -> Result<(), StoreError> {
+    let lock_path = directory.join("segue.lock");
+    let lock = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .mode(0o600)
+        .open(&lock_path)
+        .and_then(|lock| lock.lock().map(|()| lock))
+        .map_err(|error| cannot_make(&lock_path, error))?;
+    let mut db = open_writer(path).map_err(|fault| fault.into_store_error("open", path))?;
+    schema::migrate(&mut db, path)?;
+    drop(db);
+    // SQLite syncs files, but the entries of a new directory are ours to sync.
+    File::open(directory)
+        .and_then(|directory| directory.sync_all())
+        .map_err(|error| cannot_make(directory, error))?;
+    drop(lock);
+    Ok(())
+}
+
+fn cannot_make(path: &Path, error: io::Error) -> StoreError {
+    let path = path.to_owned();
+    let source = Box::new(error);
+    match source.kind() {
+        io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
+            StoreError::ReadOnly { path, source }
+        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            StoreError::Full { path, source }
+        }
+        _ => StoreError::Backend {
+            doing: "make",
+            path,
+            source,
+        },
+    }
+}
+
+/// Opens the connection that writes.
+pub(crate) fn open_writer(path: &Path) -> Result<Connection, Fault> {
+    let db = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    db.pragma_update(None, "journal_mode", "WAL")?;
+    // An acknowledged commit is on the disk: FULL syncs the WAL at each one.
+    db.pragma_update(None, "synchronous", "FULL")?;
+    db.pragma_update(None, "fullfsync", "ON")?;
+    db.pragma_update(None, "foreign_keys", "ON")?;
+    Ok(db)
+}
+
+/// Opens a connection that only reads.
+pub(crate) fn open_reader(path: &Path) -> Result<Connection, Fault> {
+    let db = open(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    // The first look at the file; a WAL needs a place for its index, which a read-only disk can't give.
+    let first_look = db.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()));
+    match first_look {
+        Ok(()) => Ok(db),
+        Err(_) if is_at_rest(path) => Ok(open_unchanging(path)?),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn open(path: &Path, mode: OpenFlags) -> Result<Connection, rusqlite::Error> {
+    let flags = mode | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+    let db = Connection::open_with_flags(path, flags)?;
+    db.busy_timeout(BUSY_FOR)?;
+    db.set_prepared_statement_cache_capacity(64);
+    Ok(db)
+}
+
+/// Whether the file lies on a read-only disk with no log beside it: then nobody can be changing it.
+fn is_at_rest(path: &Path) -> bool {
+    let wal = path.with_file_name(format!("{FILE_NAME}-wal"));
+    let empty_wal = fs::metadata(wal).map_or(true, |wal| wal.len() == 0);
+    let unwritable = path.parent().is_some_and(|directory| {
+        rustix::fs::access(directory, rustix::fs::Access::WRITE_OK).is_err()
+    });
+    empty_wal && unwritable
+}
+
+fn open_unchanging(path: &Path) -> Result<Connection, rusqlite::Error> {
+    let escaped: String = path
+        .to_string_lossy()
+        .chars()
+        .flat_map(|c| match c {
+            '%' => "%25".chars().collect::<Vec<_>>(),
+            '?' => "%3f".chars().collect(),
+            '#' => "%23".chars().collect(),
+            c => vec![c],
+        })
+        .collect();
+    open(
+        Path::new(&format!("file:{escaped}?immutable=1")),
+        OpenFlags::SQLITE_OPEN_READ_ONLY,
+    )
+}

@@ -1,0 +1,29 @@
+//! What the store does, as plain functions over a connection that is inside a transaction.
+
+pub(crate) mod find;
+pub(crate) mod head;
+pub(crate) mod lease;
+pub(crate) mod legs;
+pub(crate) mod log;
+pub(crate) mod sessions;
+pub(crate) mod turns;
+
+use rusqlite::Connection;
+
+use crate::fault::Fault;
+use crate::{Health, schema};
+
+type Outcome<T> = Result<T, Fault>;
+
+pub(crate) fn health(db: &Connection) -> Outcome<Health> {
+    let mut check = db.prepare("PRAGMA quick_check(10)")?;
+    let problems = check
+        .query_map([], |row| row.get::<_, String>(0))?
+        .filter(|line| line.as_deref() != Ok("ok"))
+        .collect::<Result<_, _>>()?;
+    Ok(Health {
+        format: schema::format(db)?,
+        sessions: db.query_row("SELECT count(*) FROM sessions", [], |row| row.get(0))?,
+        problems,
+    })
+}

@@ -1,0 +1,108 @@
+//! Finding sessions by filter or by what was typed.
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, params_from_iter};
+use segue_core::{Candidate, MatchedBy, SessionId};
+use segue_store::{Cursor, Filter, Found, Page};
+
+use super::Outcome;
+use crate::rows::{self, micros};
+
+pub(crate) fn find(db: &Connection, filter: &Filter, page: &Page) -> Outcome<Found> {
+    let mut clauses: Vec<&str> = Vec::new();
+    let mut values: Vec<Value> = Vec::new();
+    let mut add = |clause, value: Value| {
+        clauses.push(clause);
+        values.push(value);
+    };
+    if let Some(key) = &filter.project {
+        add(
+            "s.project_id = (SELECT id FROM projects WHERE key = ?)",
+            key.clone().into(),
+        );
+    }
+    if let Some(cwd) = &filter.cwd {
+        add("s.cwd = ?", cwd.clone().into());
+    }
+    if let Some(provider) = &filter.provider {
+        add("s.provider = ?", provider.to_string().into());
+    }
+    if let Some(feature) = &filter.feature {
+        add("s.feature = ?", feature.to_string().into());
+    }
+    if let Some(since) = filter.since {
+        add("s.updated_at >= ?", micros(since).into());
+    }
+    if let Some(Cursor { updated_at, id }) = &page.after {
+        add("(s.updated_at, s.id) < (?, ?)", micros(*updated_at).into());
+        values.push(id.to_string().into());
+    }
+    let condition = if clauses.is_empty() {
+        "1".to_owned()
+    } else {
+        clauses.join(" AND ")
+    };
+    // One more than asked for tells whether there is a next page.
+    values.push((i64::from(page.limit) + 1).into());
+    let sql = format!(
+        "{} WHERE {condition} ORDER BY s.updated_at DESC, s.id DESC LIMIT ?",
+        rows::SESSION
+    );
+    let mut sessions = db
+        .prepare_cached(&sql)?
+        .query_map(params_from_iter(values), rows::session)?
+        .collect::<Result<Vec<_>, _>>()?;
+    let limit = usize::try_from(page.limit).unwrap_or(usize::MAX);
+    let more = sessions.len() > limit;
+    sessions.truncate(limit);
+    let next = sessions.last().filter(|_| more).map(|last| Cursor {
+        updated_at: last.updated_at,
+        id: last.id.clone(),
+    });
+    Ok(Found { sessions, next })
+}
+
+/// How many candidates are looked at; more than this is ambiguous anyway.
+const CANDIDATES: i64 = 20;
+
+pub(crate) fn candidates(db: &Connection, text: &str) -> Outcome<Vec<Candidate>> {
+    // Ids are ASCII, so the texts that start with `text` are those from it up to its successor.
+    let end = format!("{text}\u{7f}");
+    let mut found = Vec::new();
+    let mut look = |by, sql: &str, values: &[&str]| -> Outcome<()> {
+        let mut statement = db.prepare_cached(&format!("{sql} LIMIT {CANDIDATES}"))?;
+        let ids = statement.query_map(params_from_iter(values), |row| {
+            rows::parsed::<SessionId>(row, 0)
+        })?;
+        for id in ids {
+            found.push(Candidate { id: id?, by });
+        }
+        Ok(())
+    };
+    look(
+        MatchedBy::Id,
+        "SELECT id FROM sessions WHERE id = ?",
+        &[text],
+    )?;
+    look(
+        MatchedBy::Alias,
+        "SELECT session_id FROM aliases WHERE alias = ?",
+        &[text],
+    )?;
+    look(
+        MatchedBy::NativeId,
+        "SELECT session_id FROM legs WHERE native_id = ?",
+        &[text],
+    )?;
+    look(
+        MatchedBy::Prefix,
+        "SELECT id FROM sessions WHERE id >= ? AND id < ? ORDER BY id DESC",
+        &[text, &end],
+    )?;
+    look(
+        MatchedBy::NativePrefix,
+        "SELECT session_id FROM legs WHERE native_id >= ? AND native_id < ?",
+        &[text, &end],
+    )?;
+    Ok(found)
+}

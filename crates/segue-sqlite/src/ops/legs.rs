@@ -1,0 +1,55 @@
+//! Legs: opened and ended.
+
+use jiff::Timestamp;
+use rusqlite::{Connection, params};
+use segue_core::{Leg, LegEnd, LegId, SessionId};
+use segue_store::{Lease, NewLeg, StoreError};
+
+use super::{Outcome, lease};
+use crate::rows::{self, micros};
+
+pub(crate) fn open(db: &Connection, held: &Lease, new: &NewLeg) -> Outcome<Leg> {
+    lease::check(db, held)?;
+    let id = held.session.as_str();
+    db.prepare_cached(
+        "INSERT INTO legs (session_id, n, provider, native_id, opened_at)
+         VALUES (?1, (SELECT count(*) + 1 FROM legs WHERE session_id = ?1), ?2, ?3, ?4)",
+    )?
+    .execute(params![
+        id,
+        new.provider.as_str(),
+        new.native_id.as_str(),
+        micros(new.at)
+    ])?;
+    let leg = db.last_insert_rowid();
+    db.prepare_cached("UPDATE sessions SET leg_id = ?2, provider = ?3 WHERE id = ?1")?
+        .execute(params![id, leg, new.provider.as_str()])?;
+    let sql = format!("{} WHERE id = ?1", rows::LEG);
+    Ok(db.prepare_cached(&sql)?.query_row([leg], rows::leg)?)
+}
+
+pub(crate) fn end(
+    db: &Connection,
+    held: &Lease,
+    leg: LegId,
+    why: LegEnd,
+    at: Timestamp,
+) -> Outcome<()> {
+    lease::check(db, held)?;
+    let ended = db
+        .prepare_cached(
+            "UPDATE legs SET ended_at = ?3, ended_why = ?4 WHERE id = ?1 AND session_id = ?2 AND ended_at IS NULL",
+        )?
+        .execute(params![leg.0, held.session.as_str(), micros(at), why.as_str()])?;
+    match ended {
+        0 => Err(StoreError::NoLeg(held.session.clone()).into()),
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn all(db: &Connection, id: &SessionId) -> Outcome<Vec<Leg>> {
+    let sql = format!("{} WHERE session_id = ?1 ORDER BY n", rows::LEG);
+    let mut statement = db.prepare_cached(&sql)?;
+    let legs = statement.query_map([id.as_str()], rows::leg)?;
+    Ok(legs.collect::<Result<_, _>>()?)
+}

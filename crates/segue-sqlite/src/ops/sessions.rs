@@ -1,0 +1,127 @@
+//! Sessions as such: made, forked, named, removed.
+
+use jiff::Timestamp;
+use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
+use segue_core::{Session, SessionId, Title, TurnState};
+use segue_store::{ForkPoint, Lease, NewSession, StoreError};
+
+use super::{Outcome, lease, turns};
+use crate::rows::{self, micros};
+
+pub(crate) fn get(db: &Connection, id: &SessionId) -> Outcome<Option<Session>> {
+    let sql = format!("{} WHERE s.id = ?1", rows::SESSION);
+    Ok(db
+        .prepare_cached(&sql)?
+        .query_row([id.as_str()], rows::session)
+        .optional()?)
+}
+
+pub(crate) fn existing(db: &Connection, id: &SessionId) -> Outcome<Session> {
+    get(db, id)?.ok_or_else(|| StoreError::NoSession(id.clone()).into())
+}
+
+pub(crate) fn create(db: &Connection, new: &NewSession) -> Outcome<Session> {
+    db.prepare_cached("INSERT INTO projects (key) VALUES (?1) ON CONFLICT DO NOTHING")?
+        .execute([&new.project.key])?;
+    let inserted = db
+        .prepare_cached(
+            "INSERT INTO sessions (id, project_id, cwd, title, title_from, feature, provider, created_at, updated_at)
+             VALUES (?1, (SELECT id FROM projects WHERE key = ?2), ?3, ?4, ?5, ?6, ?7, ?8, ?8)",
+        )?
+        .execute(params![
+            new.id.as_str(),
+            new.project.key,
+            new.project.cwd,
+            new.title.as_str(),
+            new.title.source().as_str(),
+            new.feature.as_ref().map(segue_core::FeatureId::as_str),
+            new.provider.as_str(),
+            micros(new.at),
+        ]);
+    match inserted {
+        Ok(_) => existing(db, &new.id),
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
+            Err(StoreError::Exists(new.id.clone()).into())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+pub(crate) fn fork(db: &Connection, new: &NewSession, from: &ForkPoint) -> Outcome<Session> {
+    existing(db, &from.session)?;
+    let chain = turns::chain(db, &from.session)?;
+    let shared = chain
+        .iter()
+        .find(|turn| turn.n == from.turn && turn.state != TurnState::Running)
+        .ok_or_else(|| StoreError::NoTurn(from.session.clone()))?;
+    create(db, new)?;
+    db.prepare_cached("UPDATE sessions SET head_id = ?2, turns = ?3, forked_from = ?4, forked_at = ?3 WHERE id = ?1")?
+        .execute(params![
+            new.id.as_str(),
+            shared.id.0,
+            shared.n,
+            from.session.as_str()
+        ])?;
+    existing(db, &new.id)
+}
+
+pub(crate) fn rename(db: &Connection, id: &SessionId, title: &Title, at: Timestamp) -> Outcome<()> {
+    let renamed = db
+        .prepare_cached("UPDATE sessions SET title = ?2, title_from = ?3, updated_at = max(updated_at, ?4) WHERE id = ?1")?
+        .execute(params![
+            id.as_str(),
+            title.as_str(),
+            title.source().as_str(),
+            micros(at)
+        ])?;
+    match renamed {
+        0 => Err(StoreError::NoSession(id.clone()).into()),
+        _ => Ok(()),
+    }
+}
+
+/// Turns of the session that another session still needs, with the session that will keep them: those a
+/// foreign turn or a foreign head stands on, and all that lead to these.
+const KEPT: &str = "
+    CREATE TEMP TABLE kept AS
+    WITH RECURSIVE
+        stands_on (turn_id, keeper) AS (
+            SELECT t.parent_id, t.session_id FROM turns t
+                JOIN turns p ON p.id = t.parent_id AND p.session_id = ?1
+                WHERE t.session_id <> ?1
+            UNION SELECT t.id, s.id FROM sessions s JOIN turns t ON t.id = s.head_id
+                WHERE t.session_id = ?1 AND s.id <> ?1
+            UNION SELECT t.id, m.session_id FROM head_moves m JOIN turns t ON t.id IN (m.from_id, m.to_id)
+                WHERE t.session_id = ?1 AND m.session_id <> ?1
+        ),
+        needed (turn_id, keeper) AS (
+            SELECT turn_id, min(keeper) FROM stands_on GROUP BY turn_id
+            UNION SELECT p.id, n.keeper FROM needed n
+                JOIN turns t ON t.id = n.turn_id
+                JOIN turns p ON p.id = t.parent_id AND p.session_id = ?1
+        )
+    SELECT turn_id, min(keeper) AS keeper FROM needed GROUP BY turn_id";
+
+pub(crate) fn delete(db: &Connection, held: &Lease) -> Outcome<()> {
+    lease::check(db, held)?;
+    let id = held.session.as_str();
+    db.execute_batch("DROP TABLE IF EXISTS temp.kept")?;
+    db.execute(KEPT, [id])?;
+    db.execute(
+        "UPDATE turns SET session_id = (SELECT keeper FROM temp.kept WHERE turn_id = turns.id)
+         WHERE id IN (SELECT turn_id FROM temp.kept)",
+        [],
+    )?;
+    db.execute_batch("DROP TABLE temp.kept")?;
+    // Children before parents, so that no turn ever points at nothing.
+    let mut doomed: Vec<i64> = db
+        .prepare("SELECT id FROM turns WHERE session_id = ?1 ORDER BY id DESC")?
+        .query_map([id], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    let mut remove = db.prepare("DELETE FROM turns WHERE id = ?1")?;
+    for turn in doomed.drain(..) {
+        remove.execute([turn])?;
+    }
+    db.execute("DELETE FROM sessions WHERE id = ?1", [id])?;
+    Ok(())
+}

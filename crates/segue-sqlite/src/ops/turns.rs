@@ -1,0 +1,277 @@
+//! Turns: begun, added to, ended; their messages and attempts.
+
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension, params};
+use segue_core::{
+    Attempt, Failure, LegId, Message, Part, Role, SessionId, Turn, TurnId, TurnState, stored,
+};
+use segue_store::{Draft, DraftKind, Entry, Finish, Lease, StoreError};
+
+use super::{Outcome, lease, sessions};
+use crate::rows::{self, micros};
+
+pub(crate) fn begin(db: &Connection, held: &Lease, prompt: &Message) -> Outcome<Turn> {
+    lease::check(db, held)?;
+    let session = sessions::existing(db, &held.session)?;
+    if session.head_state == Some(TurnState::Running) {
+        return Err(StoreError::TurnUnderWay(held.session.clone()).into());
+    }
+    db.prepare_cached(
+        "INSERT INTO turns (session_id, parent_id, n, state, started_at) VALUES (?1, ?2, ?3, 'running', ?4)",
+    )?
+    .execute(params![
+        held.session.as_str(),
+        session.head.map(|turn| turn.0),
+        session.turns + 1,
+        micros(prompt.at)
+    ])?;
+    let id = TurnId(db.last_insert_rowid());
+    write_message(db, id, 0, prompt)?;
+    db.prepare_cached("UPDATE sessions SET head_id = ?2, turns = ?3, updated_at = max(updated_at, ?4) WHERE id = ?1")?
+        .execute(params![
+            held.session.as_str(),
+            id.0,
+            session.turns + 1,
+            micros(prompt.at)
+        ])?;
+    let sql = format!("SELECT {} FROM turns t WHERE t.id = ?1", rows::TURN);
+    Ok(db.prepare_cached(&sql)?.query_row([id.0], rows::turn)?)
+}
+
+/// Checks that the turn belongs to the session and has not ended.
+fn check_running(db: &Connection, held: &Lease, turn: TurnId) -> Outcome<()> {
+    lease::check(db, held)?;
+    let running = db
+        .prepare_cached(
+            "SELECT 1 FROM turns WHERE id = ?1 AND session_id = ?2 AND state = 'running'",
+        )?
+        .exists(params![turn.0, held.session.as_str()])?;
+    if running {
+        Ok(())
+    } else {
+        Err(StoreError::NoTurn(held.session.clone()).into())
+    }
+}
+
+pub(crate) fn begin_attempt(
+    db: &Connection,
+    held: &Lease,
+    turn: TurnId,
+    leg: LegId,
+    at: Timestamp,
+) -> Outcome<()> {
+    check_running(db, held, turn)?;
+    let moved = db
+        .prepare_cached(
+            "UPDATE legs SET tip_id = ?2 WHERE id = ?1 AND session_id = ?3 AND ended_at IS NULL",
+        )?
+        .execute(params![leg.0, turn.0, held.session.as_str()])?;
+    if moved == 0 {
+        return Err(StoreError::NoLeg(held.session.clone()).into());
+    }
+    db.prepare_cached("UPDATE turns SET sent = 1 WHERE id = ?1")?
+        .execute([turn.0])?;
+    db.prepare_cached(
+        "INSERT INTO attempts (turn_id, n, leg_id, state, started_at)
+         VALUES (?1, (SELECT count(*) + 1 FROM attempts WHERE turn_id = ?1), ?2, 'running', ?3)",
+    )?
+    .execute(params![turn.0, leg.0, micros(at)])?;
+    Ok(())
+}
+
+pub(crate) fn append(db: &Connection, held: &Lease, turn: TurnId, entry: &Entry) -> Outcome<()> {
+    check_running(db, held, turn)?;
+    match entry {
+        Entry::Message { seq, message } => write_message(db, turn, *seq, message),
+        Entry::Draft(draft) => write_draft(db, turn, draft),
+    }
+}
+
+fn write_message(db: &Connection, turn: TurnId, seq: u32, message: &Message) -> Outcome<()> {
+    db.prepare_cached(
+        "INSERT INTO messages (turn_id, seq, role, complete, payload, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+         ON CONFLICT DO UPDATE SET role = excluded.role, complete = excluded.complete,
+                                   payload = excluded.payload, at = excluded.at",
+    )?
+    .execute(params![
+        turn.0,
+        seq,
+        message.role.as_str(),
+        message.complete,
+        stored::encode(&message.parts),
+        micros(message.at)
+    ])?;
+    db.prepare_cached("DELETE FROM drafts WHERE turn_id = ?1 AND seq = ?2")?
+        .execute(params![turn.0, seq])?;
+    Ok(())
+}
+
+fn write_draft(db: &Connection, turn: TurnId, draft: &Draft) -> Outcome<()> {
+    db.prepare_cached(
+        "INSERT INTO drafts (turn_id, seq, n, kind, text, at)
+         VALUES (?1, ?2, (SELECT count(*) FROM drafts WHERE turn_id = ?1 AND seq = ?2), ?3, ?4, ?5)",
+    )?
+    .execute(params![
+        turn.0,
+        draft.seq,
+        kind_name(draft.kind),
+        draft.text,
+        micros(draft.at)
+    ])?;
+    Ok(())
+}
+
+fn kind_name(kind: DraftKind) -> &'static str {
+    match kind {
+        DraftKind::Text => "text",
+        DraftKind::Thought => "thought",
+    }
+}
+
+pub(crate) fn finish(db: &Connection, held: &Lease, turn: TurnId, finish: &Finish) -> Outcome<()> {
+    check_running(db, held, turn)?;
+    for (seq, message) in &finish.messages {
+        write_message(db, turn, *seq, message)?;
+    }
+    let state = finish.state.as_str();
+    let (class, message, hint) = failure_columns(finish.failure.as_ref());
+    let at = micros(finish.at);
+    let usage = &finish.usage;
+    db.prepare_cached(
+        "UPDATE turns SET state = ?2, input_tokens = ?3, output_tokens = ?4, cached_tokens = ?5, total_tokens = ?6,
+             context_tokens = ?7, context_window = ?8, failure_class = ?9, failure_message = ?10,
+             failure_hint = ?11, ended_at = ?12 WHERE id = ?1",
+    )?
+    .execute(params![
+        turn.0,
+        state,
+        usage.input_tokens,
+        usage.output_tokens,
+        usage.cached_tokens,
+        usage.total_tokens,
+        usage.context_tokens,
+        usage.context_window,
+        class,
+        message,
+        hint,
+        at
+    ])?;
+    settle_attempt(db, turn, finish)?;
+    db.prepare_cached(
+        "UPDATE sessions SET updated_at = max(updated_at, ?2),
+             total_tokens = CASE WHEN ?3 IS NULL THEN total_tokens ELSE coalesce(total_tokens, 0) + ?3 END
+         WHERE id = ?1",
+    )?
+    .execute(params![held.session.as_str(), at, usage.total_tokens])?;
+    Ok(())
+}
+
+/// Ends the turn's attempt, if it came to one, and counts it on its leg.
+fn settle_attempt(db: &Connection, turn: TurnId, finish: &Finish) -> Outcome<()> {
+    let (class, message, hint) = failure_columns(finish.failure.as_ref());
+    let leg: Option<i64> = db
+        .prepare_cached(
+            "UPDATE attempts SET state = ?2, failure_class = ?3, failure_message = ?4, failure_hint = ?5, ended_at = ?6
+             WHERE turn_id = ?1 AND state = 'running' RETURNING leg_id",
+        )?
+        .query_row(
+            params![turn.0, finish.state.as_str(), class, message, hint, micros(finish.at)],
+            |row| row.get(0),
+        )
+        .optional()?;
+    let Some(leg) = leg else { return Ok(()) };
+    db.prepare_cached(
+        "UPDATE legs SET
+             consecutive_failures = CASE ?2 WHEN 'finished' THEN 0 WHEN 'failed' THEN consecutive_failures + 1
+                                            ELSE consecutive_failures END,
+             total_tokens = CASE WHEN ?3 IS NULL THEN total_tokens ELSE coalesce(total_tokens, 0) + ?3 END,
+             context_tokens = coalesce(?4, context_tokens)
+         WHERE id = ?1",
+    )?
+    .execute(params![
+        leg,
+        finish.state.as_str(),
+        finish.usage.total_tokens,
+        finish.usage.context_tokens
+    ])?;
+    Ok(())
+}
+
+fn failure_columns(failure: Option<&Failure>) -> (Option<&str>, Option<&str>, Option<&str>) {
+    (
+        failure.map(|failure| failure.class.as_str()),
+        failure.map(|failure| failure.message.as_str()),
+        failure.and_then(|failure| failure.hint.as_deref()),
+    )
+}
+
+pub(crate) fn chain(db: &Connection, id: &SessionId) -> Outcome<Vec<Turn>> {
+    let sql = format!(
+        "WITH RECURSIVE chain (id) AS (
+             SELECT head_id FROM sessions WHERE id = ?1
+             UNION ALL SELECT t.parent_id FROM turns t JOIN chain c ON t.id = c.id WHERE t.parent_id IS NOT NULL
+         )
+         SELECT {} FROM chain c JOIN turns t ON t.id = c.id ORDER BY t.n",
+        rows::TURN
+    );
+    let mut statement = db.prepare_cached(&sql)?;
+    let turns = statement.query_map([id.as_str()], rows::turn)?;
+    Ok(turns.collect::<Result<_, _>>()?)
+}
+
+pub(crate) fn messages(db: &Connection, turn: TurnId) -> Outcome<Vec<Message>> {
+    let mut written = db.prepare_cached(
+        "SELECT seq, role, complete, payload, at FROM messages WHERE turn_id = ?1 ORDER BY seq",
+    )?;
+    let mut all = written
+        .query_map([turn.0], |row| {
+            let message = Message {
+                role: rows::named(row, 1, Role::from_name)?,
+                complete: row.get(2)?,
+                parts: stored::decode(row.get_ref(3)?.as_str()?),
+                at: rows::time(row, 4)?,
+            };
+            Ok((row.get::<_, u32>(0)?, message))
+        })?
+        .collect::<Result<Vec<_>, _>>()?;
+    all.extend(drafted(db, turn)?);
+    all.sort_by_key(|(seq, _)| *seq);
+    Ok(all.into_iter().map(|(_, message)| message).collect())
+}
+
+/// What was being said when the record broke off.
+fn drafted(db: &Connection, turn: TurnId) -> Outcome<Vec<(u32, Message)>> {
+    let mut statement = db.prepare_cached(
+        "SELECT seq, kind, text, at FROM drafts WHERE turn_id = ?1 ORDER BY seq, n",
+    )?;
+    let mut rows = statement.query([turn.0])?;
+    let mut found: Vec<(u32, Message)> = Vec::new();
+    while let Some(row) = rows.next()? {
+        let seq: u32 = row.get(0)?;
+        let text = row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?;
+        let at = rows::time(row, 3)?;
+        if let Some((last, message)) = found.last_mut()
+            && *last == seq
+            && let Some(Part::Text(words) | Part::Thought(words)) = message.parts.first_mut()
+        {
+            words.push_str(text);
+            message.at = at;
+            continue;
+        }
+        let part = match row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)? {
+            "thought" => Part::Thought(text.to_owned()),
+            _ => Part::Text(text.to_owned()),
+        };
+        let mut message = Message::new(Role::Assistant, vec![part], at);
+        message.complete = false;
+        found.push((seq, message));
+    }
+    Ok(found)
+}
+
+pub(crate) fn attempts(db: &Connection, turn: TurnId) -> Outcome<Vec<Attempt>> {
+    let sql = format!("{} WHERE turn_id = ?1 ORDER BY n", rows::ATTEMPT);
+    let mut statement = db.prepare_cached(&sql)?;
+    let attempts = statement.query_map([turn.0], rows::attempt)?;
+    Ok(attempts.collect::<Result<_, _>>()?)
+}

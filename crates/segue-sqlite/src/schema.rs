@@ -1,0 +1,68 @@
+//! The tables, and how an older file becomes a current one.
+//!
+//! A migration that was ever shipped is never edited; a change is a new one at the end.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rusqlite::{Connection, TransactionBehavior};
+use segue_store::StoreError;
+
+use crate::fault::{Fault, classify};
+
+/// "SEGU": tells a store of ours from any other SQLite file.
+const APPLICATION_ID: i64 = 0x5345_4755;
+
+const MIGRATIONS: &[&str] = &[include_str!("schema/0001_sessions.sql")];
+
+/// The format that this build reads and writes.
+fn known() -> i64 {
+    i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX)
+}
+
+/// The format of a file.
+pub(crate) fn format(db: &Connection) -> Result<i64, rusqlite::Error> {
+    db.pragma_query_value(None, "user_version", |row| row.get(0))
+}
+
+/// Whether the file has the current format; a newer or a foreign one is an error.
+pub(crate) fn is_current(db: &Connection, path: &Path) -> Result<bool, StoreError> {
+    let look = || -> Result<bool, Fault> {
+        let found = format(db)?;
+        if found > known() {
+            return Err(Fault::Store(StoreError::Newer {
+                path: path.to_owned(),
+                found,
+                known: known(),
+            }));
+        }
+        let id: i64 = db.pragma_query_value(None, "application_id", |row| row.get(0))?;
+        let tables: i64 =
+            db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+        if id != APPLICATION_ID && tables > 0 {
+            return Err(Fault::Store(StoreError::Corrupt {
+                path: path.to_owned(),
+                source: "it is an SQLite file of another program".into(),
+            }));
+        }
+        let journal: String = db.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
+        Ok(found == known() && (journal == "wal" || journal == "off"))
+    };
+    look().map_err(|fault| fault.into_store_error("open", path))
+}
+
+/// Brings a file to the current format, in one transaction.
+pub(crate) fn migrate(db: &mut Connection, path: &Path) -> Result<(), StoreError> {
+    is_current(db, path)?;
+    let run = |db: &mut Connection| -> Result<(), rusqlite::Error> {
+        let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let done = usize::try_from(format(&transaction)?).unwrap_or(0);
+        for migration in MIGRATIONS.iter().skip(done) {
+            transaction.execute_batch(migration)?;
+        }
+        transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+        transaction.pragma_update(None, "user_version", known())?;
+        transaction.commit()
+    };
+    run(db).map_err(|error| classify(&Arc::new(error), "prepare", path))
+}

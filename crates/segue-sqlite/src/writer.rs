@@ -1,0 +1,200 @@
+//! The thread that writes: group commit.
+//!
+//! Everything that has queued up while the last commit was on its way to the disk goes into the next one.
+//! Each piece of work has a savepoint of its own, so that one that fails takes nothing else with it.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::{self, JoinHandle};
+
+use rusqlite::Connection;
+use segue_store::{Result, StoreError};
+use tokio::sync::oneshot;
+
+use crate::connection;
+use crate::fault::{Fault, classify};
+
+/// How many pieces of work one commit carries at most.
+const BATCH: usize = 512;
+
+/// How a batch ended for all of it.
+type Committed<'a> = std::result::Result<(), (&'a Arc<rusqlite::Error>, &'a Path)>;
+
+/// One piece of work, run inside a transaction and answered after its commit.
+trait Job: Send {
+    /// Does the work; says whether there is something to commit.
+    fn run(&mut self, db: &Connection) -> bool;
+    /// Tells the caller.
+    fn answer(self: Box<Self>, path: &Path, committed: Committed<'_>);
+}
+
+struct Work<T, F> {
+    work: Option<F>,
+    outcome: Option<std::result::Result<T, Fault>>,
+    caller: oneshot::Sender<Result<T>>,
+}
+
+impl<T, F> Job for Work<T, F>
+where
+    T: Send,
+    F: FnOnce(&Connection) -> std::result::Result<T, Fault> + Send,
+{
+    fn run(&mut self, db: &Connection) -> bool {
+        let Some(work) = self.work.take() else {
+            return false;
+        };
+        let outcome = in_savepoint(db, work);
+        let changed = outcome.is_ok();
+        self.outcome = Some(outcome);
+        changed
+    }
+
+    fn answer(self: Box<Self>, path: &Path, committed: Committed<'_>) {
+        let answer = match (self.outcome, committed) {
+            (Some(Ok(value)), Ok(())) => Ok(value),
+            (Some(Err(fault)), _) => Err(fault.into_store_error("write to", path)),
+            (_, Err((error, path))) => Err(classify(error, "write to", path)),
+            (None, Ok(())) => Err(stopped(path)),
+        };
+        // A caller that went away has no use for the answer.
+        let _ = self.caller.send(answer);
+    }
+}
+
+fn in_savepoint<T>(
+    db: &Connection,
+    work: impl FnOnce(&Connection) -> std::result::Result<T, Fault>,
+) -> std::result::Result<T, Fault> {
+    db.prepare_cached("SAVEPOINT work")?.execute([])?;
+    let outcome = work(db);
+    // A full disk makes SQLite roll back everything, the savepoint included.
+    if db.is_autocommit() {
+        return outcome;
+    }
+    if outcome.is_err() {
+        db.prepare_cached("ROLLBACK TO work")?.execute([])?;
+    }
+    db.prepare_cached("RELEASE work")?.execute([])?;
+    outcome
+}
+
+/// Hands work to the writing thread, which starts with the first piece.
+pub(crate) struct Writer {
+    path: PathBuf,
+    thread: Mutex<Option<Running>>,
+}
+
+struct Running {
+    jobs: mpsc::Sender<Box<dyn Job>>,
+    handle: JoinHandle<()>,
+}
+
+impl Writer {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            thread: Mutex::new(None),
+        }
+    }
+
+    pub(crate) async fn run<T, F>(&self, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> std::result::Result<T, Fault> + Send + 'static,
+    {
+        let (caller, answer) = oneshot::channel();
+        let job = Work {
+            work: Some(work),
+            outcome: None,
+            caller,
+        };
+        self.send(Box::new(job))?;
+        answer.await.unwrap_or_else(|_| Err(stopped(&self.path)))
+    }
+
+    fn send(&self, job: Box<dyn Job>) -> Result<()> {
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        let running = match thread.take() {
+            Some(running) => running,
+            None => start(&self.path)?,
+        };
+        let sent = running.jobs.send(job);
+        *thread = Some(running);
+        sent.map_err(|_| stopped(&self.path))
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        let running = self
+            .thread
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(Running { jobs, handle }) = running {
+            drop(jobs);
+            // What was queued is still written; a panic of the thread was reported when it happened.
+            let _ = handle.join();
+        }
+    }
+}
+
+fn start(path: &Path) -> Result<Running> {
+    let db = connection::open_writer(path).map_err(|fault| fault.into_store_error("open", path))?;
+    let (jobs, queue) = mpsc::channel();
+    let owned = path.to_owned();
+    let handle = thread::Builder::new()
+        .name("segue-writer".into())
+        .spawn(move || write_all(&db, &owned, &queue))
+        .map_err(|error| StoreError::Backend {
+            doing: "start writing to",
+            path: path.to_owned(),
+            source: error.into(),
+        })?;
+    Ok(Running { jobs, handle })
+}
+
+fn stopped(path: &Path) -> StoreError {
+    StoreError::Backend {
+        doing: "write to",
+        path: path.to_owned(),
+        source: "the writing thread has stopped".into(),
+    }
+}
+
+fn write_all(db: &Connection, path: &Path, queue: &mpsc::Receiver<Box<dyn Job>>) {
+    while let Ok(first) = queue.recv() {
+        let mut batch = vec![first];
+        batch.extend(queue.try_iter().take(BATCH - 1));
+        let committed = commit(db, &mut batch).map_err(Arc::new);
+        let committed = committed
+            .as_ref()
+            .map(|()| ())
+            .map_err(|error| (error, path));
+        for job in batch {
+            job.answer(path, committed);
+        }
+    }
+}
+
+fn commit(db: &Connection, batch: &mut [Box<dyn Job>]) -> std::result::Result<(), rusqlite::Error> {
+    db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+    let mut changed = false;
+    for job in batch {
+        changed |= job.run(db);
+        if db.is_autocommit() {
+            // SQLite gave the whole transaction up, and with it what ran before in it.
+            return Err(rusqlite::Error::SqliteFailure(
+                rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_FULL),
+                Some("the transaction was rolled back".into()),
+            ));
+        }
+    }
+    let end = if changed { "COMMIT" } else { "ROLLBACK" };
+    let ended = db.prepare_cached(end)?.execute([]);
+    if ended.is_err() && !db.is_autocommit() {
+        // The error that counts is the commit's.
+        let _ = db.execute_batch("ROLLBACK");
+    }
+    ended.map(|_| ())
+}

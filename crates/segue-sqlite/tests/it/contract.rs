@@ -1,0 +1,10 @@
+//! The contract of all stores.
+
+use segue_sqlite::SqliteStore;
+
+fn fresh() -> (SqliteStore, tempfile::TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    (SqliteStore::open(directory.path()).unwrap(), directory)
+}
+
+segue_store::store_contract!(fresh());

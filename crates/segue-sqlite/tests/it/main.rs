@@ -1,0 +1,4 @@
+//! The embedded store: the contract of all stores, and what is special to a file.
+
+mod contract;
+mod files;

@@ -1,0 +1,187 @@
+//! The suite that any store must pass.
+//!
+//! Each case is a function over `&dyn Store` and a fresh, empty store; [`store_contract!`](crate::store_contract)
+//! turns them all into tests of the crate that calls it.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::missing_panics_doc,
+    clippy::indexing_slicing,
+    reason = "a test suite: a panic is how it speaks"
+)]
+
+mod head;
+mod lease;
+mod sessions;
+mod turns;
+
+use jiff::{SignedDuration, Timestamp};
+use segue_core::{
+    Message, NativeId, ProcessMark, Project, ProviderId, Role, Session, SessionId, Title, Turn,
+    TurnState, Usage,
+};
+
+use crate::{Finish, Lease, LeaseRequest, NewLeg, NewSession, Store};
+
+pub use head::{
+    a_fork_shares_and_then_goes_its_own_way, a_revert_moves_the_head_and_undo_moves_it_back,
+    an_undo_survives_turns_made_in_between, deleting_a_session_keeps_what_its_forks_share,
+    undoing_twice_walks_back_through_reverts,
+};
+pub use lease::{
+    a_dead_holder_is_taken_over, a_lease_excludes_others_until_released,
+    a_silent_holder_loses_its_lease, a_stale_lease_writes_nothing, one_claim_wins_when_many_race,
+};
+pub use sessions::{
+    candidates_are_found_by_every_name, decisions_are_kept_in_order, filters_select,
+    ids_are_unique_and_unknown_ones_are_said, paging_sees_each_session_once,
+    what_is_created_is_found_again,
+};
+pub use turns::{
+    a_finished_turn_is_immutable, a_turn_is_recorded_whole, an_unsent_turn_is_told_apart,
+    drafts_become_messages, every_kind_of_part_survives, failures_are_counted_on_the_leg,
+    one_turn_at_a_time, parallel_appends_are_all_there,
+};
+
+/// Makes a test of each contract case.
+///
+/// `$open` is an expression that yields a fresh store and something that keeps its place alive: `(store, guard)`.
+/// The calling crate needs `tokio` with `rt` and `macros`.
+#[macro_export]
+macro_rules! store_contract {
+    ($open:expr) => {
+        $crate::store_contract!(@cases $open;
+            what_is_created_is_found_again
+            ids_are_unique_and_unknown_ones_are_said
+            filters_select
+            paging_sees_each_session_once
+            candidates_are_found_by_every_name
+            decisions_are_kept_in_order
+            a_turn_is_recorded_whole
+            every_kind_of_part_survives
+            drafts_become_messages
+            one_turn_at_a_time
+            a_finished_turn_is_immutable
+            an_unsent_turn_is_told_apart
+            failures_are_counted_on_the_leg
+            parallel_appends_are_all_there
+            a_revert_moves_the_head_and_undo_moves_it_back
+            an_undo_survives_turns_made_in_between
+            undoing_twice_walks_back_through_reverts
+            a_fork_shares_and_then_goes_its_own_way
+            deleting_a_session_keeps_what_its_forks_share
+            a_lease_excludes_others_until_released
+            a_silent_holder_loses_its_lease
+            a_dead_holder_is_taken_over
+            a_stale_lease_writes_nothing
+            one_claim_wins_when_many_race
+        );
+    };
+    (@cases $open:expr; $($case:ident)*) => {
+        $(
+            #[tokio::test]
+            async fn $case() {
+                let (store, _guard) = $open;
+                $crate::contract::$case(&store).await;
+            }
+        )*
+    };
+}
+
+/// Five minutes, said as a lease's patience.
+const PATIENCE: SignedDuration = SignedDuration::from_secs(300);
+
+/// A moment in the life of a test.
+fn at(second: i64) -> Timestamp {
+    Timestamp::UNIX_EPOCH + SignedDuration::from_secs(1_700_000_000 + second)
+}
+
+fn owner(pid: u32) -> ProcessMark {
+    ProcessMark {
+        host: "here".into(),
+        pid,
+        started: "then".into(),
+    }
+}
+
+/// The id of the nth session of a test.
+fn id(n: u32) -> SessionId {
+    SessionId::at(at(i64::from(n)), n)
+}
+
+fn new_session(n: u32) -> NewSession {
+    NewSession {
+        id: id(n),
+        project: Project {
+            key: "/work/app/.git".into(),
+            cwd: "/work/app".into(),
+        },
+        title: Title::from_prompt(&format!("session {n}")),
+        feature: None,
+        provider: ProviderId::rehearsal(),
+        at: at(i64::from(n)),
+    }
+}
+
+fn claim(session: &SessionId, pid: u32, second: i64) -> LeaseRequest {
+    LeaseRequest {
+        session: session.clone(),
+        owner: owner(pid),
+        at: at(second),
+        expires_after: PATIENCE,
+        dead_epoch: None,
+    }
+}
+
+/// A new session with a lease on it.
+async fn open_session(store: &dyn Store, n: u32) -> (Session, Lease) {
+    let session = store.create(new_session(n)).await.unwrap();
+    let granted = store
+        .acquire(claim(&session.id, 1, i64::from(n)))
+        .await
+        .unwrap();
+    (session, granted.lease)
+}
+
+fn prompt(text: &str, second: i64) -> Message {
+    Message::text(Role::User, text, at(second))
+}
+
+fn finished(second: i64) -> Finish {
+    Finish {
+        state: TurnState::Finished,
+        messages: Vec::new(),
+        usage: Usage::default(),
+        failure: None,
+        at: at(second),
+    }
+}
+
+fn native(name: &str) -> NewLeg {
+    NewLeg {
+        provider: ProviderId::rehearsal(),
+        native_id: NativeId::parse(name).unwrap(),
+        at: at(0),
+    }
+}
+
+/// A turn from prompt to end.
+async fn whole_turn(store: &dyn Store, lease: &Lease, text: &str) -> Turn {
+    let turn = store.begin_turn(lease, &prompt(text, 0)).await.unwrap();
+    store
+        .finish_turn(lease, turn.id, finished(1))
+        .await
+        .unwrap();
+    turn
+}
+
+/// The prompts that lead to a session's head.
+async fn story(store: &dyn Store, id: &SessionId) -> Vec<String> {
+    let mut told = Vec::new();
+    for turn in store.turns(id).await.unwrap() {
+        let messages = store.messages(turn.id).await.unwrap();
+        told.push(messages[0].words());
+    }
+    told
+}

@@ -1,0 +1,192 @@
+//! Sessions as such.
+
+use segue_core::{Candidate, Decision, DecisionKind, FeatureId, MatchedBy, Title, TitleSource};
+
+use super::{at, id, native, new_session, open_session};
+use crate::{Filter, Page, Store, StoreError};
+
+/// A session that was made is there, with all that was said of it.
+pub async fn what_is_created_is_found_again(store: &dyn Store) {
+    let mut new = new_session(1);
+    new.feature = Some(FeatureId::parse("支払い 2").unwrap());
+    let made = store.create(new.clone()).await.unwrap();
+    assert_eq!(made.id, new.id);
+    assert_eq!(made.project, new.project);
+    assert_eq!(made.title, new.title);
+    assert_eq!(made.feature, new.feature);
+    assert_eq!((made.head, made.turns, made.total_tokens), (None, 0, None));
+    assert_eq!((made.created_at, made.updated_at), (at(1), at(1)));
+    assert_eq!(store.session(&made.id).await.unwrap(), Some(made.clone()));
+
+    let title = Title::given("a better name", TitleSource::User).unwrap();
+    store.rename(&made.id, &title, at(5)).await.unwrap();
+    let renamed = store.session(&made.id).await.unwrap().unwrap();
+    assert_eq!((renamed.title, renamed.updated_at), (title, at(5)));
+}
+
+/// An id is given once; what is not there is said to be not there.
+pub async fn ids_are_unique_and_unknown_ones_are_said(store: &dyn Store) {
+    store.create(new_session(1)).await.unwrap();
+    let mut again = new_session(1);
+    again.title = Title::from_prompt("another");
+    assert!(matches!(store.create(again).await, Err(StoreError::Exists(taken)) if taken == id(1)));
+    let kept = store.session(&id(1)).await.unwrap().unwrap();
+    assert_eq!(kept.title.as_str(), "session 1");
+
+    assert_eq!(store.session(&id(9)).await.unwrap(), None);
+    let title = Title::from_prompt("x");
+    let renamed = store.rename(&id(9), &title, at(0)).await;
+    assert!(matches!(renamed, Err(StoreError::NoSession(_))));
+    let claimed = store.acquire(super::claim(&id(9), 1, 0)).await;
+    assert!(matches!(claimed, Err(StoreError::NoSession(_))));
+    assert!(store.turns(&id(9)).await.unwrap().is_empty());
+    assert!(store.legs(&id(9)).await.unwrap().is_empty());
+}
+
+/// Each part of a filter selects, newest first.
+pub async fn filters_select(store: &dyn Store) {
+    for n in 1..=6 {
+        let mut new = new_session(n);
+        if n % 2 == 0 {
+            new.project.key = "/else/.git".into();
+            new.project.cwd = format!("/else/{n}");
+            new.feature = Some(FeatureId::parse("pay").unwrap());
+            new.provider = "codex".parse().unwrap();
+        }
+        store.create(new).await.unwrap();
+    }
+    let cases = [
+        (Filter::default(), vec![6, 5, 4, 3, 2, 1]),
+        (
+            Filter {
+                project: Some("/else/.git".into()),
+                ..Filter::default()
+            },
+            vec![6, 4, 2],
+        ),
+        (
+            Filter {
+                project: Some("/nowhere".into()),
+                ..Filter::default()
+            },
+            vec![],
+        ),
+        (
+            Filter {
+                cwd: Some("/else/4".into()),
+                ..Filter::default()
+            },
+            vec![4],
+        ),
+        (
+            Filter {
+                provider: Some("codex".parse().unwrap()),
+                ..Filter::default()
+            },
+            vec![6, 4, 2],
+        ),
+        (
+            Filter {
+                feature: Some(FeatureId::parse("pay").unwrap()),
+                ..Filter::default()
+            },
+            vec![6, 4, 2],
+        ),
+        (
+            Filter {
+                since: Some(at(5)),
+                ..Filter::default()
+            },
+            vec![6, 5],
+        ),
+        (
+            Filter {
+                since: Some(at(3)),
+                provider: Some("codex".parse().unwrap()),
+                ..Filter::default()
+            },
+            vec![6, 4],
+        ),
+    ];
+    for (filter, expected) in cases {
+        let found = store.find(&filter, Page::first(10)).await.unwrap();
+        let ids: Vec<_> = found
+            .sessions
+            .into_iter()
+            .map(|session| session.id)
+            .collect();
+        let expected: Vec<_> = expected.into_iter().map(id).collect();
+        assert_eq!(ids, expected, "{filter:?}");
+        assert_eq!(found.next, None);
+    }
+}
+
+/// Paging shows each session once, also when several were touched in one moment.
+pub async fn paging_sees_each_session_once(store: &dyn Store) {
+    for n in 1..=7 {
+        let mut new = new_session(n);
+        new.at = at(i64::from(n) / 3);
+        store.create(new).await.unwrap();
+    }
+    let mut seen = Vec::new();
+    let mut page = Page::first(2);
+    loop {
+        let found = store.find(&Filter::default(), page.clone()).await.unwrap();
+        assert!(found.sessions.len() <= 2);
+        seen.extend(found.sessions.into_iter().map(|session| session.id));
+        match found.next {
+            Some(next) => page.after = Some(next),
+            None => break,
+        }
+    }
+    assert_eq!(seen.len(), 7);
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen.len(), 7);
+}
+
+/// A typed reference finds sessions by id, native id, and the beginnings of both.
+pub async fn candidates_are_found_by_every_name(store: &dyn Store) {
+    let (first, lease) = open_session(store, 1).await;
+    store.open_leg(&lease, native("abc-123")).await.unwrap();
+    let second = store.create(new_session(2)).await.unwrap();
+
+    let candidate = |session: &segue_core::Session, by| Candidate {
+        id: session.id.clone(),
+        by,
+    };
+    let found = store.candidates(first.id.as_str()).await.unwrap();
+    assert!(found.contains(&candidate(&first, MatchedBy::Id)));
+    assert!(!found.iter().any(|found| found.id == second.id));
+
+    let prefix = &first.id.as_str()[..8];
+    let found = store.candidates(prefix).await.unwrap();
+    assert!(found.contains(&candidate(&first, MatchedBy::Prefix)));
+    assert!(found.contains(&candidate(&second, MatchedBy::Prefix)));
+
+    let found = store.candidates("abc-123").await.unwrap();
+    assert!(found.contains(&candidate(&first, MatchedBy::NativeId)));
+    let found = store.candidates("abc").await.unwrap();
+    assert_eq!(found, [candidate(&first, MatchedBy::NativePrefix)]);
+    // What means something to a pattern language means only itself here.
+    for text in ["nothing", "a%", "_", "abc_123"] {
+        assert_eq!(store.candidates(text).await.unwrap(), [], "{text}");
+    }
+}
+
+/// The newest decisions come back in the order they were made.
+pub async fn decisions_are_kept_in_order(store: &dyn Store) {
+    store.create(new_session(1)).await.unwrap();
+    for n in 0..5 {
+        let decision = Decision::new(DecisionKind::Opened, format!("decision {n}"));
+        store.note(&id(1), &decision, at(n)).await.unwrap();
+    }
+    let newest = store.decisions(&id(1), 2).await.unwrap();
+    let told: Vec<_> = newest
+        .iter()
+        .map(|(at, decision)| (*at, decision.text.as_str()))
+        .collect();
+    assert_eq!(told, [(at(3), "decision 3"), (at(4), "decision 4")]);
+    let nowhere = store.note(&id(9), &newest[0].1, at(0)).await;
+    assert!(matches!(nowhere, Err(StoreError::NoSession(_))));
+}

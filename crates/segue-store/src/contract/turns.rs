@@ -1,0 +1,272 @@
+//! Turns and what is said in them.
+
+use futures::future::join_all;
+use segue_core::{Failure, FailureClass, InlineData, Json, Message, Part, Role, TurnState, Usage};
+
+use super::{at, finished, native, open_session, prompt, story, whole_turn};
+use crate::{Draft, DraftKind, Entry, Finish, Store, StoreError};
+
+fn says(seq: u32, text: &str) -> Entry {
+    Entry::Message {
+        seq,
+        message: Message::text(Role::Assistant, text, at(2)),
+    }
+}
+
+fn drafts(seq: u32, kind: DraftKind, text: &str) -> Entry {
+    Entry::Draft(Draft {
+        seq,
+        kind,
+        text: text.into(),
+        at: at(3),
+    })
+}
+
+/// From prompt to settled figures, everything of a turn is on record.
+pub async fn a_turn_is_recorded_whole(store: &dyn Store) {
+    let (session, lease) = open_session(store, 1).await;
+    let turn = store.begin_turn(&lease, &prompt("go", 2)).await.unwrap();
+    assert_eq!(
+        (turn.n, turn.parent, turn.state),
+        (1, None, TurnState::Running)
+    );
+    let leg = store.open_leg(&lease, native("n1")).await.unwrap();
+    assert_eq!((leg.n, leg.tip), (1, None));
+    store
+        .begin_attempt(&lease, turn.id, leg.id, at(3))
+        .await
+        .unwrap();
+    store
+        .append(&lease, turn.id, says(1, "gone"))
+        .await
+        .unwrap();
+    let usage = Usage {
+        input_tokens: Some(10),
+        output_tokens: Some(3),
+        cached_tokens: None,
+        total_tokens: Some(13),
+        context_tokens: Some(11),
+        context_window: Some(1000),
+    };
+    let closing = Message::text(Role::System, "bye", at(4));
+    let finish = Finish {
+        usage,
+        messages: vec![(2, closing.clone())],
+        ..finished(4)
+    };
+    store.finish_turn(&lease, turn.id, finish).await.unwrap();
+
+    let turns = store.turns(&session.id).await.unwrap();
+    assert_eq!(turns.len(), 1);
+    assert_eq!(turns[0].state, TurnState::Finished);
+    assert_eq!((turns[0].usage, turns[0].sent), (usage, true));
+    assert_eq!(
+        (turns[0].started_at, turns[0].ended_at),
+        (at(2), Some(at(4)))
+    );
+    let messages = store.messages(turn.id).await.unwrap();
+    let expected = [
+        prompt("go", 2),
+        Message::text(Role::Assistant, "gone", at(2)),
+        closing,
+    ];
+    assert_eq!(messages, expected);
+    let attempts = store.attempts(turn.id).await.unwrap();
+    assert_eq!(attempts.len(), 1);
+    assert_eq!(
+        (attempts[0].leg, attempts[0].state),
+        (leg.id, TurnState::Finished)
+    );
+    let legs = store.legs(&session.id).await.unwrap();
+    assert_eq!(legs[0].tip, Some(turn.id));
+    assert_eq!(
+        (legs[0].total_tokens, legs[0].context_tokens),
+        (Some(13), Some(11))
+    );
+    let session = store.session(&session.id).await.unwrap().unwrap();
+    assert_eq!((session.turns, session.total_tokens), (1, Some(13)));
+    assert_eq!(session.native_id, Some(leg.native_id));
+    assert_eq!(session.updated_at, at(4));
+}
+
+/// What an agent may say comes back to the byte.
+pub async fn every_kind_of_part_survives(store: &dyn Store) {
+    let (_, lease) = open_session(store, 1).await;
+    let turn = store.begin_turn(&lease, &prompt("go", 2)).await.unwrap();
+    let parts = vec![
+        Part::Text("ünïcode \u{1f980} \0 and a NUL".into()),
+        Part::Thought(String::new()),
+        Part::FunctionCall {
+            id: "c".into(),
+            name: "write".into(),
+            args: Json::parse(r#"{ "z": 1,"a":[1.50] }"#).unwrap(),
+        },
+        Part::FunctionResponse {
+            call_id: "c".into(),
+            name: "write".into(),
+            response: Json::parse("null").unwrap(),
+            is_error: true,
+        },
+        Part::InlineData(InlineData {
+            mime_type: "image/png".into(),
+            data: None,
+        }),
+        Part::Unknown(Json::parse(r#"{"type":"new"}"#).unwrap()),
+    ];
+    let message = Message::new(Role::Assistant, parts, at(3));
+    let entry = Entry::Message {
+        seq: 1,
+        message: message.clone(),
+    };
+    store.append(&lease, turn.id, entry).await.unwrap();
+    assert_eq!(store.messages(turn.id).await.unwrap()[1], message);
+}
+
+/// Streamed words are there as an incomplete message until the whole message takes their place.
+pub async fn drafts_become_messages(store: &dyn Store) {
+    let (_, lease) = open_session(store, 1).await;
+    let turn = store.begin_turn(&lease, &prompt("go", 2)).await.unwrap();
+    for entry in [
+        drafts(1, DraftKind::Thought, "let "),
+        drafts(1, DraftKind::Thought, "me see"),
+        says(2, "whole"),
+        drafts(3, DraftKind::Text, "half a"),
+    ] {
+        store.append(&lease, turn.id, entry).await.unwrap();
+    }
+    let messages = store.messages(turn.id).await.unwrap();
+    let told: Vec<_> = messages
+        .iter()
+        .map(|m| (m.parts.clone(), m.complete))
+        .collect();
+    let expected = [
+        (vec![Part::Text("go".into())], true),
+        (vec![Part::Thought("let me see".into())], false),
+        (vec![Part::Text("whole".into())], true),
+        (vec![Part::Text("half a".into())], false),
+    ];
+    assert_eq!(told, expected);
+
+    store
+        .append(&lease, turn.id, says(3, "half a loaf"))
+        .await
+        .unwrap();
+    let last = store.messages(turn.id).await.unwrap().pop().unwrap();
+    assert_eq!(
+        (last.words().as_str(), last.complete),
+        ("half a loaf", true)
+    );
+}
+
+/// The next turn waits for the end of the one before.
+pub async fn one_turn_at_a_time(store: &dyn Store) {
+    let (session, lease) = open_session(store, 1).await;
+    let turn = store.begin_turn(&lease, &prompt("one", 0)).await.unwrap();
+    let second = store.begin_turn(&lease, &prompt("two", 0)).await;
+    assert!(matches!(second, Err(StoreError::TurnUnderWay(_))));
+    assert!(matches!(
+        store.undo(&lease, at(0)).await,
+        Err(StoreError::TurnUnderWay(_))
+    ));
+    store
+        .finish_turn(&lease, turn.id, finished(1))
+        .await
+        .unwrap();
+    whole_turn(store, &lease, "two").await;
+    assert_eq!(story(store, &session.id).await, ["one", "two"]);
+}
+
+/// Nothing can be added to a turn that has ended, nor to one of another session.
+pub async fn a_finished_turn_is_immutable(store: &dyn Store) {
+    let (_, lease) = open_session(store, 1).await;
+    let turn = whole_turn(store, &lease, "one").await;
+    let before = store.messages(turn.id).await.unwrap();
+    assert!(matches!(
+        store.append(&lease, turn.id, says(1, "late")).await,
+        Err(StoreError::NoTurn(_))
+    ));
+    let again = store.finish_turn(&lease, turn.id, finished(9)).await;
+    assert!(matches!(again, Err(StoreError::NoTurn(_))));
+    assert_eq!(store.messages(turn.id).await.unwrap(), before);
+
+    let (_, other) = open_session(store, 2).await;
+    let open = store.begin_turn(&lease, &prompt("two", 0)).await.unwrap();
+    assert!(matches!(
+        store.append(&other, open.id, says(1, "x")).await,
+        Err(StoreError::NoTurn(_))
+    ));
+}
+
+/// A prompt that was written down and never sent is told apart from one that was.
+pub async fn an_unsent_turn_is_told_apart(store: &dyn Store) {
+    let (session, lease) = open_session(store, 1).await;
+    let leg = store.open_leg(&lease, native("n1")).await.unwrap();
+    let turn = store.begin_turn(&lease, &prompt("one", 0)).await.unwrap();
+    assert!(!store.turns(&session.id).await.unwrap()[0].sent);
+    store
+        .begin_attempt(&lease, turn.id, leg.id, at(1))
+        .await
+        .unwrap();
+    assert!(store.turns(&session.id).await.unwrap()[0].sent);
+}
+
+/// Failures in a row are counted on the leg; a success starts again; a cancel counts for neither.
+pub async fn failures_are_counted_on_the_leg(store: &dyn Store) {
+    use TurnState::{Cancelled, Failed, Finished};
+    let (session, lease) = open_session(store, 1).await;
+    let leg = store.open_leg(&lease, native("n1")).await.unwrap();
+    let failure = Failure::new(FailureClass::Crashed, "it died").with_hint("try again");
+    for (state, expected) in [
+        (Failed, 1),
+        (Cancelled, 1),
+        (Failed, 2),
+        (Finished, 0),
+        (Failed, 1),
+    ] {
+        let turn = store.begin_turn(&lease, &prompt("go", 0)).await.unwrap();
+        store
+            .begin_attempt(&lease, turn.id, leg.id, at(0))
+            .await
+            .unwrap();
+        let finish = Finish {
+            state,
+            failure: (state == Failed).then(|| failure.clone()),
+            ..finished(1)
+        };
+        store.finish_turn(&lease, turn.id, finish).await.unwrap();
+        let legs = store.legs(&session.id).await.unwrap();
+        assert_eq!(legs[0].consecutive_failures, expected, "after {state:?}");
+    }
+    let last = store.turns(&session.id).await.unwrap().pop().unwrap();
+    assert_eq!(last.failure.as_ref(), Some(&failure));
+    assert_eq!(
+        store.attempts(last.id).await.unwrap()[0].failure.as_ref(),
+        Some(&failure)
+    );
+}
+
+/// Appends that are made at once are all there, each where it belongs.
+pub async fn parallel_appends_are_all_there(store: &dyn Store) {
+    let mut open = Vec::new();
+    for n in 1..=4 {
+        let (_, lease) = open_session(store, n).await;
+        let turn = store.begin_turn(&lease, &prompt("go", 0)).await.unwrap();
+        open.push((lease, turn.id));
+    }
+    let appends = open.iter().flat_map(|(lease, turn)| {
+        (1..=50).map(move |seq| {
+            store.append(lease, *turn, says(seq, &format!("{} {seq}", lease.session)))
+        })
+    });
+    for outcome in join_all(appends).await {
+        outcome.unwrap();
+    }
+    for (lease, turn) in &open {
+        let messages = store.messages(*turn).await.unwrap();
+        let said: Vec<_> = messages.iter().skip(1).map(Message::words).collect();
+        let expected: Vec<_> = (1..=50)
+            .map(|seq| format!("{} {seq}", lease.session))
+            .collect();
+        assert_eq!(said, expected);
+    }
+}
