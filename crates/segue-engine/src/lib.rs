@@ -1,1 +1,60 @@
-//! x
+//! One place that runs a turn: resolve, open, send, record, settle.
+//!
+//! The engine is a library: its calls take and return plain data and a stream of events, and never touch a
+//! terminal, a clock or the environment; those come in through [`World`]. Start at [`Engine::chat`].
+
+mod error;
+mod hold;
+mod open;
+mod record;
+mod recover;
+mod request;
+mod resolve;
+mod sessions;
+mod turn;
+mod world;
+
+use std::sync::Arc;
+
+use segue_agents::Agent;
+use segue_core::ProviderId;
+use segue_store::Store;
+
+pub use error::EngineError;
+pub use request::{ChatRequest, Stop, Target, TurnEvent, TurnReport};
+pub use resolve::Scope;
+pub use sessions::{Forked, Listed, Reverted, SessionView, Transcript, TranscriptTurn};
+pub use world::World;
+
+/// Runs turns over a store and a set of agents.
+pub struct Engine {
+    store: Arc<dyn Store>,
+    agents: Vec<Arc<dyn Agent>>,
+    world: World,
+}
+
+impl Engine {
+    /// An engine over `store` that may drive `agents`, the preferred ones first.
+    #[must_use]
+    pub fn new(store: Arc<dyn Store>, agents: Vec<Arc<dyn Agent>>, world: World) -> Self {
+        Self {
+            store,
+            agents,
+            world,
+        }
+    }
+
+    fn agent(&self, provider: &ProviderId) -> Result<&Arc<dyn Agent>, EngineError> {
+        self.agents
+            .iter()
+            .find(|agent| agent.provider() == provider)
+            .ok_or_else(|| EngineError::UnknownProvider {
+                provider: provider.clone(),
+                known: self
+                    .agents
+                    .iter()
+                    .map(|agent| agent.provider().clone())
+                    .collect(),
+            })
+    }
+}

@@ -1,0 +1,373 @@
+//! A conversation with one agent over a pair of byte streams.
+
+use std::io;
+use std::path::Path;
+
+use agent_client_protocol::schema::ProtocolVersion;
+use agent_client_protocol::v1::schema as acp;
+use agent_client_protocol::v1::{ConnectionTo, Responder};
+use agent_client_protocol::{
+    Agent, Client as ClientRole, Error as ProtocolError, JsonRpcRequest, Lines,
+};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use segue_core::{
+    AgentEvent, Capabilities, How, NativeId, PermissionAnswer, PermissionKind, PermissionOption,
+    PermissionRequest, StopReason, Usage,
+};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use crate::AcpError;
+use crate::lines::{self, Incoming};
+use crate::tool_calls::ToolCalls;
+use crate::update;
+
+/// How many updates may wait for us before the agent has to.
+const WAITING: usize = 256;
+
+/// What happens next in a turn.
+#[derive(Debug)]
+pub enum Step {
+    /// The agent did or said something.
+    Event(AgentEvent),
+    /// The agent asks before it acts, and waits for the reply.
+    Ask(PermissionRequest, Replier),
+    /// The turn is over.
+    Done(Result<TurnEnd, AcpError>),
+}
+
+/// How a turn ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TurnEnd {
+    /// Why the agent stopped.
+    pub reason: StopReason,
+    /// What the turn used.
+    pub usage: Usage,
+}
+
+/// The way to answer one permission request; dropping it cancels the request.
+#[derive(Debug)]
+pub struct Replier(Responder<acp::RequestPermissionResponse>);
+
+impl Replier {
+    /// Tells the agent.
+    pub fn reply(self, answer: PermissionAnswer) {
+        let outcome = match answer {
+            PermissionAnswer::Choose(id) => {
+                acp::RequestPermissionOutcome::Selected(acp::SelectedPermissionOutcome::new(id))
+            }
+            PermissionAnswer::Cancelled => acp::RequestPermissionOutcome::Cancelled,
+        };
+        // If the agent is gone, the turn's end says so.
+        let _ = self.0.respond(acp::RequestPermissionResponse::new(outcome));
+    }
+}
+
+/// Asks the agent to stop the turn that is under way.
+#[derive(Debug, Clone)]
+pub struct Canceller {
+    connection: ConnectionTo<Agent>,
+    session: acp::SessionId,
+}
+
+impl Canceller {
+    /// Asks; what the agent still says until it stops belongs to the turn.
+    pub fn cancel(&self) {
+        // If the agent is gone, the turn's end says so.
+        let _ = self
+            .connection
+            .send_notification(acp::CancelNotification::new(self.session.clone()));
+    }
+}
+
+/// What reaches us between two of our own steps.
+enum Arrival {
+    Line(Incoming),
+    Ask(
+        acp::RequestPermissionRequest,
+        Responder<acp::RequestPermissionResponse>,
+    ),
+}
+
+/// An agent on the other end of a connection.
+pub struct Client {
+    connection: ConnectionTo<Agent>,
+    arrivals: Arrivals,
+    capabilities: Capabilities,
+    version: Option<String>,
+    session: Option<acp::SessionId>,
+    turn: Option<Turn>,
+    calls: ToolCalls,
+    _stop: oneshot::Sender<()>,
+    driver: JoinHandle<()>,
+}
+
+struct Arrivals {
+    lines: mpsc::Receiver<Incoming>,
+    asks: mpsc::UnboundedReceiver<(
+        acp::RequestPermissionRequest,
+        Responder<acp::RequestPermissionResponse>,
+    )>,
+}
+
+impl Arrivals {
+    /// The next arrival; lines come first, since a request may be about what they announced.
+    async fn next(&mut self) -> Option<Arrival> {
+        tokio::select! {
+            biased;
+            Some(line) = self.lines.recv() => Some(Arrival::Line(line)),
+            Some((request, responder)) = self.asks.recv() => Some(Arrival::Ask(request, responder)),
+            else => None,
+        }
+    }
+
+    /// What has arrived already.
+    fn now(&mut self) -> Option<Arrival> {
+        self.next().now_or_never().flatten()
+    }
+}
+
+enum Turn {
+    UnderWay(BoxFuture<'static, Result<acp::PromptResponse, ProtocolError>>),
+    Answered(Result<acp::PromptResponse, ProtocolError>),
+}
+
+impl Client {
+    /// Connects to an agent and agrees on the protocol.
+    pub async fn connect(
+        output: impl AsyncRead + Send + Unpin + 'static,
+        input: impl AsyncWrite + Send + Unpin + 'static,
+        version: &str,
+    ) -> Result<Self, AcpError> {
+        let (line_sender, lines) = mpsc::channel(WAITING);
+        let (ask_sender, asks) = mpsc::unbounded_channel();
+        let transport = Lines::new(line_sink(input), lines::messages(output, line_sender));
+        let (connected, connection) = oneshot::channel();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let driver = tokio::spawn(async move {
+            let served = ClientRole
+                .v1()
+                .name("segue")
+                .on_receive_request(
+                    async move |request: acp::RequestPermissionRequest, responder, _connection| {
+                        // Nobody to ask: the responder answers with an error when it is dropped.
+                        let _ = ask_sender.send((request, responder));
+                        Ok(())
+                    },
+                    agent_client_protocol::on_receive_request!(),
+                )
+                .connect_with(transport, async move |connection: ConnectionTo<Agent>| {
+                    let _ = connected.send(connection);
+                    let _ = stopped.await;
+                    Ok(())
+                });
+            // How the connection ended is told to whoever waits for an answer.
+            let _ = served.await;
+        });
+        let mut client = Self {
+            connection: connection.await.map_err(|_| AcpError::Closed)?,
+            arrivals: Arrivals { lines, asks },
+            capabilities: Capabilities::default(),
+            version: None,
+            session: None,
+            turn: None,
+            calls: ToolCalls::default(),
+            _stop: stop,
+            driver,
+        };
+        let hello = acp::InitializeRequest::new(ProtocolVersion::V1)
+            .client_info(acp::Implementation::new("segue", version));
+        let welcome = client.request(hello).await?;
+        client.capabilities = capabilities(&welcome.agent_capabilities);
+        client.version = welcome.agent_info.map(|info| info.version);
+        Ok(client)
+    }
+
+    /// What the agent says it can do.
+    #[must_use]
+    pub fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    /// The agent's own version, if it told.
+    #[must_use]
+    pub fn version(&self) -> Option<&str> {
+        self.version.as_deref()
+    }
+
+    /// Starts a new native session.
+    pub async fn new_session(&mut self, cwd: &Path) -> Result<NativeId, AcpError> {
+        let made = self.request(acp::NewSessionRequest::new(cwd)).await?;
+        let id = NativeId::parse(&made.session_id.0)?;
+        self.session = Some(made.session_id);
+        Ok(id)
+    }
+
+    /// Goes on with a native session, without a replay.
+    pub async fn resume_session(&mut self, id: &NativeId, cwd: &Path) -> Result<(), AcpError> {
+        self.request(acp::ResumeSessionRequest::new(id.to_string(), cwd))
+            .await?;
+        self.session = Some(acp::SessionId::new(id.to_string()));
+        Ok(())
+    }
+
+    /// Goes on with a native session; what it replays is on record already and is passed over.
+    pub async fn load_session(&mut self, id: &NativeId, cwd: &Path) -> Result<(), AcpError> {
+        self.request(acp::LoadSessionRequest::new(id.to_string(), cwd))
+            .await?;
+        self.session = Some(acp::SessionId::new(id.to_string()));
+        Ok(())
+    }
+
+    /// Sends a prompt; [`Client::next`] then tells what comes of it.
+    pub fn prompt(&mut self, text: &str) -> Result<Canceller, AcpError> {
+        let session = self.session.clone().ok_or(AcpError::Closed)?;
+        let block = acp::ContentBlock::Text(acp::TextContent::new(text));
+        let request = acp::PromptRequest::new(session.clone(), vec![block]);
+        self.calls.clear();
+        self.turn = Some(Turn::UnderWay(
+            self.connection.send_request(request).block_task().boxed(),
+        ));
+        Ok(Canceller {
+            connection: self.connection.clone(),
+            session,
+        })
+    }
+
+    /// The next step of the turn; safe to drop and to call again.
+    pub async fn next(&mut self) -> Step {
+        loop {
+            let Some(turn) = &mut self.turn else {
+                return Step::Done(Err(AcpError::Closed));
+            };
+            let arrival = match turn {
+                Turn::UnderWay(answer) => tokio::select! {
+                    biased;
+                    Some(arrival) = self.arrivals.next() => Some(arrival),
+                    answered = answer => {
+                        *turn = Turn::Answered(answered);
+                        None
+                    }
+                },
+                // What was sent before the answer has arrived before it; it is told first.
+                Turn::Answered(_) => match self.arrivals.now() {
+                    Some(arrival) => Some(arrival),
+                    None => return Step::Done(self.take_answer()),
+                },
+            };
+            if let Some(step) = arrival.and_then(|arrival| self.step(arrival)) {
+                return step;
+            }
+        }
+    }
+
+    fn take_answer(&mut self) -> Result<TurnEnd, AcpError> {
+        match self.turn.take() {
+            Some(Turn::Answered(answer)) => Ok(turn_end(&answer?)),
+            Some(Turn::UnderWay(_)) | None => Err(AcpError::Closed),
+        }
+    }
+
+    fn step(&mut self, arrival: Arrival) -> Option<Step> {
+        match arrival {
+            Arrival::Line(line) => update::translate(line, &mut self.calls).map(Step::Event),
+            Arrival::Ask(request, responder) => {
+                let call = self
+                    .calls
+                    .changed(&request.tool_call.tool_call_id, request.tool_call.fields);
+                let options = request.options.into_iter().map(option).collect();
+                Some(Step::Ask(
+                    PermissionRequest { call, options },
+                    Replier(responder),
+                ))
+            }
+        }
+    }
+
+    /// Sends a request and waits for its answer, passing over what else arrives.
+    async fn request<R: JsonRpcRequest>(&mut self, request: R) -> Result<R::Response, AcpError> {
+        let mut answer = std::pin::pin!(self.connection.send_request(request).block_task());
+        loop {
+            tokio::select! {
+                biased;
+                answered = &mut answer => return Ok(answered?),
+                Some(_) = self.arrivals.next() => {}
+            }
+        }
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+fn line_sink(
+    input: impl AsyncWrite + Send + Unpin + 'static,
+) -> impl futures::Sink<String, Error = io::Error> + Send + 'static {
+    futures::sink::unfold(input, |mut input, mut line: String| async move {
+        line.push('\n');
+        input.write_all(line.as_bytes()).await?;
+        input.flush().await?;
+        Ok(input)
+    })
+}
+
+fn capabilities(agent: &acp::AgentCapabilities) -> Capabilities {
+    let protocol = |offered: bool| offered.then_some(How::Protocol);
+    let session = &agent.session_capabilities;
+    let list = protocol(session.list.is_some());
+    let resume = protocol(session.resume.is_some());
+    let load = protocol(agent.load_session);
+    Capabilities {
+        list,
+        load,
+        resume,
+        continue_last: list.and(resume.or(load)),
+        fork: None,
+        delete: protocol(session.delete.is_some()),
+        cancel: Some(How::Protocol),
+        // Not advertised by the protocol: it is known once a turn has reported some.
+        usage: None,
+        mcp: Some(How::Protocol),
+    }
+}
+
+fn option(option: acp::PermissionOption) -> PermissionOption {
+    PermissionOption {
+        id: option.option_id.to_string(),
+        name: option.name,
+        kind: match option.kind {
+            acp::PermissionOptionKind::AllowOnce => PermissionKind::AllowOnce,
+            acp::PermissionOptionKind::AllowAlways => PermissionKind::AllowAlways,
+            acp::PermissionOptionKind::RejectAlways => PermissionKind::RejectAlways,
+            // An option of a later protocol must not be taken for consent.
+            _ => PermissionKind::RejectOnce,
+        },
+    }
+}
+
+fn turn_end(answer: &acp::PromptResponse) -> TurnEnd {
+    let reason = match answer.stop_reason {
+        acp::StopReason::EndTurn => StopReason::EndTurn,
+        acp::StopReason::Refusal => StopReason::Refusal,
+        acp::StopReason::Cancelled => StopReason::Cancelled,
+        _ => StopReason::Limit,
+    };
+    let usage = answer.usage.as_ref().map_or_else(Usage::default, |usage| {
+        // The protocol counts cached input apart; we count it in.
+        let cached_read = usage.cached_read_tokens.unwrap_or(0);
+        let cached = cached_read + usage.cached_write_tokens.unwrap_or(0);
+        Usage {
+            input_tokens: Some(usage.input_tokens + cached),
+            output_tokens: Some(usage.output_tokens),
+            cached_tokens: usage.cached_read_tokens,
+            total_tokens: Some(usage.total_tokens),
+            ..Usage::default()
+        }
+    });
+    TurnEnd { reason, usage }
+}

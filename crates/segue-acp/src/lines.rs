@@ -1,0 +1,195 @@
+//! The agent's output, line by line, whatever it is.
+//!
+//! Updates take a way of their own through a bounded channel: a flood of them is slowed down rather than
+//! piled up, and one that can't be interpreted is kept instead of failing. All other messages go to the
+//! protocol library. A line that is no message at all is reported and skipped.
+
+use std::io;
+
+use agent_client_protocol::v1::schema::SessionUpdate;
+use futures::Stream;
+use segue_core::Json;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
+use tokio::sync::mpsc;
+
+/// The longest line that is read; it must hold the largest message an agent may send in one piece.
+const LONGEST: u64 = 512 * 1024 * 1024;
+
+/// How much of a line that is not a message is reported.
+const EXCERPT: usize = 200;
+
+/// What arrives outside of answers and requests.
+#[derive(Debug)]
+pub(crate) enum Incoming {
+    /// An update that is understood.
+    Update(Box<SessionUpdate>),
+    /// An update of a kind, or in a shape, that is not.
+    Unknown(Json),
+    /// A line that is not a message.
+    Garbage(String),
+}
+
+#[derive(Deserialize)]
+struct Head<'a> {
+    #[serde(borrow)]
+    method: Option<&'a RawValue>,
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Notification<'a> {
+    #[serde(borrow)]
+    params: Params<'a>,
+}
+
+#[derive(Deserialize)]
+struct Params<'a> {
+    #[serde(borrow)]
+    update: &'a RawValue,
+}
+
+/// What to do with a line.
+enum Sorted {
+    Update(Incoming),
+    Message(String),
+    Blank,
+}
+
+fn sort(bytes: &[u8]) -> Sorted {
+    let line = String::from_utf8_lossy(bytes);
+    let line = line.trim();
+    if line.is_empty() {
+        return Sorted::Blank;
+    }
+    let Ok(head) = serde_json::from_str::<Head<'_>>(line) else {
+        return Sorted::Update(Incoming::Garbage(line.chars().take(EXCERPT).collect()));
+    };
+    let is_update = head
+        .method
+        .is_some_and(|method| method.get() == "\"session/update\"");
+    if !is_update || head.id.is_some() {
+        return Sorted::Message(line.to_owned());
+    }
+    Sorted::Update(read_update(line))
+}
+
+fn read_update(line: &str) -> Incoming {
+    let Ok(Notification { params }) = serde_json::from_str(line) else {
+        return Incoming::Garbage(line.chars().take(EXCERPT).collect());
+    };
+    match serde_json::from_str(params.update.get()) {
+        Ok(update) => Incoming::Update(Box::new(update)),
+        Err(_) => Incoming::Unknown(Json::from(params.update)),
+    }
+}
+
+/// The lines that the protocol library is to see; the others go to `updates` on the way.
+pub(crate) fn messages(
+    reader: impl AsyncRead + Send + Unpin + 'static,
+    updates: mpsc::Sender<Incoming>,
+) -> impl Stream<Item = io::Result<String>> + Send + 'static {
+    let reader = BufReader::with_capacity(64 * 1024, reader);
+    futures::stream::try_unfold(
+        (reader, updates, Vec::new()),
+        |(mut reader, updates, mut line)| async move {
+            loop {
+                line.clear();
+                let length = (&mut reader)
+                    .take(LONGEST)
+                    .read_until(b'\n', &mut line)
+                    .await?;
+                if length == 0 {
+                    return Ok(None);
+                }
+                if length as u64 == LONGEST {
+                    return Err(io::Error::new(
+                        io::ErrorKind::InvalidData,
+                        "a line of the agent is too long",
+                    ));
+                }
+                match sort(&line) {
+                    Sorted::Blank => {}
+                    Sorted::Message(message) => {
+                        return Ok(Some((message, (reader, updates, line))));
+                    }
+                    Sorted::Update(update) => {
+                        // Nobody listens any more: the connection is being closed.
+                        let _ = updates.send(update).await;
+                    }
+                }
+                // One huge message must not hold its memory for the rest of the conversation.
+                line.shrink_to(64 * 1024);
+            }
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::TryStreamExt;
+
+    use super::*;
+
+    async fn read(bytes: &'static [u8]) -> (Vec<String>, Vec<Incoming>) {
+        let (sender, mut receiver) = mpsc::channel(100);
+        let lines = messages(bytes, sender).try_collect().await.unwrap();
+        let mut updates = Vec::new();
+        while let Some(update) = receiver.recv().await {
+            updates.push(update);
+        }
+        (lines, updates)
+    }
+
+    #[tokio::test]
+    async fn messages_updates_and_noise_are_told_apart() {
+        let (lines, updates) = read(
+            b"Warning: noise\r\n\
+              {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\r\n\
+              \n\
+              {\"method\":\"session/update\",\"params\":{\"sessionId\":\"s\",\"update\":{\"sessionUpdate\":\"agent_message_chunk\",\"content\":{\"type\":\"text\",\"text\":\"hi\"}}}}\n\
+              {\"method\":\"session/update\",\"params\":{\"sessionId\":\"s\",\"update\":{\"sessionUpdate\":\"new\",\"z\":1}}}\n\
+              {\"method\":\"session/update\",\"params\":7}\n\
+              {\"method\":\"other\"}\n\
+              {\"id\":2,\"resu",
+        )
+        .await;
+        assert_eq!(
+            lines,
+            [
+                "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}",
+                "{\"method\":\"other\"}"
+            ]
+        );
+        let told: Vec<String> = updates
+            .iter()
+            .map(|update| match update {
+                Incoming::Update(update) => format!(
+                    "update {}",
+                    matches!(**update, SessionUpdate::AgentMessageChunk(_))
+                ),
+                Incoming::Unknown(json) => format!("unknown {json:?}"),
+                Incoming::Garbage(line) => format!("garbage {line}"),
+            })
+            .collect();
+        assert_eq!(
+            told,
+            [
+                "garbage Warning: noise",
+                "update true",
+                "unknown {\"sessionUpdate\":\"new\",\"z\":1}",
+                "garbage {\"method\":\"session/update\",\"params\":7}",
+                "garbage {\"id\":2,\"resu",
+            ]
+        );
+    }
+
+    #[tokio::test]
+    async fn bytes_that_are_not_text_do_not_stop_the_reading() {
+        let (lines, updates) = read(b"\xff\xfe\n{\"id\":1,\"result\":\"\xff\"}\n").await;
+        assert_eq!(lines, ["{\"id\":1,\"result\":\"\u{fffd}\"}"]);
+        assert!(matches!(updates.as_slice(), [Incoming::Garbage(_)]));
+    }
+}

@@ -1,0 +1,360 @@
+//! One turn of the rehearsal agent.
+
+use std::io;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use agent_client_protocol::v1::ConnectionTo;
+use agent_client_protocol::v1::schema as acp;
+use agent_client_protocol::{Client, Error};
+use serde_json::json;
+use tokio::io::AsyncWriteExt;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::script::{self, Step};
+use super::sessions::{Conversation, Sessions};
+
+/// What goes to standard output: messages, and on demand what is none.
+pub(super) enum Out {
+    Line(String),
+    Raw(Vec<u8>),
+    /// No more output, though the process lives on.
+    Close,
+}
+
+/// The one way to standard output.
+#[derive(Clone)]
+pub(super) struct Output(mpsc::Sender<Out>);
+
+impl Output {
+    /// The way, and the task that writes until everybody has let go of it.
+    pub(super) fn to_stdout() -> (Self, JoinHandle<()>) {
+        let (sender, mut receiver) = mpsc::channel(64);
+        let task = tokio::spawn(async move {
+            let mut stdout = Some(tokio::io::stdout());
+            while let Some(out) = receiver.recv().await {
+                let Some(open) = &mut stdout else { continue };
+                let written = match out {
+                    Out::Line(mut line) => {
+                        line.push('\n');
+                        write(open, line.as_bytes()).await
+                    }
+                    Out::Raw(bytes) => write(open, &bytes).await,
+                    Out::Close => Err(io::ErrorKind::BrokenPipe.into()),
+                };
+                if written.is_err() {
+                    stdout = None;
+                    close_stdout();
+                }
+            }
+        });
+        (Self(sender), task)
+    }
+
+    pub(super) fn sink(&self) -> impl futures::Sink<String, Error = io::Error> + Send + 'static {
+        let sender = self.0.clone();
+        futures::sink::unfold(sender, |sender, line| async move {
+            sender
+                .send(Out::Line(line))
+                .await
+                .map_err(io::Error::other)?;
+            Ok(sender)
+        })
+    }
+
+    async fn send(&self, out: Out) {
+        // The writer outlives everybody who writes.
+        let _ = self.0.send(out).await;
+    }
+}
+
+async fn write(stdout: &mut tokio::io::Stdout, bytes: &[u8]) -> io::Result<()> {
+    stdout.write_all(bytes).await?;
+    stdout.flush().await
+}
+
+/// Makes the other end see the end of our output, by putting something else in its place.
+fn close_stdout() {
+    if let Ok(null) = std::fs::File::options().write(true).open("/dev/null") {
+        // If it fails, the other end waits, as it would for an agent that hangs.
+        let _ = rustix::stdio::dup2_stdout(null);
+    }
+}
+
+/// What a turn needs.
+pub(super) struct Stage<'a> {
+    sessions: &'a Sessions,
+    conversation: Conversation,
+    connection: ConnectionTo<Client>,
+    output: &'a Output,
+    said: String,
+    pause: Duration,
+    calls: usize,
+}
+
+impl<'a> Stage<'a> {
+    pub(super) fn new(
+        sessions: &'a Sessions,
+        conversation: Conversation,
+        connection: ConnectionTo<Client>,
+        output: &'a Output,
+    ) -> Self {
+        Self {
+            sessions,
+            conversation,
+            connection,
+            output,
+            said: String::new(),
+            pause: Duration::ZERO,
+            calls: 0,
+        }
+    }
+
+    /// Plays the turn to its end.
+    pub(super) async fn play(mut self, prompt: &str) -> Result<acp::PromptResponse, Error> {
+        self.sessions
+            .user_said(&self.conversation.id, prompt)
+            .map_err(super::failed)?;
+        match script::parse(prompt) {
+            Ok(Some(steps)) => {
+                for step in steps {
+                    self.step(step).await?;
+                }
+            }
+            Ok(None) => {
+                let answer = self.answer(prompt);
+                self.speak(&answer).await?;
+            }
+            Err(error) => {
+                return Err(Error::invalid_params().data(json!({ "details": error.to_string() })));
+            }
+        }
+        self.sessions
+            .agent_said(&self.conversation.id, &self.said)
+            .map_err(super::failed)?;
+        let (input, output) = (self.words_so_far(prompt), words(&self.said));
+        self.update(acp::SessionUpdate::UsageUpdate(acp::UsageUpdate::new(
+            input + output,
+            200_000,
+        )))?;
+        let usage = acp::Usage::new(input + output, input, output);
+        Ok(acp::PromptResponse::new(acp::StopReason::EndTurn).usage(usage))
+    }
+
+    /// What is said to a prompt without a script: that it was heard, and what was said before.
+    fn answer(&self, prompt: &str) -> String {
+        let said = first_line(prompt);
+        let before = match self.conversation.prompts().next_back() {
+            None => "This is where our conversation begins.".to_owned(),
+            Some(last) => format!(
+                "This is turn {} of our conversation; before this you said: {}",
+                self.conversation.prompts().count() + 1,
+                first_line(last)
+            ),
+        };
+        format!("You said: {said}\n{before}\n")
+    }
+
+    fn words_so_far(&self, prompt: &str) -> u64 {
+        let before: u64 = self
+            .conversation
+            .messages
+            .iter()
+            .map(|(_, text)| words(text))
+            .sum();
+        before + words(prompt)
+    }
+
+    async fn step(&mut self, step: Step) -> Result<(), Error> {
+        match step {
+            Step::Say(text) => self.speak(&text).await,
+            Step::Think(text) => {
+                self.stream(&text, acp::SessionUpdate::AgentThoughtChunk)
+                    .await
+            }
+            Step::Slow(pause) => {
+                self.pause = pause;
+                Ok(())
+            }
+            Step::Wait(pause) => {
+                tokio::time::sleep(pause).await;
+                Ok(())
+            }
+            Step::Tool => self.tool(),
+            Step::OpenTool => self
+                .announce("Read notes.txt", acp::ToolKind::Read)
+                .map(|_| ()),
+            Step::Ask => self.ask().await,
+            Step::Title(title) => self.update(acp::SessionUpdate::SessionInfoUpdate(
+                acp::SessionInfoUpdate::new().title(title),
+            )),
+            Step::Big(size) => self.say("x".repeat(size)),
+            Step::Fail(why) => Err(super::failed(why)),
+            Step::Hang => std::future::pending().await,
+            Step::Unknown | Step::Garbage | Step::BadUtf8 | Step::HalfLine => {
+                self.misprint(&step).await;
+                Ok(())
+            }
+            // As a crash would: no unwinding, no flushing, no farewell.
+            Step::Die => std::process::abort(),
+            Step::Grandchild => start_grandchild().map_err(super::failed),
+        }
+    }
+
+    async fn stream(
+        &mut self,
+        text: &str,
+        kind: fn(acp::ContentChunk) -> acp::SessionUpdate,
+    ) -> Result<(), Error> {
+        for word in text.split_inclusive(char::is_whitespace) {
+            if !self.pause.is_zero() {
+                tokio::time::sleep(self.pause).await;
+            }
+            self.update(kind(chunk(word.to_owned())))?;
+        }
+        Ok(())
+    }
+
+    async fn speak(&mut self, text: &str) -> Result<(), Error> {
+        self.said.push_str(text);
+        self.stream(text, acp::SessionUpdate::AgentMessageChunk)
+            .await
+    }
+
+    fn say(&mut self, text: String) -> Result<(), Error> {
+        self.said.push_str(&text);
+        self.update(acp::SessionUpdate::AgentMessageChunk(chunk(text)))
+    }
+
+    fn update(&self, update: acp::SessionUpdate) -> Result<(), Error> {
+        let id = self.conversation.id.to_string();
+        self.connection
+            .send_notification(acp::SessionNotification::new(id, update))
+    }
+
+    fn announce(&mut self, title: &str, kind: acp::ToolKind) -> Result<acp::ToolCall, Error> {
+        self.calls += 1;
+        let call = acp::ToolCall::new(format!("call-{}", self.calls), title)
+            .kind(kind)
+            .status(acp::ToolCallStatus::InProgress)
+            .raw_input(json!({ "path": "notes.txt" }));
+        self.update(acp::SessionUpdate::ToolCall(call.clone()))?;
+        Ok(call)
+    }
+
+    fn conclude(
+        &self,
+        call: &acp::ToolCall,
+        status: acp::ToolCallStatus,
+        output: &str,
+    ) -> Result<(), Error> {
+        let fields = acp::ToolCallUpdateFields::new()
+            .status(status)
+            .raw_output(json!({ "output": output }));
+        self.update(acp::SessionUpdate::ToolCallUpdate(
+            acp::ToolCallUpdate::new(call.tool_call_id.clone(), fields),
+        ))
+    }
+
+    fn tool(&mut self) -> Result<(), Error> {
+        let call = self.announce("Read notes.txt", acp::ToolKind::Read)?;
+        self.conclude(
+            &call,
+            acp::ToolCallStatus::Completed,
+            "three lines of notes",
+        )
+    }
+
+    async fn ask(&mut self) -> Result<(), Error> {
+        let call = self.announce("Edit notes.txt", acp::ToolKind::Edit)?;
+        let options = vec![
+            acp::PermissionOption::new("allow", "Allow", acp::PermissionOptionKind::AllowOnce),
+            acp::PermissionOption::new("reject", "Reject", acp::PermissionOptionKind::RejectOnce),
+        ];
+        let question =
+            acp::ToolCallUpdate::new(call.tool_call_id.clone(), acp::ToolCallUpdateFields::new());
+        let request =
+            acp::RequestPermissionRequest::new(self.conversation.id.to_string(), question, options);
+        let answer = self.connection.send_request(request).block_task().await?;
+        let allowed = matches!(
+            answer.outcome,
+            acp::RequestPermissionOutcome::Selected(chosen) if &*chosen.option_id.0 == "allow"
+        );
+        if allowed {
+            self.conclude(&call, acp::ToolCallStatus::Completed, "edited")?;
+            self.speak("I edited the notes. ").await
+        } else {
+            self.conclude(&call, acp::ToolCallStatus::Failed, "not allowed")?;
+            self.speak("I was not allowed to edit the notes. ").await
+        }
+    }
+
+    /// Writes past the protocol library what it would never write.
+    async fn misprint(&mut self, step: &Step) {
+        let id = self.conversation.id.to_string();
+        let update = |update: serde_json::Value| {
+            json!({ "jsonrpc": "2.0", "method": "session/update", "params": { "sessionId": id, "update": update } })
+                .to_string()
+        };
+        let text = update(json!({
+            "sessionUpdate": "agent_message_chunk",
+            "content": { "type": "text", "text": "before X after" }
+        }));
+        match step {
+            Step::Garbage => {
+                self.output
+                    .send(Out::Line("this is not a message".into()))
+                    .await
+            }
+            Step::BadUtf8 => {
+                let mut bytes = text.into_bytes();
+                if let Some(byte) = bytes.iter_mut().find(|byte| **byte == b'X') {
+                    *byte = 0xff;
+                }
+                bytes.push(b'\n');
+                self.output.send(Out::Raw(bytes)).await;
+            }
+            Step::HalfLine => {
+                let half = text.len() / 2;
+                self.output
+                    .send(Out::Raw(text.into_bytes()[..half].to_vec()))
+                    .await;
+                self.output.send(Out::Close).await;
+                std::future::pending().await
+            }
+            _ => {
+                let line = update(json!({ "sessionUpdate": "hologram", "depth": 3 }));
+                self.output.send(Out::Line(line)).await;
+            }
+        }
+    }
+}
+
+fn chunk(text: String) -> acp::ContentChunk {
+    acp::ContentChunk::new(acp::ContentBlock::Text(acp::TextContent::new(text)))
+}
+
+/// A stand-in for a token count that anybody can check by hand.
+fn words(text: &str) -> u64 {
+    text.split_whitespace().count() as u64
+}
+
+fn first_line(text: &str) -> &str {
+    text.trim().lines().next().unwrap_or("")
+}
+
+/// Starts what agents really leave behind: a process in a session of its own that ignores requests to end.
+fn start_grandchild() -> io::Result<()> {
+    Command::new("setsid")
+        .args([
+            "sh",
+            "-c",
+            "trap '' TERM HUP INT; while :; do sleep 1; done",
+        ])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .map(drop)
+}

@@ -1,0 +1,94 @@
+//! Tool calls are announced once and then changed piecemeal; here they are put together.
+
+use std::collections::HashMap;
+
+use agent_client_protocol::v1::schema as acp;
+use segue_core::{Json, ToolCall, ToolStatus};
+
+/// The calls of one turn, each as far as it is known.
+#[derive(Debug, Default)]
+pub(crate) struct ToolCalls(HashMap<String, ToolCall>);
+
+impl ToolCalls {
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    pub(crate) fn announced(&mut self, call: acp::ToolCall) -> ToolCall {
+        let fields = acp::ToolCallUpdateFields::new()
+            .title(call.title)
+            .name(call.name)
+            .kind(call.kind)
+            .status(call.status)
+            .content(call.content)
+            .raw_input(call.raw_input)
+            .raw_output(call.raw_output);
+        self.changed(&call.tool_call_id, fields)
+    }
+
+    /// Some agents send a change for a call they never announced; then it is the announcement.
+    pub(crate) fn changed(
+        &mut self,
+        id: &acp::ToolCallId,
+        fields: acp::ToolCallUpdateFields,
+    ) -> ToolCall {
+        let call = self.0.entry(id.to_string()).or_insert_with(|| ToolCall {
+            id: id.to_string(),
+            name: "tool".into(),
+            kind: "other".into(),
+            args: Json::empty_object(),
+            status: ToolStatus::Pending,
+            output: None,
+        });
+        if let Some(name) = fields
+            .title
+            .filter(|title| !title.is_empty())
+            .or(fields.name)
+        {
+            call.name = name;
+        }
+        if let Some(kind) = fields.kind {
+            kind_name(kind).clone_into(&mut call.kind);
+        }
+        if let Some(status) = fields.status {
+            call.status = self::status(status);
+        }
+        if let Some(input) = fields.raw_input {
+            call.args = Json::from(input);
+        }
+        let content = fields.content.filter(|content| !content.is_empty());
+        if let Some(output) = fields.raw_output {
+            call.output = Some(Json::from(output));
+        } else if let Some(content) = content
+            && let Ok(content) = serde_json::to_value(content)
+        {
+            call.output = Some(Json::from(content));
+        }
+        call.clone()
+    }
+}
+
+fn kind_name(kind: acp::ToolKind) -> &'static str {
+    match kind {
+        acp::ToolKind::Read => "read",
+        acp::ToolKind::Edit => "edit",
+        acp::ToolKind::Delete => "delete",
+        acp::ToolKind::Move => "move",
+        acp::ToolKind::Search => "search",
+        acp::ToolKind::Execute => "execute",
+        acp::ToolKind::Think => "think",
+        acp::ToolKind::Fetch => "fetch",
+        acp::ToolKind::SwitchMode => "switch_mode",
+        _ => "other",
+    }
+}
+
+fn status(status: acp::ToolCallStatus) -> ToolStatus {
+    match status {
+        acp::ToolCallStatus::InProgress => ToolStatus::InProgress,
+        acp::ToolCallStatus::Completed => ToolStatus::Completed,
+        acp::ToolCallStatus::Failed => ToolStatus::Failed,
+        // A status of a later protocol means at least that the call is not over.
+        _ => ToolStatus::Pending,
+    }
+}

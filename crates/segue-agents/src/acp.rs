@@ -1,0 +1,245 @@
+//! Any agent that speaks the Agent Client Protocol over stdio.
+
+use std::ffi::OsString;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use segue_acp::{AcpError, Canceller, Client};
+use segue_core::{NativeId, Opened, ProcessMark, ProviderId};
+
+use crate::process::{AgentProcess, Leash, Program};
+use crate::{Agent, AgentError, Conversation, OpenRequest, Opening, Probe, Step, TurnEnd};
+
+/// An agent program, and how to start it.
+#[derive(Debug, Clone)]
+pub struct AcpAgent {
+    /// Its name.
+    pub provider: ProviderId,
+    /// The program.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+    /// What is added to its environment.
+    pub env: Vec<(OsString, OsString)>,
+    /// How its leash is started.
+    pub leash: Leash,
+    /// Our own version, as we introduce ourselves.
+    pub version: &'static str,
+}
+
+/// A started program, greeted or not.
+struct Connection {
+    client: Client,
+    process: AgentProcess,
+}
+
+impl AcpAgent {
+    /// Starts the program and greets it.
+    async fn connect(&self, cwd: &Path, timeout: Duration) -> Result<Connection, AgentError> {
+        let program = Program {
+            path: &self.program,
+            args: &self.args,
+            env: &self.env,
+            cwd,
+        };
+        let (mut process, stdin, stdout) =
+            AgentProcess::start(&self.leash, &program).map_err(|source| {
+                AgentError::NotStarted {
+                    program: self.program.display().to_string(),
+                    source,
+                }
+            })?;
+        let greeting = Client::connect(stdout, stdin, self.version);
+        match answer_in(timeout, "initialize", greeting, &mut process).await {
+            Ok(client) => Ok(Connection { client, process }),
+            Err(error) => {
+                process.stop().await;
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Waits for an answer, and explains why there is none.
+async fn answer_in<T>(
+    timeout: Duration,
+    doing: &'static str,
+    answer: impl Future<Output = Result<T, AcpError>>,
+    process: &mut AgentProcess,
+) -> Result<T, AgentError> {
+    match tokio::time::timeout(timeout, answer).await {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(error)) => Err(explain(error, doing, process).await),
+        Err(_) => Err(AgentError::TimedOut {
+            doing,
+            after: timeout,
+            stderr: process.stderr(),
+        }),
+    }
+}
+
+async fn explain(error: AcpError, doing: &'static str, process: &mut AgentProcess) -> AgentError {
+    match error {
+        AcpError::Closed => {
+            let exit = process.exit().await;
+            AgentError::Crashed {
+                doing,
+                exit,
+                stderr: process.stderr(),
+            }
+        }
+        source => AgentError::Refused {
+            doing,
+            source,
+            stderr: process.stderr(),
+        },
+    }
+}
+
+impl Connection {
+    /// Goes on with a native session by what the agent advertises; `Err` says why it can't be.
+    async fn go_on(&mut self, id: &NativeId, request: &OpenRequest) -> Result<Opened, String> {
+        let can = self.client.capabilities();
+        let mut tried = Vec::new();
+        if can.resume.is_some() {
+            let resumed = self.client.resume_session(id, &request.cwd);
+            match answer_in(
+                request.timeout,
+                "session/resume",
+                resumed,
+                &mut self.process,
+            )
+            .await
+            {
+                Ok(()) => return Ok(Opened::Resumed),
+                Err(error) => tried.push(error.failure().message),
+            }
+        }
+        if can.load.is_some() {
+            let loaded = self.client.load_session(id, &request.cwd);
+            match answer_in(request.timeout, "session/load", loaded, &mut self.process).await {
+                Ok(()) => return Ok(Opened::Loaded),
+                Err(error) => tried.push(error.failure().message),
+            }
+        }
+        if tried.is_empty() {
+            tried.push("the agent can't go on with earlier sessions".into());
+        }
+        Err(tried.join("; "))
+    }
+
+    /// Goes on with a native session where asked to and where it can be done, else begins a new one.
+    async fn begin(
+        &mut self,
+        request: &OpenRequest,
+    ) -> Result<(NativeId, Opened, Option<String>), AgentError> {
+        let mut why_not = None;
+        if let Some(id) = &request.native_id {
+            match self.go_on(id, request).await {
+                Ok(opened) => return Ok((id.clone(), opened, None)),
+                Err(why) => why_not = Some(why),
+            }
+        }
+        let made = self.client.new_session(&request.cwd);
+        let id = answer_in(request.timeout, "session/new", made, &mut self.process).await?;
+        Ok((id, Opened::Fresh, why_not))
+    }
+}
+
+#[async_trait]
+impl Agent for AcpAgent {
+    fn provider(&self) -> &ProviderId {
+        &self.provider
+    }
+
+    async fn open(&self, request: &OpenRequest) -> Result<Opening, AgentError> {
+        let mut connection = self.connect(&request.cwd, request.timeout).await?;
+        match connection.begin(request).await {
+            Ok((native_id, opened, why_not)) => Ok(Opening {
+                conversation: Box::new(AcpConversation {
+                    connection,
+                    native_id,
+                    canceller: None,
+                }),
+                opened,
+                why_not,
+            }),
+            Err(error) => {
+                connection.process.stop().await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn probe(&self, timeout: Duration) -> Result<Probe, AgentError> {
+        let Connection { client, process } = self.connect(Path::new("/"), timeout).await?;
+        let probe = Probe {
+            version: client.version().map(str::to_owned),
+            capabilities: client.capabilities(),
+        };
+        drop(client);
+        process.stop().await;
+        Ok(probe)
+    }
+}
+
+/// A conversation with such an agent.
+struct AcpConversation {
+    connection: Connection,
+    native_id: NativeId,
+    canceller: Option<Canceller>,
+}
+
+#[async_trait]
+impl Conversation for AcpConversation {
+    fn native_id(&self) -> &NativeId {
+        &self.native_id
+    }
+
+    fn process(&self) -> Option<ProcessMark> {
+        self.connection.process.mark()
+    }
+
+    async fn send(&mut self, prompt: &str) -> Result<(), AgentError> {
+        let Connection { client, process } = &mut self.connection;
+        match client.prompt(prompt) {
+            Ok(canceller) => {
+                self.canceller = Some(canceller);
+                Ok(())
+            }
+            Err(error) => Err(explain(error, "taking the prompt", process).await),
+        }
+    }
+
+    async fn next(&mut self) -> Step {
+        let Connection { client, process } = &mut self.connection;
+        match client.next().await {
+            segue_acp::Step::Event(event) => Step::Event(event),
+            segue_acp::Step::Ask(request, replier) => {
+                Step::Ask(request, Box::new(move |answer| replier.reply(answer)))
+            }
+            segue_acp::Step::Done(Ok(end)) => Step::Done(Ok(TurnEnd {
+                reason: end.reason,
+                usage: end.usage,
+            })),
+            segue_acp::Step::Done(Err(error)) => {
+                Step::Done(Err(explain(error, "answering", process).await))
+            }
+        }
+    }
+
+    fn cancel(&mut self) {
+        if let Some(canceller) = &self.canceller {
+            canceller.cancel();
+        }
+    }
+
+    async fn close(self: Box<Self>) {
+        let Connection { client, process } = self.connection;
+        // Closes the agent's input, which tells it to end.
+        drop(client);
+        process.stop().await;
+    }
+}

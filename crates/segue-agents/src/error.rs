@@ -1,0 +1,92 @@
+//! What can go wrong with an agent.
+
+use std::time::Duration;
+
+use segue_acp::AcpError;
+use segue_core::{Failure, FailureClass};
+
+use crate::Exit;
+
+/// Why an agent did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// The program could not be started.
+    #[error("cannot start {program}")]
+    NotStarted {
+        /// What was to be started.
+        program: String,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The program ended by itself.
+    #[error("the agent went away while {doing} ({exit})")]
+    Crashed {
+        /// What was going on.
+        doing: &'static str,
+        /// How it ended.
+        exit: Exit,
+        /// The end of what it wrote to its error output.
+        stderr: String,
+    },
+    /// The program did not answer in time.
+    #[error("the agent gave no answer to {doing} within {} s", .after.as_secs_f32())]
+    TimedOut {
+        /// What it was asked to do.
+        doing: &'static str,
+        /// How long it was waited for.
+        after: Duration,
+        /// The end of what it wrote to its error output.
+        stderr: String,
+    },
+    /// The program answered with an error.
+    #[error("the agent failed while {doing}")]
+    Refused {
+        /// What it was asked to do.
+        doing: &'static str,
+        /// Its answer.
+        #[source]
+        source: AcpError,
+        /// The end of what it wrote to its error output.
+        stderr: String,
+    },
+}
+
+impl AgentError {
+    /// The failure as it goes on record, with the agent's own words.
+    #[must_use]
+    pub fn failure(&self) -> Failure {
+        let class = match self {
+            Self::NotStarted { .. } => FailureClass::NotStarted,
+            Self::Crashed { .. } => FailureClass::Crashed,
+            Self::TimedOut { .. } => FailureClass::TimedOut,
+            Self::Refused { source, .. } => match source {
+                AcpError::UnknownSession { .. } => FailureClass::SessionUnknown,
+                AcpError::BadSessionId(_) | AcpError::NotOffered { .. } => {
+                    FailureClass::NotUnderstood
+                }
+                AcpError::Closed => FailureClass::Crashed,
+                AcpError::Refused { .. } => FailureClass::Agent,
+            },
+        };
+        let mut message = self.to_string();
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            message.push_str(": ");
+            message.push_str(&error.to_string());
+            cause = error.source();
+        }
+        Failure::new(class, message)
+    }
+
+    /// The end of what the agent wrote to its error output.
+    #[must_use]
+    pub fn stderr(&self) -> &str {
+        match self {
+            Self::NotStarted { .. } => "",
+            Self::Crashed { stderr, .. }
+            | Self::TimedOut { stderr, .. }
+            | Self::Refused { stderr, .. } => stderr,
+        }
+    }
+}

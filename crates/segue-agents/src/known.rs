@@ -1,0 +1,72 @@
+//! The agents people have, and whether one of them is on this machine.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt;
+
+use crate::process::{AgentProcess, Leash, Program};
+
+/// An agent program by its usual name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Known {
+    /// The provider's name.
+    pub provider: &'static str,
+    /// The program's name.
+    pub program: &'static str,
+}
+
+/// The agents that segue knows of, in the order in which it would choose.
+pub const KNOWN: [Known; 3] = [
+    Known {
+        provider: "claude",
+        program: "claude",
+    },
+    Known {
+        provider: "codex",
+        program: "codex",
+    },
+    Known {
+        provider: "gemini",
+        program: "gemini",
+    },
+];
+
+/// The first program of that name in the directories of `path`, a `PATH` variable's value.
+#[must_use]
+pub fn find(program: &str, path: &OsStr) -> Option<PathBuf> {
+    std::env::split_paths(path)
+        .filter(|directory| directory.is_absolute())
+        .map(|directory| directory.join(program))
+        .find(|candidate| is_executable(candidate))
+}
+
+fn is_executable(path: &Path) -> bool {
+    path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
+}
+
+/// How much of a program's answer to `--version` is read.
+const ANSWER: u64 = 4096;
+
+/// What a program says when asked for its version: the first line, if it answers in time.
+pub async fn version(program: &Path, leash: &Leash, timeout: Duration) -> Option<String> {
+    let asked = Program {
+        path: program,
+        args: &["--version".into()],
+        env: &[],
+        cwd: Path::new("/"),
+    };
+    let (process, stdin, stdout) = AgentProcess::start(leash, &asked).ok()?;
+    drop(stdin);
+    let mut answer = Vec::new();
+    let read = tokio::time::timeout(timeout, stdout.take(ANSWER).read_to_end(&mut answer)).await;
+    process.stop().await;
+    read.ok()?.ok()?;
+    let answer = String::from_utf8_lossy(&answer);
+    answer
+        .lines()
+        .map(str::trim)
+        .find(|line| !line.is_empty())
+        .map(str::to_owned)
+}

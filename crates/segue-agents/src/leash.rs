@@ -1,0 +1,114 @@
+//! The leash: a small process between us and an agent, so that nothing of the agent outlives us.
+//!
+//! It starts the agent in its own process group and holds one end of a pipe, the lifeline, whose other end
+//! only we hold. When the lifeline breaks (because we let go, or because we were killed, however suddenly) or
+//! when the agent ends, it ends all that the agent started: it asks, waits, and then kills. On Linux it also
+//! adopts and finds what has left the group; elsewhere the group is all it can reach.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe;
+use tokio::process::{Child, Command};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::{Instant, sleep};
+
+mod family;
+
+use family::Ask;
+#[cfg(target_os = "linux")]
+pub(crate) use family::Stat;
+
+/// How long an agent may take to end by itself once its input is closed.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+/// How long it may take once it was asked to end; programs on Node flush their session files then.
+pub(crate) const GRACE: Duration = Duration::from_secs(3);
+
+/// Runs a program on the leash until it has ended with all it started; returns what it exited with.
+pub async fn run(lifeline: u32, program: OsString, args: Vec<OsString>) -> io::Result<u8> {
+    family::adopt_orphans();
+    // With a handler of our own, a signal to the group reaches the agent and leaves us to finish the work.
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    let mut child_ended = signal(SignalKind::child())?;
+    let mut lifeline = pipe::Receiver::from_file(File::open(format!("/dev/fd/{lifeline}"))?)?;
+
+    let mut command = Command::new(&program);
+    command
+        .args(args)
+        .stdin(Stdio::inherit())
+        .stdout(Stdio::inherit())
+        .stderr(Stdio::inherit());
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the leash that everybody else is to spawn through"
+    )]
+    let mut agent = command.spawn()?;
+
+    // The agent's pipes must close when it ends, so the leash may not hold them open.
+    let_go_of_stdio();
+
+    let mut byte = [0];
+    let status = loop {
+        tokio::select! {
+            status = agent.wait() => break Some(status?),
+            _ = lifeline.read(&mut byte) => break wait(&mut agent, FAREWELL).await,
+            _ = terminate.recv() => break None,
+            _ = interrupt.recv() => break None,
+            _ = hangup.recv() => break None,
+            _ = child_ended.recv() => family::reap_orphans(agent.id()),
+        }
+    };
+    end_all(&mut agent).await;
+    Ok(match status {
+        Some(status) => exit_code(status),
+        None => agent.wait().await.map_or(1, exit_code),
+    })
+}
+
+async fn wait(agent: &mut Child, at_most: Duration) -> Option<ExitStatus> {
+    tokio::time::timeout(at_most, agent.wait()).await.ok()?.ok()
+}
+
+fn let_go_of_stdio() {
+    let null = File::options().read(true).write(true).open("/dev/null");
+    if let Ok(null) = null {
+        let _ = rustix::stdio::dup2_stdin(&null);
+        let _ = rustix::stdio::dup2_stdout(&null);
+        let _ = rustix::stdio::dup2_stderr(&null);
+    }
+}
+
+fn exit_code(status: ExitStatus) -> u8 {
+    let code = status
+        .code()
+        .or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
+}
+
+/// Asks everything that is left to end, waits, and kills what did not.
+async fn end_all(agent: &mut Child) {
+    for (ask, patience) in [(Ask::ToEnd, GRACE), (Ask::Nothing, Duration::from_secs(2))] {
+        let deadline = Instant::now() + patience;
+        family::send(ask);
+        while Instant::now() < deadline {
+            let agent_ended = wait(agent, Duration::from_millis(10)).await.is_some();
+            family::reap_orphans(agent.id());
+            if agent_ended && !family::any_left() {
+                return;
+            }
+            // A process may have started another one while it was being killed.
+            if ask == Ask::Nothing {
+                family::send(ask);
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
+    }
+}

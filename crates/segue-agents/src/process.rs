@@ -1,0 +1,161 @@
+//! Starting an agent's program on the leash, and ending it.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, Signal, kill_process_group};
+use segue_core::ProcessMark;
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+
+use crate::leash::GRACE;
+use crate::mark::mark_of;
+use crate::stderr::StderrTail;
+
+/// How the leash is started: usually our own program with a hidden command.
+#[derive(Debug, Clone)]
+pub struct Leash {
+    /// The program.
+    pub program: PathBuf,
+    /// What comes before `--lifeline N -- PROGRAM ARGS…`.
+    pub args: Vec<OsString>,
+}
+
+/// How a program ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// With an exit code.
+    Code(i32),
+    /// By a signal.
+    Signal(i32),
+    /// It has not: it only stopped talking.
+    StillRunning,
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Code(code) => write!(f, "exit code {code}"),
+            Self::Signal(signal) => write!(f, "killed by signal {signal}"),
+            Self::StillRunning => f.write_str("it closed its output"),
+        }
+    }
+}
+
+impl From<ExitStatus> for Exit {
+    fn from(status: ExitStatus) -> Self {
+        use std::os::unix::process::ExitStatusExt;
+        match (status.code(), status.signal()) {
+            // The leash tells of a signal as shells do.
+            (Some(code), _) if code > 128 => Self::Signal(code - 128),
+            (Some(code), _) => Self::Code(code),
+            (None, signal) => Self::Signal(signal.unwrap_or(0)),
+        }
+    }
+}
+
+/// A program to be started.
+pub(crate) struct Program<'a> {
+    pub(crate) path: &'a Path,
+    pub(crate) args: &'a [OsString],
+    pub(crate) env: &'a [(OsString, OsString)],
+    pub(crate) cwd: &'a Path,
+}
+
+/// A program on the leash. Letting go of it ends the program and all it started, in the background.
+pub(crate) struct AgentProcess {
+    leash: Child,
+    lifeline: Option<OwnedFd>,
+    pid: u32,
+    stderr: StderrTail,
+}
+
+impl AgentProcess {
+    /// Starts a program; its input and output are the caller's.
+    pub(crate) fn start(
+        leash: &Leash,
+        program: &Program<'_>,
+    ) -> std::io::Result<(Self, ChildStdin, ChildStdout)> {
+        let (held_by_leash, lifeline) = pipe_with(PipeFlags::CLOEXEC)?;
+        // Only this end is inherited; as long as nobody else has the other one, its fate is ours.
+        fcntl_setfd(&held_by_leash, FdFlags::empty())?;
+        let mut command = Command::new(&leash.program);
+        command
+            .args(&leash.args)
+            .arg("--lifeline")
+            .arg(held_by_leash.as_raw_fd().to_string())
+            .arg("--")
+            .arg(program.path)
+            .args(program.args)
+            .envs(program.env.iter().map(|(key, value)| (key, value)))
+            .current_dir(program.cwd)
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "this is where the leash itself is started"
+        )]
+        let mut leash = command.spawn()?;
+        let gone = || std::io::Error::other("the leash ended at once");
+        let pid = leash.id().ok_or_else(gone)?;
+        let (stdin, stdout) = leash
+            .stdin
+            .take()
+            .zip(leash.stdout.take())
+            .ok_or_else(gone)?;
+        let stderr = leash
+            .stderr
+            .take()
+            .map(StderrTail::follow)
+            .unwrap_or_default();
+        let process = Self {
+            leash,
+            lifeline: Some(lifeline),
+            pid,
+            stderr,
+        };
+        Ok((process, stdin, stdout))
+    }
+
+    /// The group that everything of it runs in.
+    pub(crate) fn mark(&self) -> Option<ProcessMark> {
+        mark_of(self.pid)
+    }
+
+    /// The end of its error output.
+    pub(crate) fn stderr(&self) -> String {
+        self.stderr.text()
+    }
+
+    /// How it ended, once it has; waits a moment for it, since pipes close before a process is gone.
+    pub(crate) async fn exit(&mut self) -> Exit {
+        match tokio::time::timeout(Duration::from_millis(300), self.leash.wait()).await {
+            Ok(Ok(status)) => status.into(),
+            Ok(Err(_)) | Err(_) => Exit::StillRunning,
+        }
+    }
+
+    /// Ends it and waits until nothing of it is left.
+    pub(crate) async fn stop(mut self) {
+        self.lifeline = None;
+        let patience = GRACE + Duration::from_secs(4);
+        if tokio::time::timeout(patience, self.leash.wait())
+            .await
+            .is_ok()
+        {
+            return;
+        }
+        // The leash itself is stuck, which it should not be; its group is the last thing we can reach.
+        if let Some(group) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        let _ = self.leash.wait().await;
+    }
+}

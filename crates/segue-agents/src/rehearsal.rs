@@ -1,0 +1,25 @@
+//! `rehearsal`, the built-in offline agent: our own program, started with a hidden command.
+
+use std::path::PathBuf;
+
+use segue_core::ProviderId;
+
+use crate::{AcpAgent, Leash};
+
+/// How to start the rehearsal agent of `program`, with its sessions in `directory`.
+#[must_use]
+pub fn rehearsal(
+    program: PathBuf,
+    directory: PathBuf,
+    leash: Leash,
+    version: &'static str,
+) -> AcpAgent {
+    AcpAgent {
+        provider: ProviderId::rehearsal(),
+        program,
+        args: vec!["rehearsal-agent".into(), directory.into()],
+        env: Vec::new(),
+        leash,
+        version,
+    }
+}

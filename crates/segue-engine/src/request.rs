@@ -1,0 +1,127 @@
+//! What goes into a turn, and what comes out of it.
+
+use std::time::Duration;
+
+use segue_core::{
+    Decision, Failure, FeatureId, NativeId, Opened, PermissionAnswer, PermissionPolicy,
+    PermissionRequest, Project, ProviderId, SessionId, ToolCall, TurnState, Usage,
+};
+use tokio::sync::{oneshot, watch};
+
+/// Which session a prompt is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// A new one.
+    New,
+    /// This one.
+    Session(SessionId),
+    /// The newest one of the working directory, or a new one if there is none.
+    Continue,
+}
+
+/// How urgently a turn is to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Stop {
+    /// Not at all.
+    #[default]
+    No,
+    /// The agent is asked to stop; what it still says is kept.
+    Ask,
+    /// The agent is ended.
+    Now,
+}
+
+/// A prompt, and all that is known about how to deal with it.
+#[derive(Debug, Clone)]
+pub struct ChatRequest {
+    /// What is said.
+    pub prompt: String,
+    /// To which session.
+    pub target: Target,
+    /// Where we are.
+    pub project: Project,
+    /// The agent that is to answer, if the caller cares.
+    pub provider: Option<ProviderId>,
+    /// What a new session is about.
+    pub feature: Option<FeatureId>,
+    /// How permission requests are answered when nobody is asked.
+    pub permissions: PermissionPolicy,
+    /// How long each step of opening an agent may take.
+    pub open_timeout: Duration,
+    /// Tells when to stop.
+    pub stop: watch::Receiver<Stop>,
+}
+
+/// What happens during a turn.
+#[derive(Debug)]
+pub enum TurnEvent {
+    /// The prompt is on the disk, as this turn of this session.
+    Began {
+        /// The session.
+        session: SessionId,
+        /// The turn's number.
+        turn: u32,
+    },
+    /// A conversation with an agent is open.
+    Opened {
+        /// The agent.
+        provider: ProviderId,
+        /// What it calls the conversation.
+        native_id: NativeId,
+        /// The number of the leg.
+        leg: u32,
+        /// How it was opened.
+        opened: Opened,
+    },
+    /// segue decided something by itself.
+    Decided(Decision),
+    /// Some words of the answer.
+    Text(String),
+    /// Some words of thinking.
+    Thought(String),
+    /// A tool call was announced or changed; one that is over is on the disk.
+    Tool(ToolCall),
+    /// The agent asks; the answer goes into the channel, and letting it go refuses.
+    Ask(PermissionRequest, oneshot::Sender<PermissionAnswer>),
+    /// What has been said up to this message of the turn is on the disk.
+    Saved {
+        /// The message's number within the turn; the prompt is 0.
+        message: u32,
+    },
+    /// Figures that the agent gave.
+    Usage(Usage),
+    /// The turn is over, and its record is on the disk.
+    Ended {
+        /// How.
+        state: TurnState,
+    },
+}
+
+/// What came of a turn.
+#[derive(Debug, Clone)]
+pub struct TurnReport {
+    /// The session.
+    pub session: SessionId,
+    /// The turn's number.
+    pub turn: u32,
+    /// The agent.
+    pub provider: ProviderId,
+    /// What it calls the conversation, if one was opened.
+    pub native_id: Option<NativeId>,
+    /// The number of the leg, if one was opened.
+    pub leg: Option<u32>,
+    /// How the conversation was opened, and why so.
+    pub opened: Option<(Opened, String)>,
+    /// The words of the answer.
+    pub text: String,
+    /// How the turn ended.
+    pub state: TurnState,
+    /// What it used.
+    pub usage: Usage,
+    /// What segue decided by itself on the way.
+    pub decisions: Vec<Decision>,
+    /// Why it failed, where it did.
+    pub failure: Option<Failure>,
+    /// The end of the agent's error output, where it failed.
+    pub stderr: String,
+}

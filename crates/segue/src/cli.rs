@@ -1,0 +1,283 @@
+//! What can be typed. The help texts are the doc comments.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use segue_core::{FeatureId, PermissionPolicy, ProviderId, SessionRef};
+
+/// The session layer for AI coding agents: sessions that outlive the agent's process.
+///
+/// segue drives an agent, writes down every turn before and while it happens, and goes on where it was after
+/// any kill. Without an agent on this machine it talks to `rehearsal`, a built-in one that needs no network.
+#[derive(Debug, Parser)]
+#[command(
+    name = "segue",
+    version,
+    arg_required_else_help = true,
+    max_term_width = 100
+)]
+#[command(after_help = "\
+Examples:
+  segue chat \"explain this repository\"     start a session
+  segue chat --continue \"go on\"            go on with the newest one of this directory
+  segue session list                       what there is
+  segue session show latest                what was said
+
+Exit codes: 0 done, 1 failed, 2 wrong usage or ambiguous, 3 the agent failed, 4 a policy stopped it,
+130 interrupted. The data is in $SEGUE_HOME, else in the user's data directory; `segue doctor` shows where.")]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Chat(ChatArgs),
+    Session(SessionArgs),
+    Doctor(DoctorArgs),
+    Completions(CompletionsArgs),
+    #[command(hide = true)]
+    RehearsalAgent(RehearsalArgs),
+    #[command(hide = true)]
+    Leash(LeashArgs),
+}
+
+/// Say one thing to an agent and stream its answer
+///
+/// The prompt is on the disk before it is sent, and the answer as it comes. A new session is started unless
+/// --resume or --continue names one.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  segue chat \"why does the build fail?\"
+  git diff | segue chat --continue -
+  segue chat --resume latest --json \"and now?\"
+  segue chat \"rehearse: think hm; tool; ask; say done\"    (rehearsal plays a script)")]
+pub(crate) struct ChatArgs {
+    /// What to say; `-` reads it from standard input
+    pub(crate) prompt: Option<String>,
+
+    /// The agent to use (`segue doctor` lists them)
+    #[arg(short, long, value_name = "NAME", env = "SEGUE_PROVIDER")]
+    pub(crate) provider: Option<ProviderId>,
+
+    /// Go on with this session: an id, a unique beginning of one, a native id, `latest`, or a number from the last list
+    #[arg(long, value_name = "ID", conflicts_with = "continue_last", value_parser = SessionRef::parse)]
+    pub(crate) resume: Option<SessionRef>,
+
+    /// Go on with the newest session of this directory, or start one if there is none
+    #[arg(long = "continue")]
+    pub(crate) continue_last: bool,
+
+    /// What a new session is about
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["resume", "continue_last"])]
+    pub(crate) feature: Option<FeatureId>,
+
+    /// How to answer when the agent asks for permission
+    #[arg(long, value_name = "POLICY", value_enum, default_value_t = Policy::Ask)]
+    pub(crate) permissions: Policy,
+
+    /// How long the agent may take to start, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0, env = "SEGUE_OPEN_TIMEOUT", value_parser = seconds)]
+    pub(crate) open_timeout: f64,
+
+    /// Print one JSON object when the turn is over, instead of the answer as it comes
+    #[arg(long, conflicts_with = "events")]
+    pub(crate) json: bool,
+
+    /// Print one JSON event a line as things happen; the last one is the result
+    #[arg(long)]
+    pub(crate) events: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Policy {
+    /// Ask on the terminal; refuse where there is none
+    Ask,
+    /// Allow what only reads, ask for the rest
+    AllowReads,
+    /// Allow reading and editing files, ask for the rest
+    AllowEdits,
+    /// Allow everything
+    AllowAll,
+    /// Refuse everything
+    Deny,
+}
+
+impl From<Policy> for PermissionPolicy {
+    fn from(policy: Policy) -> Self {
+        match policy {
+            Policy::Ask => Self::Ask,
+            Policy::AllowReads => Self::AllowReads,
+            Policy::AllowEdits => Self::AllowEdits,
+            Policy::AllowAll => Self::AllowAll,
+            Policy::Deny => Self::Deny,
+        }
+    }
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds <= 86_400.0 => Ok(seconds),
+        Ok(_) => Err("it must be more than 0 and at most 86400".into()),
+        Err(_) => Err("it is not a number of seconds".into()),
+    }
+}
+
+/// List, show and change sessions
+#[derive(Debug, Args)]
+pub(crate) struct SessionArgs {
+    #[command(subcommand)]
+    pub(crate) command: SessionCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SessionCommand {
+    List(ListArgs),
+    /// Show what is known about a session: its legs, its lineage, what segue decided
+    Info(OneArgs),
+    Show(ShowArgs),
+    Rename(RenameArgs),
+    Revert(RevertArgs),
+    /// Take the last revert back
+    Undo(OneArgs),
+    Fork(ForkArgs),
+    Delete(DeleteArgs),
+}
+
+/// List sessions, the newest first
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// Those of every project, not only of this one
+    #[arg(long)]
+    pub(crate) all: bool,
+
+    /// Only those of this agent
+    #[arg(short, long, value_name = "NAME")]
+    pub(crate) provider: Option<ProviderId>,
+
+    /// Only those about this feature
+    #[arg(long, value_name = "NAME")]
+    pub(crate) feature: Option<FeatureId>,
+
+    /// Only those touched since then: a time such as 2025-12-07T14:30:22Z, a day such as 2025-12-07, or 7d, 12h, 30m
+    #[arg(long, value_name = "WHEN")]
+    pub(crate) since: Option<String>,
+
+    /// How many at most; 0 for all
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
+    pub(crate) limit: u32,
+
+    /// Print a JSON array
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// One session, and how to print it.
+#[derive(Debug, Args)]
+pub(crate) struct OneArgs {
+    /// The session: an id, a unique beginning of one, a native id, `latest`, `feature:NAME`, or a number from the last list
+    #[arg(value_name = "ID", value_parser = SessionRef::parse)]
+    pub(crate) id: SessionRef,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Show what was said in a session
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    #[command(flatten)]
+    pub(crate) one: OneArgs,
+
+    /// Only the last N turns
+    #[arg(long, value_name = "N")]
+    pub(crate) last: Option<usize>,
+}
+
+/// Give a session another title
+#[derive(Debug, Args)]
+pub(crate) struct RenameArgs {
+    #[command(flatten)]
+    pub(crate) one: OneArgs,
+
+    /// The title
+    pub(crate) title: String,
+}
+
+/// Make an earlier turn the last one; nothing is deleted, and `undo` takes it back
+#[derive(Debug, Args)]
+pub(crate) struct RevertArgs {
+    #[command(flatten)]
+    pub(crate) one: OneArgs,
+
+    /// The number of the turn that will be the last one (`session show` prints the numbers)
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) to: i64,
+}
+
+/// Branch off: a second session with the same past and a future of its own
+#[derive(Debug, Args)]
+pub(crate) struct ForkArgs {
+    #[command(flatten)]
+    pub(crate) one: OneArgs,
+
+    /// The number of the last turn that is shared; the last one of all if not given
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) at: Option<i64>,
+}
+
+/// Delete a session from segue's store; the agent's own session is not touched
+#[derive(Debug, Args)]
+pub(crate) struct DeleteArgs {
+    #[command(flatten)]
+    pub(crate) one: OneArgs,
+
+    /// Do not ask
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+}
+
+/// Show which agents are on this machine, what they can do, and whether the store is healthy
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Print a completion script for a shell
+#[derive(Debug, Args)]
+#[command(
+    after_help = "For example: segue completions bash > ~/.local/share/bash-completion/completions/segue"
+)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    #[arg(value_enum)]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// The built-in offline agent, over standard input and output
+#[derive(Debug, Args)]
+pub(crate) struct RehearsalArgs {
+    /// Where it keeps its sessions
+    pub(crate) directory: PathBuf,
+
+    /// A way to misbehave at the start: silent, exit
+    #[arg(long, env = "SEGUE_REHEARSAL_FAULT")]
+    pub(crate) fault: Option<String>,
+}
+
+/// Runs an agent, and ends all of it when the lifeline breaks
+#[derive(Debug, Args)]
+pub(crate) struct LeashArgs {
+    /// The number of the inherited end of the lifeline
+    #[arg(long)]
+    pub(crate) lifeline: u32,
+
+    /// The program and its arguments
+    #[arg(last = true, required = true)]
+    pub(crate) command: Vec<OsString>,
+}

@@ -1,0 +1,7 @@
+//! One file a command.
+
+pub(crate) mod chat;
+pub(crate) mod completions;
+pub(crate) mod doctor;
+pub(crate) mod hidden;
+pub(crate) mod session;

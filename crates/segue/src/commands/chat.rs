@@ -1,0 +1,231 @@
+//! `segue chat`: one turn.
+
+mod printer;
+mod question;
+
+use std::io::{IsTerminal, Read};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use segue_agents::known::{self, KNOWN};
+use segue_core::{ProviderId, TurnState};
+use segue_engine::{ChatRequest, Stop, Target, TurnEvent, TurnReport};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{mpsc, watch};
+
+use crate::cli::ChatArgs;
+use crate::error::{CliError, Kind};
+use crate::setup::App;
+use crate::terminal::{Style, clean, say};
+use crate::wire::{self, ChatJson, print_json};
+use printer::Printer;
+
+/// How many events may wait to be printed before the turn does.
+const WAITING: usize = 64;
+
+/// In which form the turn is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Words,
+    Json,
+    Events,
+}
+
+impl Form {
+    fn of(args: &ChatArgs) -> Self {
+        match (args.json, args.events) {
+            (true, _) => Self::Json,
+            (_, true) => Self::Events,
+            (false, false) => Self::Words,
+        }
+    }
+}
+
+pub(crate) async fn run(args: ChatArgs) -> Result<ExitCode, CliError> {
+    let form = Form::of(&args);
+    let mut began = None;
+    match turn(args, form, &mut began).await {
+        Ok(report) => Ok(tell(&report, form)),
+        Err(error) if form == Form::Words => Err(error),
+        Err(error) => {
+            let (session, turn) = began.unzip();
+            print_result(&ChatJson::failed(session, turn, &error), form);
+            Ok(error.kind.exit_code())
+        }
+    }
+}
+
+/// Runs the turn and tells what happens on the way; `began` is set once the prompt is on the disk.
+async fn turn(
+    args: ChatArgs,
+    form: Form,
+    began: &mut Option<(String, u32)>,
+) -> Result<TurnReport, CliError> {
+    let prompt = prompt(args.prompt.as_deref())?;
+    let app = App::open()?;
+    let target = match (&args.resume, args.continue_last) {
+        (Some(reference), _) => Target::Session(app.find(reference).await?.id),
+        (None, true) => Target::Continue,
+        (None, false) => Target::New,
+    };
+    let (stop, stopped) = watch::channel(Stop::No);
+    let listening = tokio::spawn(listen_for_signals(stop));
+    let request = ChatRequest {
+        prompt,
+        target,
+        project: app.project.clone(),
+        provider: args.provider.clone(),
+        feature: args.feature.clone(),
+        permissions: args.permissions.into(),
+        open_timeout: Duration::from_secs_f64(args.open_timeout),
+        stop: stopped,
+    };
+    let (sender, mut events) = mpsc::channel(WAITING);
+    let mut printer = Printer::new(form);
+    let mut chat = std::pin::pin!(app.engine.chat(request, sender));
+    let outcome = loop {
+        tokio::select! {
+            biased;
+            Some(event) = events.recv() => {
+                if let TurnEvent::Began { session, turn } = &event {
+                    *began = Some((session.to_string(), *turn));
+                }
+                printer.tell(event);
+            }
+            outcome = &mut chat => break outcome,
+            () = printer.wait() => printer.spin(),
+        }
+    };
+    while let Ok(event) = events.try_recv() {
+        printer.tell(event);
+    }
+    printer.end();
+    listening.abort();
+    let report = outcome?;
+    if form == Form::Words && args.provider.is_none() && report.provider == ProviderId::rehearsal()
+    {
+        say_why_rehearsal();
+    }
+    Ok(report)
+}
+
+/// The first Ctrl-C asks the agent to stop, the second ends it.
+async fn listen_for_signals(stop: watch::Sender<Stop>) {
+    let (Ok(mut interrupt), Ok(mut terminate)) = (
+        signal(SignalKind::interrupt()),
+        signal(SignalKind::terminate()),
+    ) else {
+        return;
+    };
+    loop {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        stop.send_modify(|level| {
+            *level = if *level == Stop::No {
+                Stop::Ask
+            } else {
+                Stop::Now
+            }
+        });
+    }
+}
+
+/// The prompt, from the argument or from standard input.
+fn prompt(argument: Option<&str>) -> Result<String, CliError> {
+    let text = match argument {
+        Some(text) if text != "-" => text.to_owned(),
+        None if std::io::stdin().is_terminal() => {
+            return Err(
+                CliError::usage("there is no prompt").hint("segue chat \"what you want to say\"")
+            );
+        }
+        Some(_) | None => {
+            let mut text = String::new();
+            std::io::stdin()
+                .lock()
+                .read_to_string(&mut text)
+                .map_err(|error| {
+                    CliError::usage("cannot read the prompt from standard input").because(&error)
+                })?;
+            text
+        }
+    };
+    if text.trim().is_empty() {
+        return Err(CliError::usage("the prompt is empty"));
+    }
+    if text.contains('\0') {
+        return Err(CliError::usage(
+            "the prompt contains a NUL character, which no agent can take",
+        ));
+    }
+    Ok(text)
+}
+
+/// Tells how the turn ended, and says with what to exit.
+fn tell(report: &TurnReport, form: Form) -> ExitCode {
+    if form != Form::Words {
+        print_result(&ChatJson::from(report), form);
+    }
+    let kind = match report.state {
+        TurnState::Finished => return ExitCode::SUCCESS,
+        TurnState::Cancelled => Kind::Interrupted,
+        TurnState::Running | TurnState::Failed | TurnState::Interrupted => Kind::Agent,
+    };
+    if form == Form::Words {
+        tell_failure(report);
+    }
+    kind.exit_code()
+}
+
+fn print_result(result: &ChatJson, form: Form) {
+    match form {
+        Form::Events => {
+            let result = serde_json::to_value(result).unwrap_or_default();
+            print_json(&wire::with_event("result", result));
+        }
+        Form::Json | Form::Words => print_json(result),
+    }
+}
+
+fn tell_failure(report: &TurnReport) {
+    let Some(failure) = &report.failure else {
+        say(&format!(
+            "interrupted; go on with: segue chat --resume {} \"…\"",
+            report.session
+        ));
+        return;
+    };
+    let style = Style::stderr();
+    if !report.stderr.is_empty() {
+        say(&style.dim(&format!("{} wrote to its error output:", report.provider)));
+        for line in clean(&report.stderr).lines() {
+            say(&style.dim(&format!("  {line}")));
+        }
+    }
+    let error = CliError {
+        kind: Kind::Agent,
+        message: failure.message.clone(),
+        hints: failure.hint.clone().into_iter().collect(),
+    };
+    error.report();
+}
+
+/// One line about why a built-in agent answered.
+fn say_why_rehearsal() {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found: Vec<&str> = KNOWN
+        .iter()
+        .filter(|known| known::find(known.program, &path).is_some())
+        .map(|known| known.provider)
+        .collect();
+    let why = if found.is_empty() {
+        "no other agent was found on this machine".to_owned()
+    } else {
+        format!("this version can't drive {} yet", found.join(", "))
+    };
+    say(&Style::stderr().dim(&format!(
+        "(answered by rehearsal, the built-in offline agent: {why})"
+    )));
+}

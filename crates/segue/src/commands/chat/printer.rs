@@ -1,0 +1,194 @@
+//! Telling a turn as it happens.
+//!
+//! The answer goes to standard output; everything about it goes to standard error, and what is only there to
+//! pass the time goes to a terminal or nowhere.
+
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
+
+use segue_core::{ProviderId, ToolCall, ToolStatus};
+use segue_engine::TurnEvent;
+use tokio::time::Instant;
+
+use super::{Form, question};
+use crate::terminal::{Style, clean, say};
+use crate::wire::{self, print_json};
+
+const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
+const FRAME: Duration = Duration::from_millis(100);
+
+/// What the cursor is in the middle of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Line {
+    Empty,
+    Answer,
+    Thought,
+    Spinner,
+}
+
+pub(super) struct Printer {
+    form: Form,
+    style: Style,
+    stdout_is_terminal: bool,
+    stderr_is_terminal: bool,
+    line: Line,
+    provider: Option<ProviderId>,
+    since: Instant,
+    frame: usize,
+}
+
+impl Printer {
+    pub(super) fn new(form: Form) -> Self {
+        Self {
+            form,
+            style: Style::stderr(),
+            stdout_is_terminal: std::io::stdout().is_terminal(),
+            stderr_is_terminal: std::io::stderr().is_terminal(),
+            line: Line::Empty,
+            provider: None,
+            since: Instant::now(),
+            frame: 0,
+        }
+    }
+
+    pub(super) fn tell(&mut self, event: TurnEvent) {
+        match self.form {
+            Form::Words => self.tell_in_words(event),
+            // Nobody can be asked; letting the question go refuses it.
+            Form::Events => print_json(&wire::event(&event)),
+            Form::Json => {}
+        }
+    }
+
+    fn tell_in_words(&mut self, event: TurnEvent) {
+        match event {
+            TurnEvent::Text(words) => self.answer(&words),
+            TurnEvent::Thought(words) => self.thought(&words),
+            TurnEvent::Tool(call) => self.tool(&call),
+            TurnEvent::Decided(decision) => {
+                self.start_line();
+                say(&format!(
+                    "{} {}",
+                    self.style.yellow("segue:"),
+                    clean(&decision.text)
+                ));
+            }
+            TurnEvent::Ask(request, reply) => {
+                self.start_line();
+                question::ask(request, reply);
+            }
+            TurnEvent::Opened { provider, .. } => self.provider = Some(provider),
+            TurnEvent::Began { .. }
+            | TurnEvent::Saved { .. }
+            | TurnEvent::Usage(_)
+            | TurnEvent::Ended { .. } => {}
+        }
+        self.since = Instant::now();
+    }
+
+    fn answer(&mut self, words: &str) {
+        if self.line != Line::Answer {
+            self.start_line();
+        }
+        let words = if self.stdout_is_terminal {
+            clean(words)
+        } else {
+            words.to_owned()
+        };
+        let mut stdout = std::io::stdout().lock();
+        let _ = stdout
+            .write_all(words.as_bytes())
+            .and_then(|()| stdout.flush());
+        if !words.is_empty() {
+            self.line = if words.ends_with('\n') {
+                Line::Empty
+            } else {
+                Line::Answer
+            };
+        }
+    }
+
+    fn thought(&mut self, words: &str) {
+        if !self.stderr_is_terminal {
+            return;
+        }
+        if self.line != Line::Thought {
+            self.start_line();
+        }
+        let mut stderr = std::io::stderr().lock();
+        let _ = write!(stderr, "{}", self.style.dim(&clean(words)));
+        self.line = Line::Thought;
+    }
+
+    fn tool(&mut self, call: &ToolCall) {
+        if !self.stderr_is_terminal {
+            return;
+        }
+        let name = clean(&call.name);
+        let line = match call.status {
+            ToolStatus::Pending | ToolStatus::InProgress => format!("▸ {name}"),
+            ToolStatus::Completed => format!("✓ {name}"),
+            ToolStatus::Failed => format!("✗ {name}"),
+        };
+        self.start_line();
+        say(&self.style.dim(&line));
+    }
+
+    /// Makes sure that what comes next starts a line of its own.
+    fn start_line(&mut self) {
+        match self.line {
+            Line::Empty => {}
+            // The answer's own text gets no line end that it did not have, unless it is for people to see.
+            Line::Answer if !self.stdout_is_terminal => {}
+            Line::Answer => {
+                let _ = writeln!(std::io::stdout().lock());
+            }
+            Line::Thought => say(""),
+            Line::Spinner => {
+                let _ = write!(std::io::stderr().lock(), "\r\x1b[K");
+            }
+        }
+        self.line = Line::Empty;
+    }
+
+    /// Waits for the next frame of the spinner, where there is one.
+    pub(super) async fn wait(&self) {
+        let idle = matches!(self.line, Line::Empty | Line::Spinner);
+        if self.form == Form::Words && self.stderr_is_terminal && idle {
+            tokio::time::sleep(FRAME).await;
+        } else {
+            std::future::pending().await
+        }
+    }
+
+    pub(super) fn spin(&mut self) {
+        let waited = self.since.elapsed().as_secs();
+        if question::is_open() || self.since.elapsed() < FRAME * 3 {
+            return;
+        }
+        let who = self
+            .provider
+            .as_ref()
+            .map_or("the agent", ProviderId::as_str);
+        let frame = FRAMES.get(self.frame % FRAMES.len()).unwrap_or(&"");
+        self.frame += 1;
+        let text = self
+            .style
+            .dim(&format!("{frame} waiting for {who}, {waited} s"));
+        let mut stderr = std::io::stderr().lock();
+        let _ = write!(stderr, "\r\x1b[K{text}").and_then(|()| stderr.flush());
+        self.line = Line::Spinner;
+    }
+
+    pub(super) fn end(&mut self) {
+        if self.form != Form::Words {
+            return;
+        }
+        if self.line == Line::Answer && !self.stdout_is_terminal {
+            // A file or a pipe gets whole lines, too.
+            let _ = writeln!(std::io::stdout().lock());
+            self.line = Line::Empty;
+        }
+        self.start_line();
+    }
+}

@@ -1,0 +1,62 @@
+//! Asking the person on the terminal.
+
+use std::io::{BufRead, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use segue_core::{PermissionAnswer, PermissionRequest};
+use tokio::sync::oneshot;
+
+use crate::terminal::{Style, clean, say};
+
+static OPEN: AtomicBool = AtomicBool::new(false);
+
+/// Whether a question waits for its answer.
+pub(super) fn is_open() -> bool {
+    OPEN.load(Ordering::Relaxed)
+}
+
+/// Asks, if there is a terminal to ask on; else the request is let go, which refuses it.
+pub(super) fn ask(request: PermissionRequest, reply: oneshot::Sender<PermissionAnswer>) {
+    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        return;
+    }
+    OPEN.store(true, Ordering::Relaxed);
+    // Reading a line blocks; Ctrl-C must still be heard meanwhile.
+    tokio::task::spawn_blocking(move || {
+        let answer = read_answer(&request);
+        OPEN.store(false, Ordering::Relaxed);
+        if let Some(answer) = answer {
+            let _ = reply.send(answer);
+        }
+    });
+}
+
+fn read_answer(request: &PermissionRequest) -> Option<PermissionAnswer> {
+    let style = Style::stderr();
+    say(&format!(
+        "{} {} {}",
+        style.bold("May the agent do this?"),
+        clean(&request.call.name),
+        style.dim(&clean(request.call.args.as_str()))
+    ));
+    for (number, option) in (1..).zip(&request.options) {
+        say(&format!("  {number}  {}", clean(&option.name)));
+    }
+    loop {
+        let _ = write!(
+            std::io::stderr().lock(),
+            "Your choice, 1 to {}: ",
+            request.options.len()
+        );
+        let mut line = String::new();
+        match std::io::stdin().lock().read_line(&mut line) {
+            Ok(0) | Err(_) => return None,
+            Ok(_) => {}
+        }
+        let number = line.trim().parse::<usize>().ok();
+        let option = number.and_then(|number| request.options.get(number.checked_sub(1)?));
+        if let Some(option) = option {
+            return Some(PermissionAnswer::Choose(option.id.clone()));
+        }
+    }
+}

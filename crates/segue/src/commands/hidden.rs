@@ -1,0 +1,42 @@
+//! The commands that segue starts itself with.
+
+use std::process::ExitCode;
+
+use jiff::Timestamp;
+use segue_acp::rehearsal::{self, StartFault, World};
+
+use crate::cli::{LeashArgs, RehearsalArgs};
+use crate::error::CliError;
+use crate::setup::{VERSION, native_id};
+
+pub(crate) async fn rehearsal(args: RehearsalArgs) -> Result<ExitCode, CliError> {
+    let at_start = match args.fault {
+        None => None,
+        Some(name) => Some(
+            StartFault::from_name(&name)
+                .ok_or_else(|| CliError::usage(format!("{name:?} is not a known fault")))?,
+        ),
+    };
+    let world = World {
+        directory: args.directory,
+        new_id: native_id,
+        now: Timestamp::now,
+        at_start,
+    };
+    rehearsal::run(world, VERSION)
+        .await
+        .map_err(|error| CliError::failed("rehearsal").because(&error))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) async fn leash(args: LeashArgs) -> Result<ExitCode, CliError> {
+    let mut command = args.command.into_iter();
+    let program = command
+        .next()
+        .ok_or_else(|| CliError::usage("no program was given"))?;
+    let name = program.to_string_lossy().into_owned();
+    let code = segue_agents::leash::run(args.lifeline, program, command.collect())
+        .await
+        .map_err(|error| CliError::failed(format!("cannot start {name}")).because(&error))?;
+    Ok(ExitCode::from(code))
+}

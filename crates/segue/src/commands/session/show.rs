@@ -1,0 +1,168 @@
+//! `segue session info` and `segue session show`
+
+use jiff::Timestamp;
+use segue_core::{Message, Part, Role, SessionStatus, TurnState};
+use segue_engine::{SessionView, Transcript, TranscriptTurn};
+
+use crate::cli::{OneArgs, ShowArgs};
+use crate::error::CliError;
+use crate::setup::App;
+use crate::terminal::{Style, ago, clean, print, width};
+use crate::wire::{self, TranscriptJson, print_json};
+
+pub(super) async fn info(app: &App, args: &OneArgs) -> Result<(), CliError> {
+    let session = app.find(&args.id).await?;
+    let view = app.engine.view(session).await?;
+    if args.json {
+        print_json(&wire::info(&view));
+    } else {
+        print_info(&view);
+    }
+    Ok(())
+}
+
+fn print_info(view: &SessionView) {
+    let style = Style::stdout();
+    let now = Timestamp::now();
+    let session = &view.session;
+    let field = |name: &str, value: &str| {
+        print(&format!(
+            "{} {}",
+            style.dim(&format!("{name:<9}")),
+            clean(value)
+        ));
+    };
+    let moment = |at: Timestamp| format!("{} ({})", at.strftime("%F %T UTC"), ago(at, now));
+    print(&style.bold(&clean(session.title.as_str())));
+    field("id", session.id.as_str());
+    field("agent", session.provider.as_str());
+    if let Some(native) = &session.native_id {
+        field("native id", native.as_str());
+    }
+    field("directory", &session.project.cwd);
+    if let Some(feature) = &session.feature {
+        field("feature", feature.as_str());
+    }
+    let tokens = session
+        .total_tokens
+        .map_or(String::new(), |tokens| format!(", {tokens} tokens"));
+    field("turns", &format!("{}{tokens}", session.turns));
+    field("status", &status(view));
+    field("created", &moment(session.created_at));
+    field("updated", &moment(session.updated_at));
+    if let Some((id, turn)) = &session.forked_from {
+        field("forked", &format!("from {id} after turn {turn}"));
+    }
+    for leg in &view.legs {
+        let end = leg.ended.map_or("active".to_owned(), |(_, why)| {
+            format!("ended: {}", why.as_str())
+        });
+        field(
+            &format!("leg {}", leg.n),
+            &format!("{} {} ({end})", leg.provider, leg.native_id),
+        );
+    }
+    for (at, decision) in &view.decisions {
+        field(
+            "decided",
+            &format!("{}: {}", at.strftime("%F %T"), decision.text),
+        );
+    }
+}
+
+fn status(view: &SessionView) -> String {
+    match (view.status, &view.holder) {
+        (SessionStatus::Running, Some(holder)) => {
+            format!(
+                "running in process {} on {}",
+                holder.owner.pid, holder.owner.host
+            )
+        }
+        (status, _) => status.as_str().to_owned(),
+    }
+}
+
+pub(super) async fn transcript(app: &App, args: &ShowArgs) -> Result<(), CliError> {
+    let session = app.find(&args.one.id).await?;
+    let mut transcript = app.engine.transcript(session).await?;
+    if let Some(last) = args.last {
+        let skipped = transcript.turns.len().saturating_sub(last);
+        transcript.turns.drain(..skipped);
+    }
+    if args.one.json {
+        print_json(&TranscriptJson::from(&transcript));
+    } else {
+        print_transcript(&transcript);
+    }
+    Ok(())
+}
+
+fn print_transcript(transcript: &Transcript) {
+    let style = Style::stdout();
+    let session = &transcript.session;
+    print(&style.bold(&clean(session.title.as_str())));
+    let messages: usize = transcript
+        .turns
+        .iter()
+        .map(|turn| turn.messages.len())
+        .sum();
+    print(&style.dim(&format!(
+        "{} · {} · {messages} message(s), {} turn(s)",
+        session.id,
+        session.provider,
+        transcript.turns.len()
+    )));
+    for turn in &transcript.turns {
+        print_turn(turn, session.provider.as_str(), style);
+    }
+}
+
+fn print_turn(entry: &TranscriptTurn, provider: &str, style: Style) {
+    let turn = &entry.turn;
+    let note = match turn.state {
+        TurnState::Finished => String::new(),
+        state => format!(" · {}", state.as_str()),
+    };
+    let head = format!("── turn {}{note} ", turn.n);
+    let rule = "─".repeat(width().min(80).saturating_sub(head.chars().count()));
+    print("");
+    print(&style.dim(&format!("{head}{rule}")));
+    for message in &entry.messages {
+        print_message(message, provider, style);
+    }
+    if let Some(failure) = &turn.failure {
+        print(&style.red(&format!("  {}", clean(&failure.message))));
+    }
+}
+
+fn print_message(message: &Message, provider: &str, style: Style) {
+    let who = match message.role {
+        Role::User => "you",
+        Role::Assistant => provider,
+        Role::Tool => "tool",
+        Role::System => "segue",
+    };
+    let cut = if message.complete { "" } else { " (cut off)" };
+    print(&format!("{}{}", style.bold(who), style.yellow(cut)));
+    for part in &message.parts {
+        let text = match part {
+            Part::Text(text) => text.clone(),
+            Part::Thought(text) => format!("(thinks) {text}"),
+            Part::FunctionCall { name, args, .. } => format!("▸ {name} {}", args.as_str()),
+            Part::FunctionResponse {
+                response, is_error, ..
+            } => {
+                format!(
+                    "{} {}",
+                    if *is_error { "✗" } else { "✓" },
+                    response.as_str()
+                )
+            }
+            Part::InlineData(data) => format!("[{}]", data.mime_type),
+            Part::Unknown(json) => format!("[not understood] {}", json.as_str()),
+        };
+        for line in clean(&text).lines() {
+            print(&format!("  {line}"));
+        }
+    }
+}

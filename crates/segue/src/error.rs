@@ -1,0 +1,147 @@
+//! Errors as a person sees them: what happened, why, and what to do next.
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use segue_engine::EngineError;
+use segue_store::StoreError;
+
+use crate::terminal::{Style, clean, say};
+
+/// What kind of failure it is; the kind decides the exit code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Failed,
+    Usage,
+    Agent,
+    Interrupted,
+}
+
+impl Kind {
+    pub(crate) fn exit_code(self) -> ExitCode {
+        ExitCode::from(match self {
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::Agent => 3,
+            Self::Interrupted => 130,
+        })
+    }
+}
+
+/// A failure of a command.
+#[derive(Debug)]
+pub(crate) struct CliError {
+    pub(crate) kind: Kind,
+    pub(crate) message: String,
+    pub(crate) hints: Vec<String>,
+}
+
+impl CliError {
+    fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            hints: Vec::new(),
+        }
+    }
+
+    pub(crate) fn failed(message: impl Into<String>) -> Self {
+        Self::new(Kind::Failed, message)
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(Kind::Usage, message)
+    }
+
+    /// Adds a cause to the message.
+    pub(crate) fn because(mut self, cause: &dyn Error) -> Self {
+        self.message = format!("{}: {}", self.message, chain(cause));
+        self
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    /// Prints the error and says with what to exit.
+    pub(crate) fn report(&self) -> ExitCode {
+        let style = Style::stderr();
+        say(&format!("{} {}", style.red("error:"), clean(&self.message)));
+        for hint in &self.hints {
+            say(&format!("{} {}", style.bold("hint:"), clean(hint)));
+        }
+        self.kind.exit_code()
+    }
+}
+
+/// An error with all its causes, in one line.
+fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let words = error.to_string();
+        if !text.ends_with(&words) {
+            text.push_str(": ");
+            text.push_str(&words);
+        }
+        cause = error.source();
+    }
+    text
+}
+
+impl From<EngineError> for CliError {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Store(error) => error.into(),
+            EngineError::NoMatch(_) => Self::failed(error.to_string())
+                .hint("`segue session list --all` shows every session there is"),
+            EngineError::Ambiguous { ref candidates, .. } => {
+                let candidates: Vec<&str> = candidates
+                    .iter()
+                    .map(segue_core::SessionId::as_str)
+                    .collect();
+                Self::usage(error.to_string()).hint(format!("say which: {}", candidates.join(", ")))
+            }
+            EngineError::UnknownProvider { ref known, .. } => {
+                let known: Vec<&str> = known.iter().map(segue_core::ProviderId::as_str).collect();
+                Self::usage(error.to_string()).hint(format!("it drives: {}", known.join(", ")))
+            }
+            EngineError::Revert(error) => Self::usage(error.to_string()),
+        }
+    }
+}
+
+impl From<StoreError> for CliError {
+    fn from(error: StoreError) -> Self {
+        let failed = Self::failed(chain(&error));
+        match error {
+            StoreError::Held { session, .. } => failed.hint(format!(
+                "wait for it, or branch off with `segue session fork {session}`"
+            )),
+            StoreError::Newer { .. } => failed.hint("update segue, or set SEGUE_HOME to another directory"),
+            StoreError::Corrupt { path, .. } => failed.hint(format!(
+                "nothing was changed; move {} away to start with an empty store, or restore a copy of it",
+                path.display()
+            )),
+            StoreError::Full { .. } => {
+                failed.hint("free some space; what was acknowledged before is safe, what was not is not there")
+            }
+            StoreError::ReadOnly { .. } => {
+                failed.hint("make the directory writable, or set SEGUE_HOME to one that is")
+            }
+            StoreError::Busy { .. } => failed.hint("try again; if it stays so, look for a process that hangs"),
+            StoreError::NothingToUndo(_) => Self {
+                kind: Kind::Usage,
+                ..failed
+            },
+            StoreError::NoSession(_)
+            | StoreError::NoTurn(_)
+            | StoreError::TurnUnderWay(_)
+            | StoreError::NoLeg(_)
+            | StoreError::Exists(_)
+            | StoreError::LeaseLost(_)
+            | StoreError::Backend { .. } => failed,
+        }
+    }
+}

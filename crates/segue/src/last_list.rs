@@ -1,0 +1,23 @@
+//! The sessions of the last list that was shown, so that they can be named by number.
+//!
+//! A convenience that may be lost at any time: nothing is reported when it can't be written or read.
+
+use std::path::Path;
+
+use segue_core::SessionId;
+
+const FILE: &str = "last-list";
+
+/// Remembers a list.
+pub(crate) fn remember(home: &Path, sessions: &[SessionId]) {
+    let lines: Vec<&str> = sessions.iter().map(SessionId::as_str).collect();
+    let _ = std::fs::write(home.join(FILE), lines.join("\n"));
+}
+
+/// The list that was remembered last.
+pub(crate) fn recall(home: &Path) -> Vec<SessionId> {
+    let text = std::fs::read_to_string(home.join(FILE)).unwrap_or_default();
+    text.lines()
+        .filter_map(|line| SessionId::parse(line).ok())
+        .collect()
+}

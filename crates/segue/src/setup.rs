@@ -1,0 +1,153 @@
+//! Choosing the implementations, and telling the libraries about the world.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use etcetera::BaseStrategy;
+use jiff::Timestamp;
+use segue_agents::{Agent, Leash, mark_of, rehearsal};
+use segue_core::{NativeId, ProcessMark, Project, Session, SessionRef};
+use segue_engine::{Engine, Scope, World};
+use segue_sqlite::SqliteStore;
+
+use crate::error::CliError;
+use crate::last_list;
+
+/// Our version.
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Everything a command works with.
+pub(crate) struct App {
+    pub(crate) home: PathBuf,
+    pub(crate) project: Project,
+    pub(crate) engine: Engine,
+}
+
+impl App {
+    /// Opens the store and chooses the agents.
+    pub(crate) fn open() -> Result<Self, CliError> {
+        let home = home()?;
+        let project = project()?;
+        let store = Arc::new(SqliteStore::open(&home)?);
+        let engine = Engine::new(store, agents(&home), world());
+        Ok(Self {
+            home,
+            project,
+            engine,
+        })
+    }
+
+    /// The session that a typed reference means.
+    pub(crate) async fn find(&self, reference: &SessionRef) -> Result<Session, CliError> {
+        let scope = Scope {
+            project: self.project.clone(),
+            last_list: last_list::recall(&self.home),
+        };
+        Ok(self.engine.find(reference, &scope).await?)
+    }
+}
+
+/// Where segue keeps its data.
+pub(crate) fn home() -> Result<PathBuf, CliError> {
+    if let Some(home) = std::env::var_os("SEGUE_HOME").filter(|home| !home.is_empty()) {
+        let home = PathBuf::from(home);
+        return std::path::absolute(&home).map_err(|error| {
+            CliError::failed(format!("cannot use SEGUE_HOME {}", home.display())).because(&error)
+        });
+    }
+    let base = etcetera::base_strategy::Xdg::new().map_err(|error| {
+        CliError::failed("cannot find your home directory")
+            .because(&error)
+            .hint("set SEGUE_HOME to the directory segue may keep its data in")
+    })?;
+    Ok(base.data_dir().join("segue"))
+}
+
+/// Our own program, also if its file was replaced meanwhile.
+fn own_program() -> PathBuf {
+    let linux = PathBuf::from("/proc/self/exe");
+    if cfg!(target_os = "linux") && linux.exists() {
+        return linux;
+    }
+    std::env::current_exe().unwrap_or_else(|_| PathBuf::from("segue"))
+}
+
+/// How agents are put on the leash.
+pub(crate) fn leash() -> Leash {
+    Leash {
+        program: own_program(),
+        args: vec!["leash".into()],
+    }
+}
+
+/// The agents that can be driven, the preferred ones first.
+pub(crate) fn agents(home: &Path) -> Vec<Arc<dyn Agent>> {
+    let rehearsal = rehearsal(own_program(), home.join("rehearsal"), leash(), VERSION);
+    vec![Arc::new(rehearsal)]
+}
+
+/// The clock, chance, and this process.
+fn world() -> World {
+    World {
+        now: Timestamp::now,
+        random,
+        me: me(),
+    }
+}
+
+fn me() -> ProcessMark {
+    let pid = std::process::id();
+    mark_of(pid).unwrap_or_else(|| ProcessMark {
+        host: "unknown".into(),
+        pid,
+        started: Timestamp::now().to_string(),
+    })
+}
+
+fn random() -> u32 {
+    // Without a source of chance the clock's smallest digits must do; a taken id is drawn again.
+    getrandom::u32().unwrap_or_else(|_| Timestamp::now().subsec_nanosecond().unsigned_abs())
+}
+
+/// A fresh id for a session of the rehearsal agent.
+pub(crate) fn native_id() -> NativeId {
+    loop {
+        let text = format!("r-{:08x}{:08x}", random(), random());
+        if let Ok(id) = NativeId::parse(&text) {
+            return id;
+        }
+    }
+}
+
+/// Where we are.
+fn project() -> Result<Project, CliError> {
+    let cwd = std::env::current_dir()
+        .and_then(|cwd| cwd.canonicalize())
+        .map_err(|error| CliError::failed("cannot tell the working directory").because(&error))?;
+    let text = |path: &Path| path.to_string_lossy().into_owned();
+    Ok(Project {
+        key: text(&git_common_dir(&cwd).unwrap_or_else(|| cwd.clone())),
+        cwd: text(&cwd),
+    })
+}
+
+/// The git directory that all worktrees of a repository share.
+fn git_common_dir(cwd: &Path) -> Option<PathBuf> {
+    let dot_git = cwd
+        .ancestors()
+        .map(|directory| directory.join(".git"))
+        .find(|path| path.exists())?;
+    if dot_git.is_dir() {
+        return dot_git.canonicalize().ok();
+    }
+    // A worktree has a file that names its own git directory, which names the common one.
+    let pointer = fs::read_to_string(&dot_git).ok()?;
+    let own = dot_git
+        .parent()?
+        .join(pointer.strip_prefix("gitdir:")?.trim());
+    match fs::read_to_string(own.join("commondir")) {
+        Ok(common) => own.join(common.trim()).canonicalize().ok(),
+        Err(_) => own.canonicalize().ok(),
+    }
+}

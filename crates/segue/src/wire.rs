@@ -1,0 +1,350 @@
+//! The JSON that other programs build on. Fields may be added; none goes away or changes its meaning.
+
+use jiff::Timestamp;
+use segue_core::stored::PartShape;
+use segue_core::{
+    Capabilities, Failure, Leg, Message, Session, SessionStatus, ToolCall, TurnState, Usage,
+};
+use segue_engine::{SessionView, Transcript, TurnEvent, TurnReport};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use crate::error::CliError;
+use crate::terminal::print;
+
+/// Prints a value as one line.
+pub(crate) fn print_json(value: &impl Serialize) {
+    if let Ok(line) = serde_json::to_string(value) {
+        print(&line);
+    }
+}
+
+fn time(at: Timestamp) -> String {
+    at.to_string()
+}
+
+#[derive(Serialize)]
+pub(crate) struct UsageJson {
+    input_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+    cached_tokens: Option<u64>,
+    total_tokens: Option<u64>,
+    context_tokens: Option<u64>,
+    context_window: Option<u64>,
+}
+
+impl From<Usage> for UsageJson {
+    fn from(usage: Usage) -> Self {
+        Self {
+            input_tokens: usage.input_tokens,
+            output_tokens: usage.output_tokens,
+            cached_tokens: usage.cached_tokens,
+            total_tokens: usage.total_tokens,
+            context_tokens: usage.context_tokens,
+            context_window: usage.context_window,
+        }
+    }
+}
+
+#[derive(Serialize)]
+pub(crate) struct ErrorJson {
+    class: String,
+    message: String,
+    hint: Option<String>,
+}
+
+impl From<&Failure> for ErrorJson {
+    fn from(failure: &Failure) -> Self {
+        Self {
+            class: failure.class.as_str().to_owned(),
+            message: failure.message.clone(),
+            hint: failure.hint.clone(),
+        }
+    }
+}
+
+impl From<&CliError> for ErrorJson {
+    fn from(error: &CliError) -> Self {
+        let class = match error.kind {
+            crate::error::Kind::Usage => "usage",
+            crate::error::Kind::Agent => "agent_error",
+            crate::error::Kind::Interrupted => "interrupted",
+            crate::error::Kind::Failed => "failed",
+        };
+        Self {
+            class: class.to_owned(),
+            message: error.message.clone(),
+            hint: error.hints.first().cloned(),
+        }
+    }
+}
+
+/// What `chat --json` prints.
+#[derive(Serialize)]
+pub(crate) struct ChatJson {
+    session_id: Option<String>,
+    turn: Option<u32>,
+    provider: Option<String>,
+    native_session_id: Option<String>,
+    leg: Option<u32>,
+    opened: Option<&'static str>,
+    opened_why: Option<String>,
+    text: String,
+    stop: &'static str,
+    usage: UsageJson,
+    decisions: Vec<String>,
+    error: Option<ErrorJson>,
+}
+
+impl From<&TurnReport> for ChatJson {
+    fn from(report: &TurnReport) -> Self {
+        Self {
+            session_id: Some(report.session.to_string()),
+            turn: Some(report.turn),
+            provider: Some(report.provider.to_string()),
+            native_session_id: report.native_id.as_ref().map(ToString::to_string),
+            leg: report.leg,
+            opened: report.opened.as_ref().map(|(opened, _)| opened.as_str()),
+            opened_why: report.opened.as_ref().map(|(_, why)| why.clone()),
+            text: report.text.clone(),
+            stop: stop(report.state),
+            usage: report.usage.into(),
+            decisions: report
+                .decisions
+                .iter()
+                .map(|decision| decision.text.clone())
+                .collect(),
+            error: report.failure.as_ref().map(ErrorJson::from),
+        }
+    }
+}
+
+impl ChatJson {
+    /// The same shape for a turn that did not happen, or whose record could not be kept.
+    pub(crate) fn failed(session: Option<String>, turn: Option<u32>, error: &CliError) -> Self {
+        Self {
+            session_id: session,
+            turn,
+            provider: None,
+            native_session_id: None,
+            leg: None,
+            opened: None,
+            opened_why: None,
+            text: String::new(),
+            stop: "failed",
+            usage: Usage::default().into(),
+            decisions: Vec::new(),
+            error: Some(error.into()),
+        }
+    }
+}
+
+fn stop(state: TurnState) -> &'static str {
+    match state {
+        TurnState::Finished => "finished",
+        TurnState::Cancelled => "cancelled",
+        TurnState::Running | TurnState::Failed | TurnState::Interrupted => "failed",
+    }
+}
+
+/// What `chat --events` prints for one event.
+pub(crate) fn event(event: &TurnEvent) -> Value {
+    match event {
+        TurnEvent::Began { session, turn } => {
+            json!({ "event": "began", "session_id": session.as_str(), "turn": turn })
+        }
+        TurnEvent::Opened {
+            provider,
+            native_id,
+            leg,
+            opened,
+        } => json!({
+            "event": "opened", "provider": provider.as_str(), "native_session_id": native_id.as_str(),
+            "leg": leg, "opened": opened.as_str()
+        }),
+        TurnEvent::Decided(decision) => {
+            json!({ "event": "decision", "kind": decision.kind.as_str(), "text": decision.text })
+        }
+        TurnEvent::Text(text) => json!({ "event": "text", "text": text }),
+        TurnEvent::Thought(text) => json!({ "event": "thought", "text": text }),
+        TurnEvent::Tool(call) => with_event("tool", tool(call)),
+        TurnEvent::Ask(request, _) => {
+            let options: Vec<&str> = request
+                .options
+                .iter()
+                .map(|option| option.name.as_str())
+                .collect();
+            json!({ "event": "permission_request", "tool": tool(&request.call), "options": options })
+        }
+        TurnEvent::Saved { message } => json!({ "event": "saved", "message": message }),
+        TurnEvent::Usage(usage) => with_event("usage", json!(UsageJson::from(*usage))),
+        TurnEvent::Ended { state } => json!({ "event": "ended", "state": state.as_str() }),
+    }
+}
+
+/// An object as an event.
+pub(crate) fn with_event(name: &str, object: Value) -> Value {
+    let mut event = Map::from_iter([("event".to_owned(), Value::from(name))]);
+    if let Value::Object(fields) = object {
+        event.extend(fields);
+    }
+    Value::Object(event)
+}
+
+fn tool(call: &ToolCall) -> Value {
+    json!({
+        "id": call.id, "name": call.name, "kind": call.kind, "status": call.status.as_str(),
+        "args": call.args, "output": call.output
+    })
+}
+
+/// One entry of `session list --json`.
+#[derive(Serialize)]
+pub(crate) struct SessionJson {
+    id: String,
+    provider: String,
+    native_session_id: Option<String>,
+    project: String,
+    cwd: String,
+    title: String,
+    title_from: &'static str,
+    feature: Option<String>,
+    tags: Vec<String>,
+    turns: u32,
+    total_tokens: Option<u64>,
+    created_at: String,
+    updated_at: String,
+    status: &'static str,
+    forked_from: Option<ForkJson>,
+}
+
+#[derive(Serialize)]
+struct ForkJson {
+    id: String,
+    turn: u32,
+}
+
+impl SessionJson {
+    pub(crate) fn new(session: &Session, status: SessionStatus) -> Self {
+        Self {
+            id: session.id.to_string(),
+            provider: session.provider.to_string(),
+            native_session_id: session.native_id.as_ref().map(ToString::to_string),
+            project: session.project.key.clone(),
+            cwd: session.project.cwd.clone(),
+            title: session.title.as_str().to_owned(),
+            title_from: session.title.source().as_str(),
+            feature: session.feature.as_ref().map(ToString::to_string),
+            tags: Vec::new(),
+            turns: session.turns,
+            total_tokens: session.total_tokens,
+            created_at: time(session.created_at),
+            updated_at: time(session.updated_at),
+            status: status.as_str(),
+            forked_from: session.forked_from.as_ref().map(|(id, turn)| ForkJson {
+                id: id.to_string(),
+                turn: *turn,
+            }),
+        }
+    }
+}
+
+fn leg(leg: &Leg) -> Value {
+    json!({
+        "n": leg.n,
+        "provider": leg.provider.as_str(),
+        "native_session_id": leg.native_id.as_str(),
+        "consecutive_failures": leg.consecutive_failures,
+        "total_tokens": leg.total_tokens,
+        "context_tokens": leg.context_tokens,
+        "opened_at": time(leg.opened_at),
+        "ended_at": leg.ended.map(|(at, _)| time(at)),
+        "ended_why": leg.ended.map(|(_, why)| why.as_str()),
+    })
+}
+
+/// What `session info --json` prints.
+pub(crate) fn info(view: &SessionView) -> Value {
+    let decisions: Vec<Value> = view
+        .decisions
+        .iter()
+        .map(|(at, decision)| json!({ "at": time(*at), "kind": decision.kind.as_str(), "text": decision.text }))
+        .collect();
+    json!({
+        "session": SessionJson::new(&view.session, view.status),
+        "legs": view.legs.iter().map(leg).collect::<Vec<_>>(),
+        "decisions": decisions,
+        "held_by": view.holder.as_ref().map(|holder| json!({
+            "host": holder.owner.host, "pid": holder.owner.pid, "since": time(holder.since)
+        })),
+    })
+}
+
+#[derive(Serialize)]
+struct MessageJson<'a> {
+    role: &'static str,
+    parts: Vec<PartShape<'a>>,
+    at: String,
+    complete: bool,
+}
+
+impl<'a> From<&'a Message> for MessageJson<'a> {
+    fn from(message: &'a Message) -> Self {
+        Self {
+            role: message.role.as_str(),
+            parts: message.parts.iter().map(PartShape).collect(),
+            at: time(message.at),
+            complete: message.complete,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct TurnJson<'a> {
+    n: u32,
+    state: &'static str,
+    messages: Vec<MessageJson<'a>>,
+    usage: UsageJson,
+    error: Option<ErrorJson>,
+    started_at: String,
+    ended_at: Option<String>,
+}
+
+#[derive(Serialize)]
+pub(crate) struct TranscriptJson<'a> {
+    session: SessionJson,
+    legs: Vec<Value>,
+    turns: Vec<TurnJson<'a>>,
+}
+
+impl<'a> From<&'a Transcript> for TranscriptJson<'a> {
+    fn from(transcript: &'a Transcript) -> Self {
+        let turns = transcript.turns.iter().map(|entry| TurnJson {
+            n: entry.turn.n,
+            state: entry.turn.state.as_str(),
+            messages: entry.messages.iter().map(MessageJson::from).collect(),
+            usage: entry.turn.usage.into(),
+            error: entry.turn.failure.as_ref().map(ErrorJson::from),
+            started_at: time(entry.turn.started_at),
+            ended_at: entry.turn.ended_at.map(time),
+        });
+        Self {
+            session: SessionJson::new(&transcript.session, transcript.status),
+            legs: transcript.legs.iter().map(leg).collect(),
+            turns: turns.collect(),
+        }
+    }
+}
+
+/// Each capability by name, with how it is offered or null.
+pub(crate) fn capabilities(capabilities: Capabilities) -> Value {
+    let each = capabilities.each().into_iter();
+    each.map(|(name, how)| {
+        (
+            name.to_owned(),
+            how.map_or(Value::Null, |how| how.as_str().into()),
+        )
+    })
+    .collect::<Map<_, _>>()
+    .into()
+}
