@@ -49,7 +49,7 @@ pub struct TurnEnd {
 
 /// The way to answer one permission request; dropping it cancels the request.
 #[derive(Debug)]
-pub struct Replier(Responder<acp::RequestPermissionResponse>);
+pub struct Replier(Box<Asked>);
 
 impl Replier {
     /// Tells the agent.
@@ -61,7 +61,10 @@ impl Replier {
             PermissionAnswer::Cancelled => acp::RequestPermissionOutcome::Cancelled,
         };
         // If the agent is gone, the turn's end says so.
-        let _ = self.0.respond(acp::RequestPermissionResponse::new(outcome));
+        let _ = self
+            .0
+            .responder
+            .respond(acp::RequestPermissionResponse::new(outcome));
     }
 }
 
@@ -82,13 +85,17 @@ impl Canceller {
     }
 }
 
+/// A permission request, and the way to answer it.
+#[derive(Debug)]
+struct Asked {
+    request: acp::RequestPermissionRequest,
+    responder: Responder<acp::RequestPermissionResponse>,
+}
+
 /// What reaches us between two of our own steps.
 enum Arrival {
     Line(Incoming),
-    Ask(
-        acp::RequestPermissionRequest,
-        Responder<acp::RequestPermissionResponse>,
-    ),
+    Asked(Box<Asked>),
 }
 
 /// An agent on the other end of a connection.
@@ -106,10 +113,7 @@ pub struct Client {
 
 struct Arrivals {
     lines: mpsc::Receiver<Incoming>,
-    asks: mpsc::UnboundedReceiver<(
-        acp::RequestPermissionRequest,
-        Responder<acp::RequestPermissionResponse>,
-    )>,
+    asks: mpsc::UnboundedReceiver<Box<Asked>>,
 }
 
 impl Arrivals {
@@ -118,7 +122,7 @@ impl Arrivals {
         tokio::select! {
             biased;
             Some(line) = self.lines.recv() => Some(Arrival::Line(line)),
-            Some((request, responder)) = self.asks.recv() => Some(Arrival::Ask(request, responder)),
+            Some(asked) = self.asks.recv() => Some(Arrival::Asked(asked)),
             else => None,
         }
     }
@@ -129,9 +133,12 @@ impl Arrivals {
     }
 }
 
+/// The agent's answer to a prompt.
+type Answer = Result<acp::PromptResponse, ProtocolError>;
+
 enum Turn {
-    UnderWay(BoxFuture<'static, Result<acp::PromptResponse, ProtocolError>>),
-    Answered(Result<acp::PromptResponse, ProtocolError>),
+    UnderWay(BoxFuture<'static, Answer>),
+    Answered(Box<Answer>),
 }
 
 impl Client {
@@ -153,7 +160,7 @@ impl Client {
                 .on_receive_request(
                     async move |request: acp::RequestPermissionRequest, responder, _connection| {
                         // Nobody to ask: the responder answers with an error when it is dropped.
-                        let _ = ask_sender.send((request, responder));
+                        let _ = ask_sender.send(Box::new(Asked { request, responder }));
                         Ok(())
                     },
                     agent_client_protocol::on_receive_request!(),
@@ -247,7 +254,7 @@ impl Client {
                     biased;
                     Some(arrival) = self.arrivals.next() => Some(arrival),
                     answered = answer => {
-                        *turn = Turn::Answered(answered);
+                        *turn = Turn::Answered(Box::new(answered));
                         None
                     }
                 },
@@ -265,7 +272,7 @@ impl Client {
 
     fn take_answer(&mut self) -> Result<TurnEnd, AcpError> {
         match self.turn.take() {
-            Some(Turn::Answered(answer)) => Ok(turn_end(&answer?)),
+            Some(Turn::Answered(answer)) => Ok(turn_end(&(*answer)?)),
             Some(Turn::UnderWay(_)) | None => Err(AcpError::Closed),
         }
     }
@@ -273,15 +280,13 @@ impl Client {
     fn step(&mut self, arrival: Arrival) -> Option<Step> {
         match arrival {
             Arrival::Line(line) => update::translate(line, &mut self.calls).map(Step::Event),
-            Arrival::Ask(request, responder) => {
-                let call = self
-                    .calls
-                    .changed(&request.tool_call.tool_call_id, request.tool_call.fields);
-                let options = request.options.into_iter().map(option).collect();
-                Some(Step::Ask(
-                    PermissionRequest { call, options },
-                    Replier(responder),
-                ))
+            Arrival::Asked(asked) => {
+                let question = asked.request.tool_call.clone();
+                let request = PermissionRequest {
+                    call: self.calls.changed(&question.tool_call_id, question.fields),
+                    options: asked.request.options.iter().map(option).collect(),
+                };
+                Some(Step::Ask(request, Replier(asked)))
             }
         }
     }
@@ -336,10 +341,10 @@ fn capabilities(agent: &acp::AgentCapabilities) -> Capabilities {
     }
 }
 
-fn option(option: acp::PermissionOption) -> PermissionOption {
+fn option(option: &acp::PermissionOption) -> PermissionOption {
     PermissionOption {
         id: option.option_id.to_string(),
-        name: option.name,
+        name: option.name.clone(),
         kind: match option.kind {
             acp::PermissionOptionKind::AllowOnce => PermissionKind::AllowOnce,
             acp::PermissionOptionKind::AllowAlways => PermissionKind::AllowAlways,

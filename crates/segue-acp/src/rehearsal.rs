@@ -243,9 +243,9 @@ fn replay(
     Ok(())
 }
 
-fn failed(error: impl ToString) -> Error {
+fn failed(error: impl Into<Box<dyn std::error::Error>>) -> Error {
     Error::new(
         agent_client_protocol::ErrorCode::INTERNAL_ERROR,
-        error.to_string(),
+        error.into().to_string(),
     )
 }

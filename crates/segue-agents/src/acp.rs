@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use segue_acp::{AcpError, Canceller, Client};
-use segue_core::{NativeId, Opened, ProcessMark, ProviderId};
+use segue_core::{Capabilities, How, NativeId, Opened, ProcessMark, ProviderId};
 
 use crate::process::{AgentProcess, Leash, Program};
 use crate::{Agent, AgentError, Conversation, OpenRequest, Opening, Probe, Step, TurnEnd};
@@ -23,6 +23,8 @@ pub struct AcpAgent {
     pub args: Vec<OsString>,
     /// What is added to its environment.
     pub env: Vec<(OsString, OsString)>,
+    /// Whether it is known to report what its turns use; the protocol has no way to advertise it.
+    pub usage: Option<How>,
     /// How its leash is started.
     pub leash: Leash,
     /// Our own version, as we introduce ourselves.
@@ -177,7 +179,10 @@ impl Agent for AcpAgent {
         let Connection { client, process } = self.connect(Path::new("/"), timeout).await?;
         let probe = Probe {
             version: client.version().map(str::to_owned),
-            capabilities: client.capabilities(),
+            capabilities: Capabilities {
+                usage: self.usage,
+                ..client.capabilities()
+            },
         };
         drop(client);
         process.stop().await;
@@ -209,7 +214,7 @@ impl Conversation for AcpConversation {
                 self.canceller = Some(canceller);
                 Ok(())
             }
-            Err(error) => Err(explain(error, "taking the prompt", process).await),
+            Err(error) => Err(explain(error, "the prompt", process).await),
         }
     }
 
@@ -225,7 +230,7 @@ impl Conversation for AcpConversation {
                 usage: end.usage,
             })),
             segue_acp::Step::Done(Err(error)) => {
-                Step::Done(Err(explain(error, "answering", process).await))
+                Step::Done(Err(explain(error, "the prompt", process).await))
             }
         }
     }

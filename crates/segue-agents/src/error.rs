@@ -20,9 +20,9 @@ pub enum AgentError {
         source: std::io::Error,
     },
     /// The program ended by itself.
-    #[error("the agent went away while {doing} ({exit})")]
+    #[error("the agent went away before it was done with {doing} ({exit})")]
     Crashed {
-        /// What was going on.
+        /// What it was asked to do.
         doing: &'static str,
         /// How it ended.
         exit: Exit,
@@ -40,7 +40,7 @@ pub enum AgentError {
         stderr: String,
     },
     /// The program answered with an error.
-    #[error("the agent failed while {doing}")]
+    #[error("the agent answered {doing} with an error")]
     Refused {
         /// What it was asked to do.
         doing: &'static str,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use segue_core::ProviderId;
+use segue_core::{How, ProviderId};
 
 use crate::{AcpAgent, Leash};
 
@@ -19,6 +19,7 @@ pub fn rehearsal(
         program,
         args: vec!["rehearsal-agent".into(), directory.into()],
         env: Vec::new(),
+        usage: Some(How::Protocol),
         leash,
         version,
     }

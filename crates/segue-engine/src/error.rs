@@ -28,6 +28,9 @@ pub enum EngineError {
         /// Those that can.
         known: Vec<ProviderId>,
     },
+    /// There is nobody to talk to.
+    #[error("there is no agent")]
+    NoAgents,
     /// The session can't be reverted so.
     #[error(transparent)]
     Revert(#[from] RevertError),

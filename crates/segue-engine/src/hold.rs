@@ -84,11 +84,11 @@ async fn beat(
     loop {
         tokio::time::sleep(BEAT).await;
         let mark = agent.borrow().clone();
-        match store.heartbeat(&lease, mark, (world.now)()).await {
-            // Whoever writes next is told.
-            Err(StoreError::LeaseLost(_)) => return,
-            // A full disk or a busy store may be better at the next beat.
-            Ok(()) | Err(_) => {}
+        // Whoever writes next is told that the lease is lost. Anything else, such as a busy store, may be
+        // better at the next beat.
+        let beat = store.heartbeat(&lease, mark, (world.now)()).await;
+        if matches!(beat, Err(StoreError::LeaseLost(_))) {
+            return;
         }
     }
 }

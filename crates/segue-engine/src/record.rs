@@ -63,13 +63,13 @@ impl Recorder {
         self.speech.as_ref()?.due
     }
 
-    /// Some words were streamed. Returns the number of the message they put an end to, if any.
+    /// Some words were streamed. Returns the number of the message they belong to, and of the one they ended.
     pub(crate) async fn hear(
         &mut self,
         kind: DraftKind,
         words: &str,
         at: Timestamp,
-    ) -> Result<Option<u32>, StoreError> {
+    ) -> Result<(u32, Option<u32>), StoreError> {
         let mut ended = None;
         if self
             .speech
@@ -77,9 +77,6 @@ impl Recorder {
             .is_some_and(|speech| speech.kind != kind)
         {
             ended = self.end_speech(at).await?;
-        }
-        if kind == DraftKind::Text {
-            self.text.push_str(words);
         }
         let next_seq = &mut self.next_seq;
         let speech = self.speech.get_or_insert_with(|| {
@@ -92,6 +89,14 @@ impl Recorder {
                 due: None,
             }
         });
+        let message = speech.seq;
+        if kind == DraftKind::Text {
+            // The answer as a whole has each of its messages on lines of its own.
+            let between =
+                speech.words.is_empty() && !self.text.is_empty() && !self.text.ends_with('\n');
+            self.text.push_str(if between { "\n" } else { "" });
+            self.text.push_str(words);
+        }
         speech.words.push_str(words);
         if *speech
             .due
@@ -100,7 +105,7 @@ impl Recorder {
         {
             self.draft(at).await?;
         }
-        Ok(ended)
+        Ok((message, ended))
     }
 
     /// Drafts what has been streamed since the last draft.

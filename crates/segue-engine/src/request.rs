@@ -42,6 +42,8 @@ pub struct ChatRequest {
     pub project: Project,
     /// The agent that is to answer, if the caller cares.
     pub provider: Option<ProviderId>,
+    /// Why nothing better than the first agent can be had, where that is so; it is told when it is chosen.
+    pub fallback_why: Option<String>,
     /// What a new session is about.
     pub feature: Option<FeatureId>,
     /// How permission requests are answered when nobody is asked.
@@ -76,9 +78,19 @@ pub enum TurnEvent {
     /// segue decided something by itself.
     Decided(Decision),
     /// Some words of the answer.
-    Text(String),
+    Text {
+        /// The number of the message they belong to.
+        message: u32,
+        /// The words.
+        words: String,
+    },
     /// Some words of thinking.
-    Thought(String),
+    Thought {
+        /// The number of the message they belong to.
+        message: u32,
+        /// The words.
+        words: String,
+    },
     /// A tool call was announced or changed; one that is over is on the disk.
     Tool(ToolCall),
     /// The agent asks; the answer goes into the channel, and letting it go refuses.
@@ -112,7 +124,7 @@ pub struct TurnReport {
     pub leg: Option<u32>,
     /// How the conversation was opened, and why so.
     pub opened: Option<(Opened, String)>,
-    /// The words of the answer.
+    /// The words of the answer, each message of it on lines of its own.
     pub text: String,
     /// How the turn ended.
     pub state: TurnState,

@@ -100,9 +100,12 @@ impl Engine {
             self.agent(provider)?;
             return Ok((session, decisions));
         }
-        let provider = match &request.provider {
-            Some(provider) => provider.clone(),
-            None => self.choose_provider(&request.project).await?,
+        let provider = if let Some(provider) = &request.provider {
+            provider.clone()
+        } else {
+            let (provider, decision) = self.choose_provider(request).await?;
+            decisions.push(decision);
+            provider
         };
         self.agent(&provider)?;
         Ok((self.make_session(request, provider).await?, decisions))
@@ -118,9 +121,12 @@ impl Engine {
     }
 
     /// The agent last used in this project, else the first that can be driven.
-    async fn choose_provider(&self, project: &Project) -> Result<ProviderId, EngineError> {
+    async fn choose_provider(
+        &self,
+        request: &ChatRequest,
+    ) -> Result<(ProviderId, Decision), EngineError> {
         let filter = Filter {
-            project: Some(project.key.clone()),
+            project: Some(request.project.key.clone()),
             ..Filter::default()
         };
         let last = self.store.find(&filter, Page::first(1)).await?;
@@ -129,14 +135,18 @@ impl Engine {
             .into_iter()
             .next()
             .map(|session| session.provider);
-        let usable = last.filter(|provider| self.agent(provider).is_ok());
-        let first = || self.agents.first().map(|agent| agent.provider().clone());
-        usable
-            .or_else(first)
-            .ok_or_else(|| EngineError::UnknownProvider {
-                provider: ProviderId::rehearsal(),
-                known: Vec::new(),
-            })
+        let last = last.filter(|provider| self.agent(provider).is_ok());
+        let first = self.agents.first().map(|agent| agent.provider().clone());
+        let why = match (&last, &request.fallback_why) {
+            (_, Some(why)) => why,
+            (Some(_), None) => "the agent last used in this project",
+            (None, None) => "the first agent found on this machine",
+        };
+        let Some(provider) = last.clone().or(first) else {
+            return Err(EngineError::NoAgents);
+        };
+        let text = format!("using {provider}, {why}");
+        Ok((provider, Decision::new(DecisionKind::Provider, text)))
     }
 
     async fn make_session(

@@ -255,14 +255,14 @@ impl Run<'_> {
         let at = self.now();
         match event {
             AgentEvent::Text(words) => {
-                let ended = self.recorder.hear(DraftKind::Text, &words, at).await?;
+                let (message, ended) = self.recorder.hear(DraftKind::Text, &words, at).await?;
                 self.saved(ended).await;
-                self.emit(TurnEvent::Text(words)).await;
+                self.emit(TurnEvent::Text { message, words }).await;
             }
             AgentEvent::Thought(words) => {
-                let ended = self.recorder.hear(DraftKind::Thought, &words, at).await?;
+                let (message, ended) = self.recorder.hear(DraftKind::Thought, &words, at).await?;
                 self.saved(ended).await;
-                self.emit(TurnEvent::Thought(words)).await;
+                self.emit(TurnEvent::Thought { message, words }).await;
             }
             AgentEvent::Tool(call) => {
                 let seq = self.recorder.tool(&call, at).await?;
@@ -405,7 +405,7 @@ fn with_next_step(failure: Failure, report: &TurnReport) -> Failure {
 /// Waits until a stop of at least this urgency is asked for; for ever if nobody can ask any more.
 async fn stopped(mut stop: watch::Receiver<Stop>, level: Stop) {
     if stop.wait_for(|asked| *asked >= level).await.is_err() {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

@@ -16,7 +16,7 @@ use crate::schema;
 pub const FILE_NAME: &str = "segue.db";
 
 /// How long other processes are waited for; a writer holds the file for milliseconds.
-const BUSY_FOR: Duration = Duration::from_secs(60);
+const BUSY_FOR: Duration = Duration::from_mins(1);
 
 /// Makes sure that `directory` holds a store of the current format, and returns its file.
 pub(crate) fn prepare(directory: &Path) -> Result<PathBuf, StoreError> {

@@ -28,13 +28,13 @@ trait Job: Send {
     fn answer(self: Box<Self>, path: &Path, committed: Committed<'_>);
 }
 
-struct Work<T, F> {
+struct Errand<T, F> {
     work: Option<F>,
     outcome: Option<std::result::Result<T, Fault>>,
     caller: oneshot::Sender<Result<T>>,
 }
 
-impl<T, F> Job for Work<T, F>
+impl<T, F> Job for Errand<T, F>
 where
     T: Send,
     F: FnOnce(&Connection) -> std::result::Result<T, Fault> + Send,
@@ -103,7 +103,7 @@ impl Writer {
         F: FnOnce(&Connection) -> std::result::Result<T, Fault> + Send + 'static,
     {
         let (caller, answer) = oneshot::channel();
-        let job = Work {
+        let job = Errand {
             work: Some(work),
             outcome: None,
             caller,
@@ -167,10 +167,7 @@ fn write_all(db: &Connection, path: &Path, queue: &mpsc::Receiver<Box<dyn Job>>)
         let mut batch = vec![first];
         batch.extend(queue.try_iter().take(BATCH - 1));
         let committed = commit(db, &mut batch).map_err(Arc::new);
-        let committed = committed
-            .as_ref()
-            .map(|()| ())
-            .map_err(|error| (error, path));
+        let committed = committed.as_ref().copied().map_err(|error| (error, path));
         for job in batch {
             job.answer(path, committed);
         }

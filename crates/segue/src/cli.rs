@@ -125,6 +125,10 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
+fn turn_number(text: &str) -> Result<i64, &'static str> {
+    text.parse().map_err(|_| "it is not the number of a turn")
+}
+
 /// List, show and change sessions
 #[derive(Debug, Args)]
 pub(crate) struct SessionArgs {
@@ -214,7 +218,7 @@ pub(crate) struct RevertArgs {
     pub(crate) one: OneArgs,
 
     /// The number of the turn that will be the last one (`session show` prints the numbers)
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = turn_number)]
     pub(crate) to: i64,
 }
 
@@ -225,7 +229,7 @@ pub(crate) struct ForkArgs {
     pub(crate) one: OneArgs,
 
     /// The number of the last turn that is shared; the last one of all if not given
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = turn_number)]
     pub(crate) at: Option<i64>,
 }
 

@@ -75,16 +75,18 @@ impl CliError {
     }
 }
 
-/// An error with all its causes, in one line.
+/// An error with all its causes, in one line; a cause that only repeats the one before it is left out.
 fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
+    let mut last = text.clone();
     let mut cause = error.source();
     while let Some(error) = cause {
         let words = error.to_string();
-        if !text.ends_with(&words) {
+        if !words.ends_with(&last) && !text.ends_with(&words) {
             text.push_str(": ");
             text.push_str(&words);
         }
+        last = words;
         cause = error.source();
     }
     text
@@ -107,6 +109,7 @@ impl From<EngineError> for CliError {
                 let known: Vec<&str> = known.iter().map(segue_core::ProviderId::as_str).collect();
                 Self::usage(error.to_string()).hint(format!("it drives: {}", known.join(", ")))
             }
+            EngineError::NoAgents => Self::failed(error.to_string()),
             EngineError::Revert(error) => Self::usage(error.to_string()),
         }
     }

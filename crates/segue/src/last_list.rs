@@ -2,6 +2,9 @@
 //!
 //! A convenience that may be lost at any time: nothing is reported when it can't be written or read.
 
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use segue_core::SessionId;
@@ -11,7 +14,13 @@ const FILE: &str = "last-list";
 /// Remembers a list.
 pub(crate) fn remember(home: &Path, sessions: &[SessionId]) {
     let lines: Vec<&str> = sessions.iter().map(SessionId::as_str).collect();
-    let _ = std::fs::write(home.join(FILE), lines.join("\n"));
+    let file = OpenOptions::new()
+        .create(true)
+        .write(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(home.join(FILE));
+    let _ = file.and_then(|mut file| file.write_all(lines.join("\n").as_bytes()));
 }
 
 /// The list that was remembered last.

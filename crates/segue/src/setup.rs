@@ -10,6 +10,7 @@ use segue_agents::{Agent, Leash, mark_of, rehearsal};
 use segue_core::{NativeId, ProcessMark, Project, Session, SessionRef};
 use segue_engine::{Engine, Scope, World};
 use segue_sqlite::SqliteStore;
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::error::CliError;
 use crate::last_list;
@@ -27,6 +28,7 @@ pub(crate) struct App {
 impl App {
     /// Opens the store and chooses the agents.
     pub(crate) fn open() -> Result<Self, CliError> {
+        survive_file_size_limit();
         let home = home()?;
         let project = project()?;
         let store = Arc::new(SqliteStore::open(&home)?);
@@ -46,6 +48,12 @@ impl App {
         };
         Ok(self.engine.find(reference, &scope).await?)
     }
+}
+
+/// Makes a file-size limit an error of the write, which is reported, instead of a signal that kills us.
+fn survive_file_size_limit() {
+    // Where the handler can't be set, the limit kills us: nothing acknowledged is lost by that either.
+    let _ = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()));
 }
 
 /// Where segue keeps its data.

@@ -78,19 +78,22 @@ fn steers_direction(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// How wide the terminal is; 80 where there is none.
-pub(crate) fn width() -> usize {
+/// How wide the terminal is; `None` where the output is not for a terminal.
+pub(crate) fn width() -> Option<usize> {
     let columns = std::env::var("COLUMNS")
         .ok()
         .and_then(|columns| columns.parse().ok());
-    columns
-        .or_else(|| {
+    let terminal = || {
+        Some(
             rustix::termios::tcgetwinsize(std::io::stdout())
-                .ok()
-                .map(|size| size.ws_col.into())
-        })
-        .filter(|&columns| columns >= 40)
-        .unwrap_or(80)
+                .ok()?
+                .ws_col
+                .into(),
+        )
+    };
+    columns
+        .or_else(terminal)
+        .map(|columns: usize| columns.max(40))
 }
 
 #[cfg(test)]

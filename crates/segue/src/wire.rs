@@ -165,8 +165,12 @@ pub(crate) fn event(event: &TurnEvent) -> Value {
         TurnEvent::Decided(decision) => {
             json!({ "event": "decision", "kind": decision.kind.as_str(), "text": decision.text })
         }
-        TurnEvent::Text(text) => json!({ "event": "text", "text": text }),
-        TurnEvent::Thought(text) => json!({ "event": "thought", "text": text }),
+        TurnEvent::Text { message, words } => {
+            json!({ "event": "text", "message": message, "text": words })
+        }
+        TurnEvent::Thought { message, words } => {
+            json!({ "event": "thought", "message": message, "text": words })
+        }
         TurnEvent::Tool(call) => with_event("tool", tool(call)),
         TurnEvent::Ask(request, _) => {
             let options: Vec<&str> = request

@@ -1,8 +1,9 @@
 //! The rehearsal agent's own session files: `ID.jsonl`, a header and then one line a message.
 
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -64,7 +65,10 @@ impl Sessions {
     }
 
     pub(super) fn create(&self, cwd: &Path) -> io::Result<NativeId> {
-        fs::create_dir_all(&self.world.directory)?;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.world.directory)?;
         let id = (self.world.new_id)();
         self.write(
             &id,
@@ -140,6 +144,7 @@ impl Sessions {
         OpenOptions::new()
             .create(true)
             .append(true)
+            .mode(0o600)
             .open(self.path(id))?
             .write_all(line.as_bytes())
     }

@@ -305,7 +305,7 @@ impl<'a> Stage<'a> {
             Step::Garbage => {
                 self.output
                     .send(Out::Line("this is not a message".into()))
-                    .await
+                    .await;
             }
             Step::BadUtf8 => {
                 let mut bytes = text.into_bytes();
@@ -321,7 +321,7 @@ impl<'a> Stage<'a> {
                     .send(Out::Raw(text.into_bytes()[..half].to_vec()))
                     .await;
                 self.output.send(Out::Close).await;
-                std::future::pending().await
+                std::future::pending::<()>().await;
             }
             _ => {
                 let line = update(json!({ "sessionUpdate": "hologram", "depth": 3 }));

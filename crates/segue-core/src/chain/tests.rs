@@ -34,42 +34,44 @@ fn leg(tip: Option<i64>) -> Leg {
 
 #[test]
 fn a_leg_goes_on_exactly_when_it_has_seen_all_that_was_sent() {
-    let (sent, unsent) = (true, false);
-    let cases: [(Option<i64>, &[(i64, bool)], bool, &str); 7] = [
+    type Case = (Option<i64>, &'static [(i64, bool)], bool, &'static str);
+    const SENT: bool = true;
+    const UNSENT: bool = false;
+    let cases: [Case; 7] = [
         (None, &[], true, "nothing sent, nothing seen"),
         (
             Some(2),
-            &[(1, sent), (2, sent)],
+            &[(1, SENT), (2, SENT)],
             true,
             "its tip is the head",
         ),
         (
             Some(1),
-            &[(1, sent), (2, sent)],
+            &[(1, SENT), (2, SENT)],
             false,
             "the head moved on elsewhere",
         ),
         (
             Some(3),
-            &[(1, sent), (2, sent)],
+            &[(1, SENT), (2, SENT)],
             false,
             "the head was moved back",
         ),
         (
             Some(2),
-            &[(1, sent), (2, sent), (3, unsent)],
+            &[(1, SENT), (2, SENT), (3, UNSENT)],
             true,
             "a turn that was never sent",
         ),
         (
             None,
-            &[(1, unsent)],
+            &[(1, UNSENT)],
             true,
             "a first turn that was never sent",
         ),
         (
             None,
-            &[(1, sent)],
+            &[(1, SENT)],
             false,
             "a leg that has seen nothing of what was sent",
         ),

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use segue_agents::known::{self, KNOWN};
-use segue_core::{ProviderId, TurnState};
+use segue_core::TurnState;
 use segue_engine::{ChatRequest, Stop, Target, TurnEvent, TurnReport};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
@@ -75,6 +75,7 @@ async fn turn(
         target,
         project: app.project.clone(),
         provider: args.provider.clone(),
+        fallback_why: Some(why_rehearsal()),
         feature: args.feature.clone(),
         permissions: args.permissions.into(),
         open_timeout: Duration::from_secs_f64(args.open_timeout),
@@ -101,12 +102,7 @@ async fn turn(
     }
     printer.end();
     listening.abort();
-    let report = outcome?;
-    if form == Form::Words && args.provider.is_none() && report.provider == ProviderId::rehearsal()
-    {
-        say_why_rehearsal();
-    }
-    Ok(report)
+    Ok(outcome?)
 }
 
 /// The first Ctrl-C asks the agent to stop, the second ends it.
@@ -212,8 +208,8 @@ fn tell_failure(report: &TurnReport) {
     error.report();
 }
 
-/// One line about why a built-in agent answered.
-fn say_why_rehearsal() {
+/// Why the built-in agent is the best there is.
+fn why_rehearsal() -> String {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found: Vec<&str> = KNOWN
         .iter()
@@ -225,7 +221,5 @@ fn say_why_rehearsal() {
     } else {
         format!("this version can't drive {} yet", found.join(", "))
     };
-    say(&Style::stderr().dim(&format!(
-        "(answered by rehearsal, the built-in offline agent: {why})"
-    )));
+    format!("the built-in offline agent: {why}")
 }

@@ -192,7 +192,7 @@ fn print_report(store: &StoreReport, agents: &[AgentReport]) {
             .into_iter()
             .filter_map(|(name, how)| how.map(|_| name))
             .collect();
-        table.row(vec![
+        table.row(&[
             agent.name.clone(),
             agent.version.clone().unwrap_or_else(|| "-".into()),
             if can.is_empty() {

@@ -1,6 +1,8 @@
 //! Columns of text, as wide as they need to be; the last one takes what is left.
 
-use super::{Style, clean, print, width};
+use std::fmt::Write;
+
+use super::{Style, clean, print};
 
 /// A table that is printed as a whole.
 pub(crate) struct Table {
@@ -17,7 +19,7 @@ impl Table {
     }
 
     /// Adds a row; what a terminal could be steered with is removed.
-    pub(crate) fn row(&mut self, cells: Vec<String>) {
+    pub(crate) fn row(&mut self, cells: &[String]) {
         self.rows.push(
             cells
                 .iter()
@@ -53,9 +55,10 @@ impl Table {
         let mut line = String::new();
         for (column, (cell, width)) in cells.iter().zip(widths).enumerate() {
             if column < last {
-                line.push_str(&format!("{cell:<width$}  "));
+                let _ = write!(line, "{cell:<width$}  ");
             } else {
-                let left = self::width().saturating_sub(line.chars().count()).max(20);
+                let left =
+                    super::width().map(|width| width.saturating_sub(line.chars().count()).max(20));
                 line.push_str(&shorten(cell, left));
             }
         }
@@ -63,11 +66,13 @@ impl Table {
     }
 }
 
-fn shorten(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
-        return text.to_owned();
+fn shorten(text: &str, width: Option<usize>) -> String {
+    match width {
+        Some(width) if text.chars().count() > width => {
+            let mut short: String = text.chars().take(width - 1).collect();
+            short.push('…');
+            short
+        }
+        Some(_) | None => text.to_owned(),
     }
-    let mut short: String = text.chars().take(width - 1).collect();
-    short.push('…');
-    short
 }

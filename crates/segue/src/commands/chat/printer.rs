@@ -32,6 +32,9 @@ pub(super) struct Printer {
     stdout_is_terminal: bool,
     stderr_is_terminal: bool,
     line: Line,
+    /// The message of the answer that was printed last, and whether its last line is still open.
+    message: Option<u32>,
+    unended: bool,
     provider: Option<ProviderId>,
     since: Instant,
     frame: usize,
@@ -45,6 +48,8 @@ impl Printer {
             stdout_is_terminal: std::io::stdout().is_terminal(),
             stderr_is_terminal: std::io::stderr().is_terminal(),
             line: Line::Empty,
+            message: None,
+            unended: false,
             provider: None,
             since: Instant::now(),
             frame: 0,
@@ -62,8 +67,8 @@ impl Printer {
 
     fn tell_in_words(&mut self, event: TurnEvent) {
         match event {
-            TurnEvent::Text(words) => self.answer(&words),
-            TurnEvent::Thought(words) => self.thought(&words),
+            TurnEvent::Text { message, words } => self.answer(message, &words),
+            TurnEvent::Thought { words, .. } => self.thought(&words),
             TurnEvent::Tool(call) => self.tool(&call),
             TurnEvent::Decided(decision) => {
                 self.start_line();
@@ -86,9 +91,13 @@ impl Printer {
         self.since = Instant::now();
     }
 
-    fn answer(&mut self, words: &str) {
+    fn answer(&mut self, message: u32, words: &str) {
         if self.line != Line::Answer {
             self.start_line();
+        }
+        if self.message.replace(message) != Some(message) && self.unended {
+            // Another message of the answer starts on a line of its own.
+            let _ = writeln!(std::io::stdout().lock());
         }
         let words = if self.stdout_is_terminal {
             clean(words)
@@ -100,10 +109,11 @@ impl Printer {
             .write_all(words.as_bytes())
             .and_then(|()| stdout.flush());
         if !words.is_empty() {
-            self.line = if words.ends_with('\n') {
-                Line::Empty
-            } else {
+            self.unended = !words.ends_with('\n');
+            self.line = if self.unended {
                 Line::Answer
+            } else {
+                Line::Empty
             };
         }
     }
@@ -138,10 +148,11 @@ impl Printer {
     fn start_line(&mut self) {
         match self.line {
             Line::Empty => {}
-            // The answer's own text gets no line end that it did not have, unless it is for people to see.
+            // What goes to a pipe is not mixed with what goes to the terminal.
             Line::Answer if !self.stdout_is_terminal => {}
             Line::Answer => {
                 let _ = writeln!(std::io::stdout().lock());
+                self.unended = false;
             }
             Line::Thought => say(""),
             Line::Spinner => {
@@ -157,7 +168,7 @@ impl Printer {
         if self.form == Form::Words && self.stderr_is_terminal && idle {
             tokio::time::sleep(FRAME).await;
         } else {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 
@@ -184,11 +195,10 @@ impl Printer {
         if self.form != Form::Words {
             return;
         }
-        if self.line == Line::Answer && !self.stdout_is_terminal {
+        self.start_line();
+        if self.unended {
             // A file or a pipe gets whole lines, too.
             let _ = writeln!(std::io::stdout().lock());
-            self.line = Line::Empty;
         }
-        self.start_line();
     }
 }

@@ -56,7 +56,7 @@ pub(super) async fn run(app: &App, args: &ListArgs) -> Result<(), CliError> {
             SessionStatus::Running => " (running)",
             SessionStatus::Interrupted => " (interrupted)",
         };
-        table.row(vec![
+        table.row(&[
             number.to_string(),
             session.id.to_string(),
             session.provider.to_string(),

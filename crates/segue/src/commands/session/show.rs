@@ -124,7 +124,12 @@ fn print_turn(entry: &TranscriptTurn, provider: &str, style: Style) {
         state => format!(" · {}", state.as_str()),
     };
     let head = format!("── turn {}{note} ", turn.n);
-    let rule = "─".repeat(width().min(80).saturating_sub(head.chars().count()));
+    let rule = "─".repeat(
+        width()
+            .unwrap_or(80)
+            .min(80)
+            .saturating_sub(head.chars().count()),
+    );
     print("");
     print(&style.dim(&format!("{head}{rule}")));
     for message in &entry.messages {

@@ -1,0 +1,240 @@
+//! What a whole process costs, from the call to its end.
+//!
+//! `cargo bench -p segue --bench process`; docs/benchmarks.md explains the table.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a benchmark speaks on standard output and stops at the first surprise"
+)]
+
+// Moves to a crate of its own when a third benchmark needs it.
+#[path = "../../segue-sqlite/benches/store/figures.rs"]
+mod figures;
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Instant;
+
+use jiff::{SignedDuration, Timestamp};
+use segue_core::{
+    Message, NativeId, ProcessMark, Project, ProviderId, Role, Session, SessionId, Title,
+    TurnState, Usage,
+};
+use segue_sqlite::SqliteStore;
+use segue_store::{Finish, LeaseRequest, NewLeg, NewSession, Store};
+use tempfile::TempDir;
+use tokio::task::JoinSet;
+
+use figures::{Compared, Contestant, Extent, print_table, quantile, take_turns, verdict};
+
+/// The least that a process can do.
+const NOTHING: &str = "/bin/true";
+
+/// How many projects the sessions are spread over.
+const PROJECTS: u32 = 50;
+
+/// How many sessions are filled in at a time; many, so that they share commits.
+const FILLED_TOGETHER: usize = 256;
+
+fn main() {
+    let extent = Extent::from_args();
+    let (many, rounds, chats) = extent.pick((20_000, 300, 50), (100, 2, 2));
+    let few = 20;
+    let large = filled_home(many);
+    let small = filled_home(few);
+    let fresh = home();
+    let list = ["session", "list", "--all", "--limit", "20"];
+    let list_of = |sessions| format!("segue {} (of {sessions})", list.join(" "));
+    let mut quick = [
+        Contestant::new(NOTHING, || run(&mut nothing())),
+        Contestant::new("segue --version", || {
+            run(&mut segue(&small, &["--version"]))
+        }),
+        Contestant::new(list_of(few), || run(&mut segue(&small, &list))),
+        Contestant::new(list_of(many), || run(&mut segue(&large, &list))),
+    ];
+    take_turns(&mut quick, rounds);
+    let mut slow = [
+        Contestant::new(NOTHING, || run(&mut nothing())),
+        Contestant::new("segue chat hello (rehearsal)", || {
+            run(&mut segue(&fresh, &["chat", "hello"]))
+        }),
+    ];
+    take_turns(&mut slow, chats);
+    print(&quick, &slow);
+}
+
+fn print(quick: &[Contestant<'_>; 4], slow: &[Contestant<'_>; 2]) {
+    let row = |contestant: &Contestant<'_>,
+               nothing: &Contestant<'_>,
+               aim: &dyn Fn(f64, f64) -> String| {
+        let more = Compared::by_round(contestant, nothing, |one, other| one - other);
+        [
+            contestant.name.clone(),
+            contestant.figures.len().to_string(),
+            format!("{:.2} ms", contestant.median()),
+            format!("{:.2} ms", quantile(&contestant.figures, 0.9)),
+            format!("{:.2} ms", more.median),
+            aim(contestant.median(), more.median),
+        ]
+    };
+    let no_aim = |_: f64, _: f64| String::new();
+    let [nothing, version, short_list, long_list] = quick;
+    let [nothing_again, chat] = slow;
+    print_table(
+        "Whole processes, from the call to the end",
+        [
+            "",
+            "runs",
+            "median",
+            "90 of 100 within",
+            "more than /bin/true",
+            "aim",
+        ],
+        &[
+            row(nothing, nothing, &no_aim),
+            row(version, nothing, &|_, more| {
+                verdict("at most 5 ms more", more <= 5.0)
+            }),
+            row(short_list, nothing, &no_aim),
+            row(long_list, nothing, &|whole, _| {
+                verdict("at most 10 ms", whole <= 10.0)
+            }),
+            row(chat, nothing_again, &no_aim),
+        ],
+    );
+    let growth = Compared::by_round(long_list, short_list, |long, short| long / short);
+    println!(
+        "\nThe list of the large store takes {} times as long as that of the small one.",
+        growth.cell()
+    );
+}
+
+/// Runs a process to its end, and returns the milliseconds it took.
+fn run(command: &mut Command) -> f64 {
+    let start = Instant::now();
+    let status = command.status().unwrap();
+    let took = start.elapsed();
+    assert!(status.success(), "{command:?}: {status}");
+    took.as_secs_f64() * 1e3
+}
+
+fn nothing() -> Command {
+    quiet(Command::new(NOTHING))
+}
+
+/// The binary as built, with a home of its own and nothing else from this environment.
+fn segue(home: &TempDir, args: &[&str]) -> Command {
+    let mut command = quiet(Command::new(env!("CARGO_BIN_EXE_segue")));
+    command
+        .args(args)
+        .env("HOME", home.path())
+        .env("SEGUE_HOME", home.path())
+        .current_dir(home.path());
+    command
+}
+
+fn quiet(mut command: Command) -> Command {
+    command
+        .env_clear()
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command
+}
+
+/// A directory on the disk that the build is on; the usual one for temporary files may be memory.
+fn home() -> TempDir {
+    TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+/// A home with so many sessions of one turn each.
+fn filled_home(sessions: u32) -> TempDir {
+    let home = home();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    runtime.block_on(fill(home.path(), sessions));
+    home
+}
+
+async fn fill(home: &Path, sessions: u32) {
+    let store = Arc::new(SqliteStore::open(home).unwrap());
+    let mut filling = JoinSet::new();
+    for number in 0..sessions {
+        if filling.len() == FILLED_TOGETHER {
+            filling.join_next().await.unwrap().unwrap();
+        }
+        let store = Arc::clone(&store);
+        filling.spawn(async move {
+            let session = store.create(new_session(number)).await.unwrap();
+            write_turn(&store, session).await;
+        });
+    }
+    while let Some(filled) = filling.join_next().await {
+        filled.unwrap();
+    }
+}
+
+fn new_session(number: u32) -> NewSession {
+    let at = Timestamp::UNIX_EPOCH
+        + SignedDuration::from_hours(480_000)
+        + SignedDuration::from_mins(i64::from(number));
+    let project = number % PROJECTS;
+    NewSession {
+        id: SessionId::at(at, number),
+        project: Project {
+            key: format!("/work/app-{project}/.git"),
+            cwd: format!("/work/app-{project}"),
+        },
+        title: Title::from_prompt(&format!("why does test {number} of the parser fail?")),
+        feature: None,
+        provider: ProviderId::rehearsal(),
+        at,
+    }
+}
+
+/// One turn as the engine writes it: prompt, leg, attempt, answer.
+async fn write_turn(store: &SqliteStore, session: Session) {
+    let at = session.created_at;
+    let native_id = NativeId::parse(&format!("r-{}", session.id)).unwrap();
+    let request = LeaseRequest {
+        session: session.id,
+        owner: ProcessMark {
+            host: "here".into(),
+            pid: 1,
+            started: "then".into(),
+        },
+        at,
+        expires_after: SignedDuration::from_mins(5),
+        dead_epoch: None,
+    };
+    let lease = store.acquire(request).await.unwrap().lease;
+    let prompt = Message::text(Role::User, session.title.as_str(), at);
+    let turn = store.begin_turn(&lease, &prompt).await.unwrap().id;
+    let leg = NewLeg {
+        provider: session.provider,
+        native_id,
+        at,
+    };
+    let leg = store.open_leg(&lease, leg).await.unwrap().id;
+    store.begin_attempt(&lease, turn, leg, at).await.unwrap();
+    let answer = Message::text(
+        Role::Assistant,
+        "because of a missing bracket. ".repeat(20),
+        at,
+    );
+    let finish = Finish {
+        state: TurnState::Finished,
+        messages: vec![(1, answer)],
+        usage: Usage::default(),
+        failure: None,
+        at,
+    };
+    store.finish_turn(&lease, turn, finish).await.unwrap();
+    store.release(&lease).await.unwrap();
+}

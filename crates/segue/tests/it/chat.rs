@@ -1,0 +1,360 @@
+//! `segue chat`, when all goes well and when the caller makes mistakes.
+
+use insta::assert_snapshot;
+
+use crate::{count_sessions, world};
+
+#[test]
+fn a_first_turn_streams_the_answer_and_says_who_gave_it() {
+    let world = world();
+    assert_snapshot!(world.segue(["chat", "hello there"]), @"
+    You said: hello there
+    This is where our conversation begins.
+    --- stderr
+    segue: using rehearsal, the built-in offline agent: no other agent was found on this machine
+    --- exit 0
+    ");
+    world.assert_nothing_runs();
+}
+
+#[test]
+fn the_next_turn_goes_on_where_the_last_one_stopped() {
+    let world = world();
+    let first = world.json(["chat", "--json", "the password is swordfish"]);
+    let id = first["session_id"].as_str().unwrap();
+    assert_snapshot!(world.segue(["chat", "--resume", id, "what was it?"]), @"
+    You said: what was it?
+    This is turn 2 of our conversation; before this you said: the password is swordfish
+    --- exit 0
+    ");
+    let third = world.json(["chat", "--json", "--continue", "and now?"]);
+    assert_eq!(third["session_id"], id);
+    assert_eq!(
+        (third["turn"].as_u64(), third["leg"].as_u64()),
+        (Some(3), Some(1))
+    );
+    assert_eq!(third["opened"], "resumed");
+}
+
+#[test]
+fn the_json_of_a_turn_has_its_documented_shape() {
+    let world = world();
+    assert_snapshot!(world.segue(["chat", "--json", "rehearse: think hm; tool; say all done"]), @r#"
+    {"session_id":"[SESSION]","turn":1,"provider":"rehearsal","native_session_id":"[NATIVE]","leg":1,"opened":"fresh","opened_why":"a new session","text":"all done","stop":"finished","usage":{"input_tokens":7,"output_tokens":2,"cached_tokens":null,"total_tokens":9,"context_tokens":9,"context_window":200000},"decisions":["using rehearsal, the built-in offline agent: no other agent was found on this machine"],"error":null}
+    --- exit 0
+    "#);
+}
+
+#[test]
+fn events_come_one_a_line_and_end_with_the_result() {
+    let world = world();
+    let script = "rehearse: think hm; unknown; ask; say done";
+    assert_snapshot!(world.segue(["chat", "--events", "--permissions", "allow-edits", script]), @r#"
+    {"event":"began","session_id":"[SESSION]","turn":1}
+    {"event":"decision","kind":"provider","text":"using rehearsal, the built-in offline agent: no other agent was found on this machine"}
+    {"event":"opened","provider":"rehearsal","native_session_id":"[NATIVE]","leg":1,"opened":"fresh"}
+    {"event":"saved","message":1}
+    {"event":"thought","message":2,"text":"hm"}
+    {"event":"tool","id":"call-1","name":"Edit notes.txt","kind":"edit","status":"in_progress","args":{"path":"notes.txt"},"output":null}
+    {"event":"saved","message":3}
+    {"event":"decision","kind":"permission","text":"allowed \"Edit notes.txt\" by policy allow-edits"}
+    {"event":"tool","id":"call-1","name":"Edit notes.txt","kind":"edit","status":"completed","args":{"path":"notes.txt"},"output":{"output":"edited"}}
+    {"event":"saved","message":4}
+    {"event":"text","message":5,"text":"I "}
+    {"event":"text","message":5,"text":"edited "}
+    {"event":"text","message":5,"text":"the "}
+    {"event":"text","message":5,"text":"notes. "}
+    {"event":"text","message":5,"text":"done"}
+    {"event":"usage","input_tokens":null,"output_tokens":null,"cached_tokens":null,"total_tokens":null,"context_tokens":12,"context_window":200000}
+    {"event":"saved","message":5}
+    {"event":"ended","state":"finished"}
+    {"event":"result","session_id":"[SESSION]","turn":1,"provider":"rehearsal","native_session_id":"[NATIVE]","leg":1,"opened":"fresh","opened_why":"a new session","text":"I edited the notes. done","stop":"finished","usage":{"input_tokens":7,"output_tokens":5,"cached_tokens":null,"total_tokens":12,"context_tokens":12,"context_window":200000},"decisions":["using rehearsal, the built-in offline agent: no other agent was found on this machine","allowed \"Edit notes.txt\" by policy allow-edits"],"error":null}
+    --- exit 0
+    "#);
+}
+
+#[test]
+fn a_prompt_comes_from_standard_input() {
+    let world = world();
+    let output = world.segue_with_input(["chat", "-"], "-rf is how it starts\nand more".as_bytes());
+    assert!(
+        output
+            .stdout
+            .starts_with("You said: -rf is how it starts\n"),
+        "{output}"
+    );
+    let output = world.segue_with_input(["chat"], b"no dash needed");
+    assert!(
+        output.stdout.starts_with("You said: no dash needed\n"),
+        "{output}"
+    );
+}
+
+#[test]
+fn a_prompt_that_can_not_be_sent_is_refused_and_changes_nothing() {
+    let world = world();
+    assert_snapshot!(world.segue(["chat", ""]), @"
+    --- stderr
+    error: the prompt is empty
+    --- exit 2
+    ");
+    assert_snapshot!(world.segue_with_input(["chat", "-"], b" \n"), @"
+    --- stderr
+    error: the prompt is empty
+    --- exit 2
+    ");
+    assert_snapshot!(world.segue_with_input(["chat", "-"], b"a\0b"), @"
+    --- stderr
+    error: the prompt contains a NUL character, which no agent can take
+    --- exit 2
+    ");
+    assert_snapshot!(world.segue_with_input(["chat", "-"], b"\xff\xfe"), @"
+    --- stderr
+    error: cannot read the prompt from standard input: stream did not contain valid UTF-8
+    --- exit 2
+    ");
+    assert_eq!(count_sessions(&world), 0);
+}
+
+#[test]
+fn resume_and_continue_exclude_each_other() {
+    let world = world();
+    assert_snapshot!(world.segue(["chat", "--resume", "latest", "--continue", "hi"]), @"
+    --- stderr
+    error: the argument '--resume <ID>' cannot be used with '--continue'
+
+    Usage: segue chat --resume <ID> <PROMPT>
+
+    For more information, try '--help'.
+    --- exit 2
+    ");
+}
+
+#[test]
+fn continuing_without_a_session_starts_one_and_says_so() {
+    let world = world();
+    assert_snapshot!(world.segue(["chat", "--continue", "hi"]), @"
+    You said: hi
+    This is where our conversation begins.
+    --- stderr
+    segue: there is nothing to continue in this directory; starting a new session
+    segue: using rehearsal, the built-in offline agent: no other agent was found on this machine
+    --- exit 0
+    ");
+    assert_snapshot!(world.segue(["chat", "--resume", "latest", "--json", "hi"]).code.unwrap(), @"0");
+}
+
+#[test]
+fn resuming_what_is_not_there_starts_nothing() {
+    let world = world();
+    assert_snapshot!(world.segue(["chat", "--resume", "20200101_000000_aaaa", "hi"]), @r#"
+    --- stderr
+    error: no session matches "[SESSION]"
+    hint: `segue session list --all` shows every session there is
+    --- exit 1
+    "#);
+    assert_snapshot!(world.segue(["chat", "--resume", "latest", "--json", "hi"]), @r#"
+    {"session_id":null,"turn":null,"provider":null,"native_session_id":null,"leg":null,"opened":null,"opened_why":null,"text":"","stop":"failed","usage":{"input_tokens":null,"output_tokens":null,"cached_tokens":null,"total_tokens":null,"context_tokens":null,"context_window":null},"decisions":[],"error":{"class":"failed","message":"no session matches \"latest\"","hint":"`segue session list --all` shows every session there is"}}
+    --- exit 1
+    "#);
+    assert_eq!(count_sessions(&world), 0);
+}
+
+#[test]
+fn an_unknown_provider_is_refused() {
+    let world = world();
+    assert_snapshot!(world.segue(["chat", "-p", "hal9000", "hi"]), @"
+    --- stderr
+    error: provider hal9000 can't be driven by this segue
+    hint: it drives: rehearsal
+    --- exit 2
+    ");
+    assert_snapshot!(world.segue(["chat", "-p", "../x", "hi"]), @"
+    --- stderr
+    error: invalid value '../x' for '--provider <NAME>': a provider name may not contain '/'
+
+    For more information, try '--help'.
+    --- exit 2
+    ");
+}
+
+#[test]
+fn permissions_follow_the_policy() {
+    let world = world();
+    let cases = [
+        ("ask", "I was not allowed to edit the notes. "),
+        ("allow-reads", "I was not allowed to edit the notes. "),
+        ("allow-edits", "I edited the notes. "),
+        ("allow-all", "I edited the notes. "),
+        ("deny", "I was not allowed to edit the notes. "),
+    ];
+    for (policy, text) in cases {
+        let turn = world.json(["chat", "--json", "--permissions", policy, "rehearse: ask"]);
+        assert_eq!(turn["text"], text, "{policy}");
+        assert_eq!(turn["stop"], "finished");
+    }
+}
+
+#[test]
+fn piped_output_carries_no_colour_and_no_progress() {
+    let world = world();
+    let output = world.segue([
+        "chat",
+        "rehearse: slow 400ms; say one two; think so; tool; say three",
+    ]);
+    assert_snapshot!(output, @"
+    one two
+    three
+    --- stderr
+    segue: using rehearsal, the built-in offline agent: no other agent was found on this machine
+    --- exit 0
+    ");
+}
+
+#[test]
+fn what_an_agent_prints_besides_the_protocol_does_not_stop_it() {
+    let world = world();
+    assert_snapshot!(world.segue(["chat", "rehearse: garbage; bad-utf8; unknown; say still here"]), @r#"
+    before � after
+    still here
+    --- stderr
+    segue: using rehearsal, the built-in offline agent: no other agent was found on this machine
+    segue: the agent printed something that is not the protocol: "this is not a message"
+    --- exit 0
+    "#);
+    let shown = world.json(["session", "show", "--json", "latest"]);
+    let parts = shown["turns"][0]["messages"].to_string();
+    assert!(parts.contains("before \u{fffd} after"), "{parts}");
+    assert!(
+        parts.contains("hologram"),
+        "an update of an unknown kind is kept: {parts}"
+    );
+}
+
+#[test]
+fn the_agent_may_name_the_session_and_the_user_has_the_last_word() {
+    let world = world();
+    let title = || {
+        let list = world.json(["session", "list", "--json"]);
+        (list[0]["title"].clone(), list[0]["title_from"].clone())
+    };
+    let _ = world.segue(["chat", "rehearse: say hi"]);
+    assert_eq!(title(), ("rehearse: say hi".into(), "prompt".into()));
+    let _ = world.segue(["chat", "--continue", "rehearse: title Greetings"]);
+    assert_eq!(title(), ("Greetings".into(), "model".into()));
+    let _ = world.segue(["session", "rename", "latest", "My own name"]);
+    let _ = world.segue(["chat", "--continue", "rehearse: title Something else"]);
+    assert_eq!(title(), ("My own name".into(), "user".into()));
+}
+
+#[test]
+fn help_teaches() {
+    let world = world();
+    assert_snapshot!(world.segue(["--help"]), @r#"
+    The session layer for AI coding agents: sessions that outlive the agent's process.
+
+    segue drives an agent, writes down every turn before and while it happens, and goes on where it was
+    after any kill. Without an agent on this machine it talks to `rehearsal`, a built-in one that needs
+    no network.
+
+    Usage: segue <COMMAND>
+
+    Commands:
+      chat         Say one thing to an agent and stream its answer
+      session      List, show and change sessions
+      doctor       Show which agents are on this machine, what they can do, and whether the store is
+                   healthy
+      completions  Print a completion script for a shell
+      help         Print this message or the help of the given subcommand(s)
+
+    Options:
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Examples:
+      segue chat "explain this repository"     start a session
+      segue chat --continue "go on"            go on with the newest one of this directory
+      segue session list                       what there is
+      segue session show latest                what was said
+
+    Exit codes: 0 done, 1 failed, 2 wrong usage or ambiguous, 3 the agent failed, 4 a policy stopped it,
+    130 interrupted. The data is in $SEGUE_HOME, else in the user's data directory; `segue doctor` shows
+    where.
+    --- exit 0
+    "#);
+    assert_snapshot!(world.segue(["chat", "--help"]), @r#"
+    Say one thing to an agent and stream its answer
+
+    The prompt is on the disk before it is sent, and the answer as it comes. A new session is started
+    unless --resume or --continue names one.
+
+    Usage: segue chat [OPTIONS] [PROMPT]
+
+    Arguments:
+      [PROMPT]
+              What to say; `-` reads it from standard input
+
+    Options:
+      -p, --provider <NAME>
+              The agent to use (`segue doctor` lists them)
+              
+              [env: SEGUE_PROVIDER=]
+
+          --resume <ID>
+              Go on with this session: an id, a unique beginning of one, a native id, `latest`, or a
+              number from the last list
+
+          --continue
+              Go on with the newest session of this directory, or start one if there is none
+
+          --feature <NAME>
+              What a new session is about
+
+          --permissions <POLICY>
+              How to answer when the agent asks for permission
+
+              Possible values:
+              - ask:         Ask on the terminal; refuse where there is none
+              - allow-reads: Allow what only reads, ask for the rest
+              - allow-edits: Allow reading and editing files, ask for the rest
+              - allow-all:   Allow everything
+              - deny:        Refuse everything
+              
+              [default: ask]
+
+          --open-timeout <SECONDS>
+              How long the agent may take to start, in seconds
+              
+              [env: SEGUE_OPEN_TIMEOUT=]
+              [default: 60]
+
+          --json
+              Print one JSON object when the turn is over, instead of the answer as it comes
+
+          --events
+              Print one JSON event a line as things happen; the last one is the result
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+    Examples:
+      segue chat "why does the build fail?"
+      git diff | segue chat --continue -
+      segue chat --resume latest --json "and now?"
+      segue chat "rehearse: think hm; tool; ask; say done"    (rehearsal plays a script)
+    --- exit 0
+    "#);
+}
+
+#[test]
+fn completions_are_made_for_each_shell() {
+    let world = world();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let output = world.segue(["completions", shell]);
+        assert_eq!(output.code, Some(0));
+        assert!(output.stdout.contains("segue"), "{shell}");
+    }
+}

@@ -1,0 +1,32 @@
+//! segue as its users see it: the real binary, in a home of its own.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test suite: a panic is how it speaks"
+)]
+
+mod chat;
+mod doctor;
+mod durability;
+mod failing_agents;
+mod failing_disks;
+mod kills;
+mod sessions;
+mod terminal;
+mod writers;
+
+use segue_testkit::World;
+
+/// A fresh world for the binary under test.
+fn world() -> World {
+    World::new(env!("CARGO_BIN_EXE_segue"))
+}
+
+/// How many sessions a world has in all.
+fn count_sessions(world: &World) -> usize {
+    let list = world.json(["session", "list", "--all", "--json"]);
+    list.as_array().unwrap().len()
+}

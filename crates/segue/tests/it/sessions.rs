@@ -1,0 +1,438 @@
+//! `segue session`: list, info, show, rename, revert, undo, fork, delete.
+
+use insta::assert_snapshot;
+use segue_testkit::World;
+
+use crate::world;
+
+/// A session with this many turns; returns its id.
+fn session(world: &World, turns: usize) -> String {
+    let first = world.json(["chat", "--json", "turn 1"]);
+    for n in 2..=turns {
+        let _ = world.json(["chat", "--json", "--continue", &format!("turn {n}")]);
+    }
+    first["session_id"].as_str().unwrap().to_owned()
+}
+
+/// The prompts of a session.
+fn prompts(world: &World, id: &str) -> Vec<String> {
+    let shown = world.json(["session", "show", "--json", id]);
+    let turns = shown["turns"].as_array().unwrap().clone();
+    let text = |turn: &serde_json::Value| {
+        turn["messages"][0]["parts"][0]["text"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    turns.iter().map(text).collect()
+}
+
+#[test]
+fn a_list_names_each_session_once_and_by_number() {
+    let world = world();
+    assert_snapshot!(world.segue(["session", "list"]), @r#"
+    --- stderr
+    no sessions in this project (--all looks everywhere); start one with: segue chat "…"
+    --- exit 0
+    "#);
+    session(&world, 2);
+    let _ = world.segue(["chat", "a second one"]);
+    assert_snapshot!(world.segue(["session", "list"]), @"
+    #  ID                    AGENT      TURNS  UPDATED   TITLE
+    1  [SESSION]  rehearsal  1      just now  a second one
+    2  [SESSION]  rehearsal  2      just now  turn 1
+    --- exit 0
+    ");
+    assert_snapshot!(world.segue(["session", "list", "--json", "--limit", "1"]), @r#"
+    [{"id":"[SESSION]","provider":"rehearsal","native_session_id":"[NATIVE]","project":"[WORLD]/project","cwd":"[WORLD]/project","title":"a second one","title_from":"prompt","feature":null,"tags":[],"turns":1,"total_tokens":14,"created_at":"[TIME]","updated_at":"[TIME]","status":"idle","forked_from":null}]
+    --- exit 0
+    "#);
+    let shown = world.json(["session", "show", "--json", "2"]);
+    assert_eq!(shown["session"]["title"], "turn 1");
+    assert_snapshot!(world.segue(["session", "list", "--limit", "1"]).stdout.lines().last().unwrap(), @"there are more: --limit 0 shows all");
+}
+
+#[test]
+fn a_list_stays_in_its_project_unless_asked() {
+    let world = world();
+    session(&world, 1);
+    let elsewhere = world.path().join("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    let count = |args: &[&str]| {
+        let output = world
+            .command(args)
+            .current_dir(&elsewhere)
+            .output()
+            .unwrap();
+        let list: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        list.as_array().unwrap().len()
+    };
+    assert_eq!(count(&["session", "list", "--json"]), 0);
+    assert_eq!(count(&["session", "list", "--json", "--all"]), 1);
+    assert_eq!(
+        count(&["session", "list", "--json", "--all", "--since", "1h"]),
+        1
+    );
+    assert_eq!(
+        count(&[
+            "session",
+            "list",
+            "--json",
+            "--all",
+            "--since",
+            "2999-01-01"
+        ]),
+        0
+    );
+    assert_eq!(
+        count(&["session", "list", "--json", "--all", "-p", "codex"]),
+        0
+    );
+    assert_snapshot!(world.segue(["session", "list", "--since", "soon"]), @r#"
+    --- stderr
+    error: "soon" is not a time
+    hint: write 2025-12-07T14:30:22Z, 2025-12-07, or how long ago: 30m, 12h, 7d, 2w
+    --- exit 2
+    "#);
+}
+
+#[test]
+fn all_worktrees_of_a_repository_are_one_project() {
+    let world = world();
+    let git = |args: &[&str]| {
+        let mut command = world.program("git");
+        command
+            .args(["-c", "user.name=t", "-c", "user.email=t@localhost"])
+            .args(args);
+        assert!(command.output().unwrap().status.success());
+    };
+    git(&["init", "-q"]);
+    git(&["commit", "-q", "--allow-empty", "-m", "start"]);
+    git(&["worktree", "add", "-q", "../tree"]);
+    session(&world, 1);
+    let output = world
+        .command(["session", "list", "--json"])
+        .current_dir(world.path().join("tree"))
+        .output()
+        .unwrap();
+    let list: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(list.as_array().unwrap().len(), 1, "one project");
+    let output = world
+        .command(["chat", "--json", "--continue", "hi"])
+        .current_dir(world.path().join("tree"))
+        .output()
+        .unwrap();
+    let turn: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        turn["turn"], 1,
+        "but another worktree's session is not continued"
+    );
+}
+
+#[test]
+fn info_and_show_tell_the_story() {
+    let world = world();
+    session(&world, 1);
+    let _ = world.segue([
+        "chat",
+        "--continue",
+        "rehearse: think hm; tool; ask; say done",
+    ]);
+    assert_snapshot!(world.segue(["session", "info", "latest"]), @r#"
+    turn 1
+    id        [SESSION]
+    agent     rehearsal
+    native id [NATIVE]
+    directory [WORLD]/project
+    turns     2, 40 tokens
+    status    idle
+    created   [TIME] UTC (just now)
+    updated   [TIME] UTC (just now)
+    leg 1     rehearsal [NATIVE] (active)
+    decided   [TIME]: using rehearsal, the built-in offline agent: no other agent was found on this machine
+    decided   [TIME]: continuing session [SESSION] (turn 1)
+    decided   [TIME]: refused "Edit notes.txt" since nobody could be asked
+    --- exit 0
+    "#);
+    assert_snapshot!(world.segue(["session", "show", "latest"]), @r#"
+    turn 1
+    [SESSION] · rehearsal · 9 message(s), 2 turn(s)
+
+    ── turn 1 ──────────────────────────────────────────────────────────────────────
+    you
+      turn 1
+    rehearsal
+      You said: turn 1
+      This is where our conversation begins.
+
+    ── turn 2 ──────────────────────────────────────────────────────────────────────
+    you
+      rehearse: think hm; tool; ask; say done
+    rehearsal
+      (thinks) hm
+    rehearsal
+      ▸ Read notes.txt {"path":"notes.txt"}
+    tool
+      ✓ {"output":"three lines of notes"}
+    rehearsal
+      ▸ Edit notes.txt {"path":"notes.txt"}
+    tool
+      ✗ {"output":"not allowed"}
+    rehearsal
+      I was not allowed to edit the notes. done
+    --- exit 0
+    "#);
+    assert_snapshot!(world.segue(["session", "show", "latest", "--last", "1", "--json"]), @r#"
+    {"session":{"id":"[SESSION]","provider":"rehearsal","native_session_id":"[NATIVE]","project":"[WORLD]/project","cwd":"[WORLD]/project","title":"turn 1","title_from":"prompt","feature":null,"tags":[],"turns":2,"total_tokens":40,"created_at":"[TIME]","updated_at":"[TIME]","status":"idle","forked_from":null},"legs":[{"n":1,"provider":"rehearsal","native_session_id":"[NATIVE]","consecutive_failures":0,"total_tokens":40,"context_tokens":28,"opened_at":"[TIME]","ended_at":null,"ended_why":null}],"turns":[{"n":2,"state":"finished","messages":[{"role":"user","parts":[{"type":"text","text":"rehearse: think hm; tool; ask; say done"}],"at":"[TIME]","complete":true},{"role":"assistant","parts":[{"type":"thought","text":"hm"}],"at":"[TIME]","complete":true},{"role":"assistant","parts":[{"type":"function_call","id":"call-1","name":"Read notes.txt","args":{"path":"notes.txt"}}],"at":"[TIME]","complete":true},{"role":"tool","parts":[{"type":"function_response","call_id":"call-1","name":"Read notes.txt","response":{"output":"three lines of notes"},"is_error":false}],"at":"[TIME]","complete":true},{"role":"assistant","parts":[{"type":"function_call","id":"call-2","name":"Edit notes.txt","args":{"path":"notes.txt"}}],"at":"[TIME]","complete":true},{"role":"tool","parts":[{"type":"function_response","call_id":"call-2","name":"Edit notes.txt","response":{"output":"not allowed"},"is_error":true}],"at":"[TIME]","complete":true},{"role":"assistant","parts":[{"type":"text","text":"I was not allowed to edit the notes. done"}],"at":"[TIME]","complete":true}],"usage":{"input_tokens":19,"output_tokens":9,"cached_tokens":null,"total_tokens":28,"context_tokens":28,"context_window":200000},"error":null,"started_at":"[TIME]","ended_at":"[TIME]"}]}
+    --- exit 0
+    "#);
+    assert_snapshot!(world.segue(["session", "info", "latest", "--json"]), @r#"
+    {"session":{"id":"[SESSION]","provider":"rehearsal","native_session_id":"[NATIVE]","project":"[WORLD]/project","cwd":"[WORLD]/project","title":"turn 1","title_from":"prompt","feature":null,"tags":[],"turns":2,"total_tokens":40,"created_at":"[TIME]","updated_at":"[TIME]","status":"idle","forked_from":null},"legs":[{"n":1,"provider":"rehearsal","native_session_id":"[NATIVE]","consecutive_failures":0,"total_tokens":40,"context_tokens":28,"opened_at":"[TIME]","ended_at":null,"ended_why":null}],"decisions":[{"at":"[TIME]","kind":"provider","text":"using rehearsal, the built-in offline agent: no other agent was found on this machine"},{"at":"[TIME]","kind":"session","text":"continuing session [SESSION] (turn 1)"},{"at":"[TIME]","kind":"permission","text":"refused \"Edit notes.txt\" since nobody could be asked"}],"held_by":null}
+    --- exit 0
+    "#);
+}
+
+#[test]
+fn bad_ids_are_refused_at_the_edge() {
+    let world = world();
+    session(&world, 1);
+    for command in ["info", "show", "undo", "delete"] {
+        for id in ["../x", "", "a b", "a/b", "ü", ".hidden", "x\u{7}"] {
+            let output = world.segue(["session", command, "--", id]);
+            assert_eq!(output.code, Some(2), "{command} {id:?}: {output}");
+        }
+        assert_eq!(world.segue(["session", command, "--", "-x"]).code, Some(2));
+        assert_eq!(
+            world.segue(["session", command, &"x".repeat(300)]).code,
+            Some(2)
+        );
+    }
+    assert_snapshot!(world.segue(["session", "info", "../x"]), @"
+    --- stderr
+    error: invalid value '../x' for '<ID>': a session id may not contain '/'
+
+    For more information, try '--help'.
+    --- exit 2
+    ");
+    assert_snapshot!(world.segue(["session", "info", ""]), @"
+    --- stderr
+    error: invalid value '' for '<ID>': a session id is empty
+
+    For more information, try '--help'.
+    --- exit 2
+    ");
+    assert_snapshot!(world.segue(["session", "info", "--", "-x"]), @"
+    --- stderr
+    error: invalid value '-x' for '<ID>': a session id may not start with '-'
+
+    For more information, try '--help'.
+    --- exit 2
+    ");
+    assert_snapshot!(world.segue(["chat", "--resume", &"x".repeat(300), "hi"]), @"
+    --- stderr
+    error: invalid value 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx' for '--resume <ID>': a session id is 300 bytes long; at most 200 are allowed
+
+    For more information, try '--help'.
+    --- exit 2
+    ");
+}
+
+#[test]
+fn a_session_is_found_by_every_name_it_has() {
+    let world = world();
+    let id = session(&world, 1);
+    let native =
+        world.json(["session", "info", "--json", &id])["session"]["native_session_id"].clone();
+    let native = native.as_str().unwrap().to_owned();
+    for name in [id.as_str(), &id[..17], &native, &native[..6], "latest"] {
+        let found = world.json(["session", "info", "--json", name]);
+        assert_eq!(found["session"]["id"], id.as_str(), "{name}");
+    }
+    session(&world, 1);
+    let output = world.segue(["session", "info", &id[..8]]);
+    assert_eq!(output.code, Some(2));
+    assert!(
+        output
+            .stderr
+            .contains("matches 2 sessions\nhint: say which: [SESSION], [SESSION]"),
+        "{output}"
+    );
+    assert_snapshot!(world.segue(["session", "info", "nothing"]), @r#"
+    --- stderr
+    error: no session matches "nothing"
+    hint: `segue session list --all` shows every session there is
+    --- exit 1
+    "#);
+    assert_snapshot!(world.segue(["session", "info", "77"]), @r#"
+    --- stderr
+    error: no session matches "77"
+    hint: `segue session list --all` shows every session there is
+    --- exit 1
+    "#);
+}
+
+#[test]
+fn rename_needs_a_title() {
+    let world = world();
+    session(&world, 1);
+    assert_snapshot!(world.segue(["session", "rename", "latest", "  a\nbetter name "]), @r#"
+    [SESSION] is now called "a better name"
+    --- exit 0
+    "#);
+    assert_snapshot!(world.segue(["session", "rename", "latest", "  "]), @"
+    --- stderr
+    error: a title may not be empty
+    --- exit 2
+    ");
+    assert_eq!(
+        world
+            .segue(["session", "rename", "latest", &"x".repeat(201)])
+            .code,
+        Some(2)
+    );
+}
+
+#[test]
+fn a_revert_drops_whole_turns_and_undo_brings_them_back() {
+    let world = world();
+    let id = session(&world, 4);
+    assert_snapshot!(world.segue(["session", "revert", &id, "--to", "2"]), @"
+    Reverted to turn 2 (removed 2 turn(s)). Take it back with: segue session undo [SESSION]
+    --- exit 0
+    ");
+    assert_eq!(prompts(&world, &id), ["turn 1", "turn 2"]);
+
+    // The agent that goes on knows the first two turns, and nothing of the others.
+    let turn = world.json(["chat", "--json", "--resume", &id, "turn 3b"]);
+    assert_eq!(
+        (&turn["opened"], turn["leg"].as_u64()),
+        (&"briefed".into(), Some(2))
+    );
+    let native = turn["native_session_id"].as_str().unwrap();
+    let told =
+        std::fs::read_to_string(world.home().join(format!("rehearsal/{native}.jsonl"))).unwrap();
+    assert!(
+        told.contains("> turn 2") && told.contains("turn 3b"),
+        "{told}"
+    );
+    assert!(
+        !told.contains("turn 3\\n") && !told.contains("turn 4"),
+        "{told}"
+    );
+
+    assert_snapshot!(world.segue(["session", "undo", &id]), @"
+    Back at turn 4 (it was at turn 3).
+    --- exit 0
+    ");
+    assert_eq!(
+        prompts(&world, &id),
+        ["turn 1", "turn 2", "turn 3", "turn 4"]
+    );
+    assert_snapshot!(world.segue(["session", "undo", &id]), @"
+    --- stderr
+    error: session [SESSION] has no revert to undo
+    --- exit 2
+    ");
+    let turn = world.json(["chat", "--json", "--resume", &id, "turn 5"]);
+    assert_eq!(turn["turn"], 5);
+    assert_eq!(prompts(&world, &id).last().unwrap(), "turn 5");
+}
+
+#[test]
+fn a_revert_to_a_turn_that_is_not_there_changes_nothing() {
+    let world = world();
+    let id = session(&world, 2);
+    assert_snapshot!(world.segue(["session", "revert", &id, "--to", "0"]), @"
+    --- stderr
+    error: turn 0 does not exist; turns are numbered from 1 to 2
+    --- exit 2
+    ");
+    assert_snapshot!(world.segue(["session", "revert", &id, "--to", "-1"]), @"
+    --- stderr
+    error: turn -1 does not exist; turns are numbered from 1 to 2
+    --- exit 2
+    ");
+    assert_snapshot!(world.segue(["session", "revert", &id, "--to", "9"]), @"
+    --- stderr
+    error: turn 9 does not exist; turns are numbered from 1 to 2
+    --- exit 2
+    ");
+    assert_snapshot!(world.segue(["session", "revert", &id, "--to", "two"]), @"
+    --- stderr
+    error: invalid value 'two' for '--to <N>': it is not the number of a turn
+
+    For more information, try '--help'.
+    --- exit 2
+    ");
+    assert_snapshot!(world.segue(["session", "revert", &id, "--to", "2"]), @"
+    Already at turn 2, no changes made.
+    --- exit 0
+    ");
+    assert_eq!(prompts(&world, &id), ["turn 1", "turn 2"]);
+}
+
+#[test]
+fn a_fork_shares_the_past() {
+    let world = world();
+    let id = session(&world, 3);
+    assert_snapshot!(world.segue(["session", "fork", &id, "--at", "2"]), @r#"
+    [SESSION] branches off from [SESSION] after turn 2. Go on with: segue chat --resume [SESSION] "…"
+    --- exit 0
+    "#);
+    let fork = world.json(["session", "list", "--json"])[0]["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert_eq!(prompts(&world, &fork), ["turn 1", "turn 2"]);
+    let turn = world.json(["chat", "--json", "--resume", &fork, "its own"]);
+    assert_eq!(turn["opened"], "briefed");
+    assert_eq!(prompts(&world, &fork), ["turn 1", "turn 2", "its own"]);
+    assert_eq!(prompts(&world, &id), ["turn 1", "turn 2", "turn 3"]);
+    let info = world.json(["session", "info", "--json", &fork]);
+    assert_eq!(info["session"]["forked_from"]["id"], id.as_str());
+    assert_snapshot!(world.segue(["session", "fork", &id, "--at", "7"]), @"
+    --- stderr
+    error: turn 7 does not exist; turns are numbered from 1 to 3
+    --- exit 2
+    ");
+
+    assert_eq!(
+        world.segue(["session", "delete", &id, "--yes"]).code,
+        Some(0)
+    );
+    assert_eq!(
+        prompts(&world, &fork),
+        ["turn 1", "turn 2", "its own"],
+        "what is shared stays"
+    );
+}
+
+#[test]
+fn a_delete_is_asked_for_and_never_by_number() {
+    let world = world();
+    let id = session(&world, 1);
+    let _ = world.segue(["session", "list"]);
+    assert_snapshot!(world.segue(["session", "delete", "1", "--yes"]), @"
+    --- stderr
+    error: to delete a session, name it: 1 may mean another one in the next list
+    hint: use its id, or the beginning of it
+    --- exit 2
+    ");
+    assert_snapshot!(world.segue(["session", "delete", &id]), @"
+    --- stderr
+    error: deleting needs a confirmation, and there is no terminal to ask on
+    hint: add --yes
+    --- exit 2
+    ");
+    assert_eq!(prompts(&world, &id), ["turn 1"]);
+    assert_snapshot!(world.segue(["session", "delete", &id, "--yes"]), @"
+    Deleted [SESSION] (turn 1).
+    --- exit 0
+    ");
+    assert_snapshot!(world.segue(["session", "info", &id]), @r#"
+    --- stderr
+    error: no session matches "[SESSION]"
+    hint: `segue session list --all` shows every session there is
+    --- exit 1
+    "#);
+}
