@@ -1,1 +1,113 @@
+//! What is special to a file: formats, other processes, group commit.
 
+use std::fs;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use segue_core::{Project, ProviderId, SessionId, Title};
+use segue_sqlite::{FILE_NAME, SqliteStore};
+use segue_store::{Filter, NewSession, Page, Store, StoreError};
+
+fn new_session(n: u32) -> NewSession {
+    NewSession {
+        id: SessionId::at(Timestamp::UNIX_EPOCH, n),
+        project: Project {
+            key: "k".into(),
+            cwd: "/".into(),
+        },
+        title: Title::from_prompt("t"),
+        feature: None,
+        provider: ProviderId::rehearsal(),
+        at: Timestamp::UNIX_EPOCH,
+    }
+}
+
+async fn count(store: &SqliteStore) -> usize {
+    let found = store
+        .find(&Filter::default(), Page::first(10_000))
+        .await
+        .unwrap();
+    found.sessions.len()
+}
+
+#[tokio::test]
+async fn what_is_written_is_there_for_the_next_process() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(directory.path()).unwrap();
+    store.create(new_session(1)).await.unwrap();
+    let second = SqliteStore::open(directory.path()).unwrap();
+    assert_eq!(count(&second).await, 1);
+    second.create(new_session(2)).await.unwrap();
+    assert_eq!(count(&store).await, 2, "a reader sees what others commit");
+    let health = store.health().await.unwrap();
+    assert_eq!(
+        (health.format, health.sessions, health.problems),
+        (1, 2, vec![])
+    );
+}
+
+#[tokio::test]
+async fn an_empty_file_becomes_a_store() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join(FILE_NAME), "").unwrap();
+    let store = SqliteStore::open(directory.path()).unwrap();
+    store.create(new_session(1)).await.unwrap();
+    assert_eq!(count(&store).await, 1);
+}
+
+#[test]
+fn a_foreign_file_is_refused_and_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join(FILE_NAME);
+    fs::write(
+        &path,
+        "not a database at all, but long enough to be looked at".repeat(20),
+    )
+    .unwrap();
+    let before = fs::read(&path).unwrap();
+    assert!(matches!(
+        SqliteStore::open(directory.path()),
+        Err(StoreError::Corrupt { .. })
+    ));
+    assert_eq!(fs::read(&path).unwrap(), before);
+}
+
+#[tokio::test]
+async fn many_writers_in_many_stores_wait_for_each_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let stores: Vec<_> = (0..4)
+        .map(|_| Arc::new(SqliteStore::open(directory.path()).unwrap()))
+        .collect();
+    let mut tasks = Vec::new();
+    for n in 0..200 {
+        let store = Arc::clone(&stores[n as usize % 4]);
+        tasks.push(tokio::spawn(
+            async move { store.create(new_session(n)).await },
+        ));
+    }
+    for task in tasks {
+        task.await.unwrap().unwrap();
+    }
+    assert_eq!(count(&stores[0]).await, 200);
+}
+
+#[tokio::test]
+async fn one_failure_in_a_batch_takes_nothing_else_with_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Arc::new(SqliteStore::open(directory.path()).unwrap());
+    store.create(new_session(7)).await.unwrap();
+    // Queued at once, so that they share commits: every third one is a session that exists.
+    let tasks: Vec<_> = (0..60)
+        .map(|n| {
+            let store = Arc::clone(&store);
+            let id = if n % 3 == 0 { 7 } else { 100 + n };
+            tokio::spawn(async move { store.create(new_session(id)).await.is_ok() })
+        })
+        .collect();
+    let mut made = 0;
+    for task in tasks {
+        made += usize::from(task.await.unwrap());
+    }
+    assert_eq!(made, 40);
+    assert_eq!(count(&store).await, 41);
+}

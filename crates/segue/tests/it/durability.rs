@@ -1,1 +1,57 @@
-//! x
+//! A kill can't reveal a missing sync, so this watches the system calls of a whole turn: when the prompt goes
+//! to the agent, the log it was written to has been synced. (That every single write of the store is synced
+//! before it is acknowledged is shown the same way in `segue-sqlite`.)
+
+use crate::world;
+
+#[test]
+fn the_prompt_is_on_the_disk_before_it_is_sent() {
+    let world = world();
+    let trace = world.path().join("trace");
+    let output = world
+        .program("strace")
+        .args([
+            "-f",
+            "-y",
+            "-s",
+            "200",
+            "-e",
+            "trace=write,pwrite64,fsync,fdatasync",
+            "-o",
+        ])
+        .arg(&trace)
+        .arg(env!("CARGO_BIN_EXE_segue"))
+        .args(["chat", "precious words"])
+        .output()
+        .expect("strace is needed; `cargo xtask test` installs it");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let trace = std::fs::read_to_string(trace).unwrap();
+    let mut unsynced = false;
+    let (mut written, mut sent) = (false, false);
+    for line in trace.lines() {
+        let log = line.contains("segue.db-wal>");
+        let sync = line.contains("fdatasync") || line.contains("fsync");
+        if log && line.contains("write") {
+            unsynced = true;
+            written |= line.contains("precious words");
+        } else if sync && line.contains("= 0") {
+            unsynced = false;
+        } else if line.contains("session/prompt") && line.contains("write(") {
+            assert!(
+                !unsynced,
+                "the prompt was sent before the log was synced:\n{trace}"
+            );
+            sent = true;
+            break;
+        }
+    }
+    assert!(sent, "the prompt was sent:\n{trace}");
+    assert!(
+        written || trace.contains("precious words"),
+        "the prompt was written:\n{trace}"
+    );
+}
