@@ -36,7 +36,10 @@ impl World {
     /// A new world for the segue binary at `program`, usually `env!("CARGO_BIN_EXE_segue")`.
     #[must_use]
     pub fn new(program: impl Into<PathBuf>) -> Self {
-        let directory = tempfile::Builder::new().prefix("segue-test-").tempdir().unwrap();
+        let directory = tempfile::Builder::new()
+            .prefix("segue-test-")
+            .tempdir()
+            .unwrap();
         std::fs::create_dir(directory.path().join("project")).unwrap();
         Self {
             directory,
@@ -93,13 +96,20 @@ impl World {
 
     /// Runs segue with something on its standard input.
     #[must_use]
-    pub fn segue_with_input<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>, input: &[u8]) -> Output {
+    pub fn segue_with_input<A: AsRef<OsStr>>(
+        &self,
+        args: impl IntoIterator<Item = A>,
+        input: &[u8],
+    ) -> Output {
         let mut command = self.command(args);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         // A program that does not want the input closes it early.
         let _ = child.stdin.take().unwrap().write_all(input);
-        Output::from(child.wait_with_output().unwrap(), self)
+        Output::from(&child.wait_with_output().unwrap(), self)
     }
 
     /// Runs segue, expects success, and reads the JSON it prints.
@@ -107,14 +117,18 @@ impl World {
     pub fn json<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Value {
         let output = self.segue(args);
         assert_eq!(output.code, Some(0), "{output}");
-        serde_json::from_str(&output.raw_stdout).unwrap_or_else(|error| panic!("{error} in {output}"))
+        serde_json::from_str(&output.raw_stdout)
+            .unwrap_or_else(|error| panic!("{error} in {output}"))
     }
 
     /// Starts `segue chat --events` and follows what it tells.
     #[must_use]
     pub fn events<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Events {
         let mut command = self.command(["chat", "--events"]);
-        command.args(args).stdout(Stdio::piped()).stderr(Stdio::null());
+        command
+            .args(args)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap());
         Events { child, lines }
@@ -149,7 +163,9 @@ impl Events {
     pub fn next_event(&mut self) -> Option<Value> {
         let mut line = String::new();
         match self.lines.read_line(&mut line) {
-            Ok(1..) => Some(serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error} in {line:?}"))),
+            Ok(1..) => Some(
+                serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error} in {line:?}")),
+            ),
             Ok(0) | Err(_) => None,
         }
     }
@@ -162,11 +178,13 @@ impl Events {
     }
 
     /// Waits for the end; returns the exit code, none if a signal ended it.
+    #[must_use]
     pub fn wait(mut self) -> Option<i32> {
         self.child.wait().unwrap().code()
     }
 
     /// Kills segue without warning, and returns what it had told and nobody had read.
+    #[must_use]
     pub fn kill(mut self) -> Vec<Value> {
         self.signal(Signal::KILL);
         let mut unread = Vec::new();

@@ -19,12 +19,12 @@ pub struct Output {
 
 impl Output {
     pub(crate) fn of(command: &mut Command, world: &World) -> Self {
-        Self::from(command.output().unwrap(), world)
+        Self::from(&command.output().unwrap(), world)
     }
 
     /// What `output` says, seen from `world`.
     #[must_use]
-    pub fn from(output: std::process::Output, world: &World) -> Self {
+    pub fn from(output: &std::process::Output, world: &World) -> Self {
         let raw_stdout = String::from_utf8_lossy(&output.stdout).into_owned();
         let stderr = String::from_utf8_lossy(&output.stderr);
         Self {
@@ -59,21 +59,21 @@ fn normal(text: &str, world: &World) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text.as_str();
     while !rest.is_empty() {
-        let boundary = out.chars().next_back().is_none_or(|c| !c.is_ascii_alphanumeric());
+        let boundary = out
+            .chars()
+            .next_back()
+            .is_none_or(|c| !c.is_ascii_alphanumeric());
         let found = PATTERNS
             .iter()
             .filter(|_| boundary)
             .find_map(|(shape, name)| Some((matches(rest, shape)?, name)));
-        match found {
-            Some((length, name)) => {
-                out.push_str(name);
-                rest = rest.split_at(length).1;
-            }
-            None => {
-                let mut chars = rest.chars();
-                out.extend(chars.next());
-                rest = chars.as_str();
-            }
+        if let Some((length, name)) = found {
+            out.push_str(name);
+            rest = rest.split_at(length).1;
+        } else {
+            let mut chars = rest.chars();
+            out.extend(chars.next());
+            rest = chars.as_str();
         }
     }
     out
@@ -97,7 +97,11 @@ fn matches(text: &str, shape: &str) -> Option<usize> {
             b'd' if shape.starts_with('d') => found.filter(u8::is_ascii_digit)?,
             b'x' => found.filter(|byte| byte.is_ascii_digit() || byte.is_ascii_lowercase())?,
             b'*' => {
-                let digits = bytes.get(at..)?.iter().take_while(|byte| byte.is_ascii_digit()).count();
+                let digits = bytes
+                    .get(at..)?
+                    .iter()
+                    .take_while(|byte| byte.is_ascii_digit())
+                    .count();
                 (digits > 0).then_some(())?;
                 at += digits;
                 continue;

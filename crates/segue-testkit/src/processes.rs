@@ -12,7 +12,9 @@ pub(crate) fn of(home: &Path) -> Vec<String> {
         .filter(|number| *number != std::process::id())
         .filter_map(|number| {
             let environment = fs::read(format!("/proc/{number}/environ")).ok()?;
-            let ours = environment.split(|byte| *byte == 0).any(|entry| entry == wanted.as_bytes());
+            let ours = environment
+                .split(|byte| *byte == 0)
+                .any(|entry| entry == wanted.as_bytes());
             ours.then(|| format!("{number}: {}", command_line(number)))
         })
         .collect()

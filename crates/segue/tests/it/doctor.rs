@@ -12,7 +12,7 @@ fn a_healthy_machine_is_reported_as_such() {
         .env("PATH", "/nowhere")
         .output()
         .unwrap();
-    assert_snapshot!(segue_testkit::Output::from(output, &world), @"
+    assert_snapshot!(segue_testkit::Output::from(&output, &world), @"
     segue 0.1.0
 
     store    [WORLD]/home/segue.db (healthy, 0 sessions)

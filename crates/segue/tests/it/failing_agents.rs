@@ -101,7 +101,7 @@ fn an_agent_that_never_answers_initialize() {
     let chat = |args: &[&str]| {
         let mut command = world.command(["chat", "--open-timeout", "0.5"]);
         command.args(args).env("SEGUE_REHEARSAL_FAULT", "silent");
-        segue_testkit::Output::from(command.output().unwrap(), &world)
+        segue_testkit::Output::from(&command.output().unwrap(), &world)
     };
     assert_snapshot!(chat(&["precious words"]), @r#"
     --- stderr
@@ -134,7 +134,7 @@ fn an_agent_that_exits_at_once() {
         .env("SEGUE_REHEARSAL_FAULT", "exit")
         .output()
         .unwrap();
-    assert_snapshot!(segue_testkit::Output::from(output, &world), @r#"
+    assert_snapshot!(segue_testkit::Output::from(&output, &world), @r#"
     --- stderr
     segue: using rehearsal, the built-in offline agent: no other agent was found on this machine
     rehearsal wrote to its error output:
@@ -162,7 +162,7 @@ fn an_agent_with_grandchildren_that_ignore_requests_to_end() {
     let mut events = world.events(["rehearse: grandchild; say started; hang"]);
     until(&mut events, "text");
     assert!(world.processes().len() >= 3, "{:?}", world.processes());
-    events.kill();
+    let _ = events.kill();
     world.assert_nothing_runs();
 }
 

@@ -16,7 +16,7 @@ fn with_file_limit(world: &World, blocks: u32, args: &[&str]) -> Output {
         .args(["-c", &format!("ulimit -f {blocks}; exec \"$0\" \"$@\"")])
         .arg(env!("CARGO_BIN_EXE_segue"))
         .args(args);
-    Output::from(command.output().unwrap(), world)
+    Output::from(&command.output().unwrap(), world)
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn as_nobody(world: &World, args: &[&str]) -> Output {
     } else {
         world.program(&program)
     };
-    Output::from(command.args(args).output().unwrap(), world)
+    Output::from(&command.args(args).output().unwrap(), world)
 }
 
 /// Gives everything in the home to the user of [`as_nobody`], without the right to change it.

@@ -15,8 +15,11 @@ use crate::world;
 /// How many turns one session gets before the campaign moves to a new one.
 const TURNS_A_SESSION: usize = 20;
 
+/// A step of a turn, and how to tell that it was reached.
+type Step = (&'static str, fn(&Value) -> bool);
+
 /// The steps of a turn, each with the event that shows that it was reached.
-const STEPS: [(&str, fn(&Value) -> bool); 8] = [
+const STEPS: [Step; 8] = [
     ("before the prompt is written", |_| true),
     ("prompt written", |event| event["event"] == "began"),
     ("agent opened", |event| event["event"] == "opened"),
@@ -187,7 +190,7 @@ fn go_on(world: &World, victim: &mut Victim) {
         "an agent that goes on is never blank: {turn}"
     );
     let shown = world.json(["session", "show", "--json", id]);
-    victim.turns = shown["turns"].as_array().unwrap().clone();
+    victim.turns.clone_from(shown["turns"].as_array().unwrap());
     for turn in &victim.turns {
         assert_ne!(turn["state"], "running", "what was cut off is closed");
         assert_calls_are_answered(turn);
@@ -271,7 +274,7 @@ fn words_that_were_streamed_a_second_ago_survive_a_kill() {
         }
     }
     let killed = Instant::now();
-    events.kill();
+    let _ = events.kill();
     let due: String = heard
         .into_iter()
         .filter(|(at, _)| killed - *at > Duration::from_secs(1))
@@ -299,7 +302,7 @@ fn a_prompt_is_never_sent_twice() {
     let world = world();
     let mut events = world.events(["rehearse: say once; hang"]);
     while events.next_event().unwrap()["event"] != "text" {}
-    events.kill();
+    let _ = events.kill();
     let output = world.segue(["chat", "--continue", "and now?"]);
     assert!(
         output.stderr.contains(

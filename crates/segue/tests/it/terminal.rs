@@ -110,10 +110,7 @@ fn waiting_shows_progress_and_colours_can_be_switched_off() {
 fn an_agent_can_not_steer_the_terminal() {
     let world = world();
     let (screen, _) = type_in(
-        on_a_terminal(
-            &world,
-            "chat \"$(printf 'a\\033]0;owned\\007b')\"",
-        ),
+        on_a_terminal(&world, "chat \"$(printf 'a\\033]0;owned\\007b')\""),
         &[],
     );
     assert!(screen.contains("a]0;ownedb"), "{screen:?}");

@@ -138,7 +138,7 @@ fn a_session_in_use_says_by_whom_and_can_be_read() {
     assert!(info["held_by"]["pid"].is_u64());
     let list = world.segue(["session", "list"]);
     assert!(list.stdout.contains("(running)"), "{list}");
-    events.kill();
+    let _ = events.kill();
     let list = world.segue(["session", "list"]);
     assert!(list.stdout.contains("(interrupted)"), "{list}");
     world.assert_nothing_runs();
