@@ -1,7 +1,7 @@
 //! The built-in offline agent: a real ACP agent over stdio, without a model.
 //!
 //! It makes the offline default take the same path as any real agent, and it can be told to misbehave, for
-//! demonstrations and tests (see [`script`]). Its native sessions are files of its own ([`sessions`]), as with
+//! demonstrations and tests (see [`script`]). Its native sessions are files of its own, as with
 //! any agent. It runs as a process of its own; nothing here is called by the client.
 
 pub mod script;
