@@ -49,6 +49,7 @@ const FILLED_TOGETHER: usize = 256;
 
 fn main() {
     let extent = Extent::from_args();
+    extent.announce();
     let (many, rounds, chats) = extent.pick((20_000, 300, 50), (100, 2, 2));
     let (small, large, fresh) = (filled_home(LISTED), filled_home(many), home());
     let used = used_home(&large, extent.pick(40, 1));

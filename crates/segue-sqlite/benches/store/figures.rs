@@ -24,6 +24,13 @@ impl Extent {
         }
     }
 
+    /// Warns a reader of the tables that follow a glance.
+    pub(crate) fn announce(self) {
+        if self == Self::Glance {
+            println!("a glance only: these figures mean nothing");
+        }
+    }
+
     /// One of two numbers.
     pub(crate) fn pick<T>(self, whole: T, glance: T) -> T {
         match self {

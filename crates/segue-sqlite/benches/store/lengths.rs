@@ -75,7 +75,7 @@ fn print(contestants: &[Contestant<'_>; 6], rounds: usize, long: u32) {
             &nth[0],
             &nth[1],
             "growth",
-            "long, to the store",
+            "the latter, to the store",
             "aim for growth",
         ],
         &[

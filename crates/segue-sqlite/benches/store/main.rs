@@ -27,6 +27,7 @@ const MESSAGE_BYTES: usize = 1024;
 
 fn main() {
     let extent = Extent::from_args();
+    extent.announce();
     let sqlite = rusqlite::version();
     println!("each message has {MESSAGE_BYTES} bytes of text; SQLite {sqlite}");
     rates::compare(extent);

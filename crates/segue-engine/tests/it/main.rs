@@ -1,0 +1,11 @@
+//! The engine over the real store, with an agent that does as it is told.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test suite: a panic is how it speaks"
+)]
+
+mod opening;
+mod scripted;
+mod turns;

@@ -1,0 +1,256 @@
+//! An agent that does as it is told, and a stage to put it on.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use segue_agents::{Agent, AgentError, Conversation, OpenRequest, Opening, Probe, Step, TurnEnd};
+use segue_core::{
+    AgentEvent, NativeId, Opened, PermissionAnswer, PermissionPolicy, PermissionRequest,
+    ProcessMark, Project, ProviderId, SessionId, StopReason, Usage,
+};
+use segue_engine::{ChatRequest, Engine, EngineError, Stop, Target, TurnEvent, TurnReport, World};
+use segue_sqlite::SqliteStore;
+use tokio::sync::{mpsc, watch};
+
+/// What the agent does next.
+pub(crate) enum Cue {
+    Event(AgentEvent),
+    Ask(PermissionRequest),
+    /// Something happens behind the scenes.
+    Aside(Box<dyn FnOnce() -> Pending + Send>),
+    Hang,
+    Done(StopReason, Usage),
+}
+
+/// What happens behind the scenes may take a while.
+pub(crate) type Pending = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// What the agent was asked and told.
+#[derive(Default)]
+pub(crate) struct Heard {
+    pub(crate) asked_for: Vec<Option<NativeId>>,
+    pub(crate) prompts: Vec<String>,
+    pub(crate) answers: Vec<PermissionAnswer>,
+    pub(crate) cancelled: usize,
+    pub(crate) closed: usize,
+}
+
+/// The agent.
+pub(crate) struct Scripted {
+    provider: ProviderId,
+    pub(crate) cues: Mutex<VecDeque<Cue>>,
+    pub(crate) heard: Arc<Mutex<Heard>>,
+    /// How a native session is gone on with; `Fresh` for "it can't be".
+    pub(crate) goes_on: Mutex<Opened>,
+    /// Looks at the world when a conversation is opened.
+    pub(crate) on_open: Mutex<Option<Box<dyn FnOnce() -> Pending + Send>>>,
+}
+
+impl Scripted {
+    fn new() -> Self {
+        Self {
+            provider: ProviderId::parse("scripted").unwrap(),
+            cues: Mutex::default(),
+            heard: Arc::default(),
+            goes_on: Mutex::new(Opened::Resumed),
+            on_open: Mutex::default(),
+        }
+    }
+}
+
+struct Play {
+    native_id: NativeId,
+    cues: VecDeque<Cue>,
+    heard: Arc<Mutex<Heard>>,
+    cancelled: bool,
+}
+
+#[async_trait]
+impl Agent for Scripted {
+    fn provider(&self) -> &ProviderId {
+        &self.provider
+    }
+
+    async fn open(&self, request: &OpenRequest) -> Result<Opening, AgentError> {
+        let look = self.on_open.lock().unwrap().take();
+        if let Some(look) = look {
+            look().await;
+        }
+        let goes_on = *self.goes_on.lock().unwrap();
+        let mut heard = self.heard.lock().unwrap();
+        heard.asked_for.push(request.native_id.clone());
+        let fresh = NativeId::parse(&format!("native-{}", heard.asked_for.len())).unwrap();
+        let (native_id, opened, why_not) = match (&request.native_id, goes_on) {
+            (Some(_), Opened::Fresh) => (fresh, Opened::Fresh, Some("it is gone".to_owned())),
+            (Some(id), opened) => (id.clone(), opened, None),
+            (None, _) => (fresh, Opened::Fresh, None),
+        };
+        let conversation = Play {
+            native_id,
+            cues: std::mem::take(&mut self.cues.lock().unwrap()),
+            heard: Arc::clone(&self.heard),
+            cancelled: false,
+        };
+        Ok(Opening {
+            conversation: Box::new(conversation),
+            opened,
+            why_not,
+        })
+    }
+
+    async fn probe(&self, _timeout: Duration) -> Result<Probe, AgentError> {
+        panic!("nobody asks")
+    }
+}
+
+#[async_trait]
+impl Conversation for Play {
+    fn native_id(&self) -> &NativeId {
+        &self.native_id
+    }
+
+    fn process(&self) -> Option<ProcessMark> {
+        None
+    }
+
+    async fn send(&mut self, prompt: &str) -> Result<(), AgentError> {
+        self.heard.lock().unwrap().prompts.push(prompt.to_owned());
+        Ok(())
+    }
+
+    async fn next(&mut self) -> Step {
+        loop {
+            if self.cancelled {
+                return Step::Done(Ok(TurnEnd {
+                    reason: StopReason::Cancelled,
+                    usage: Usage::default(),
+                }));
+            }
+            match self.cues.front() {
+                Some(Cue::Hang) => std::future::pending::<()>().await,
+                _ => match self.cues.pop_front() {
+                    Some(Cue::Event(event)) => return Step::Event(event),
+                    Some(Cue::Ask(request)) => {
+                        let heard = Arc::clone(&self.heard);
+                        let reply =
+                            Box::new(move |answer| heard.lock().unwrap().answers.push(answer));
+                        return Step::Ask(request, reply);
+                    }
+                    Some(Cue::Aside(action)) => action().await,
+                    Some(Cue::Done(reason, usage)) => {
+                        return Step::Done(Ok(TurnEnd { reason, usage }));
+                    }
+                    Some(Cue::Hang) | None => panic!("the script has ended"),
+                },
+            }
+        }
+    }
+
+    fn cancel(&mut self) {
+        self.heard.lock().unwrap().cancelled += 1;
+        self.cancelled = true;
+    }
+
+    async fn close(self: Box<Self>) {
+        self.heard.lock().unwrap().closed += 1;
+    }
+}
+
+/// A store, an engine and an agent.
+pub(crate) struct Stage {
+    pub(crate) store: Arc<SqliteStore>,
+    pub(crate) agent: Arc<Scripted>,
+    pub(crate) engine: Engine,
+    pub(crate) stop: watch::Sender<Stop>,
+    _directory: tempfile::TempDir,
+}
+
+fn random() -> u32 {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+impl Stage {
+    pub(crate) fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Arc::new(SqliteStore::open(directory.path()).unwrap());
+        let agent = Arc::new(Scripted::new());
+        let world = World {
+            now: Timestamp::now,
+            random,
+            me: segue_agents::mark_of(std::process::id()).unwrap(),
+        };
+        Self {
+            engine: Engine::new(store.clone(), vec![agent.clone()], world),
+            store,
+            agent,
+            stop: watch::channel(Stop::No).0,
+            _directory: directory,
+        }
+    }
+
+    /// What the agent will do in the next turn.
+    pub(crate) fn script(&self, cues: impl IntoIterator<Item = Cue>) {
+        self.agent.cues.lock().unwrap().extend(cues);
+    }
+
+    pub(crate) fn request(&self, prompt: &str, target: Target) -> ChatRequest {
+        ChatRequest {
+            prompt: prompt.to_owned(),
+            target,
+            project: Project {
+                key: "/project".into(),
+                cwd: Path::new("/").display().to_string(),
+            },
+            provider: None,
+            fallback_why: None,
+            feature: None,
+            permissions: PermissionPolicy::Ask,
+            open_timeout: Duration::from_secs(5),
+            stop: self.stop.subscribe(),
+        }
+    }
+
+    /// Runs a turn; `listen` is told each event.
+    pub(crate) async fn chat(
+        &self,
+        request: ChatRequest,
+        mut listen: impl FnMut(TurnEvent),
+    ) -> Result<TurnReport, EngineError> {
+        let (sender, mut events) = mpsc::channel(8);
+        let chat = self.engine.chat(request, sender);
+        let listening = async {
+            while let Some(event) = events.recv().await {
+                listen(event);
+            }
+        };
+        tokio::join!(chat, listening).0
+    }
+
+    /// A whole small turn.
+    pub(crate) async fn turn(&self, prompt: &str, target: Target) -> TurnReport {
+        self.script([say(&format!("heard {prompt}")), done()]);
+        self.chat(self.request(prompt, target), |_| {})
+            .await
+            .unwrap()
+    }
+}
+
+pub(crate) fn say(words: &str) -> Cue {
+    Cue::Event(AgentEvent::Text(words.to_owned()))
+}
+
+pub(crate) fn done() -> Cue {
+    Cue::Done(StopReason::EndTurn, Usage::default())
+}
+
+/// The session of a report, as a target.
+pub(crate) fn same(report: &TurnReport) -> Target {
+    let id: &SessionId = &report.session;
+    Target::Session(id.clone())
+}

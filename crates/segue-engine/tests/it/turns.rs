@@ -1,0 +1,298 @@
+//! What happens between the prompt and the settled figures.
+
+use segue_core::{
+    AgentEvent, Json, Part, PermissionAnswer, PermissionKind, PermissionOption, PermissionRequest,
+    ProcessMark, StopReason, ToolCall, ToolStatus, TurnState, Usage,
+};
+use segue_engine::{EngineError, Stop, Target, TurnEvent};
+use segue_store::{LeaseRequest, Store, StoreError};
+
+use crate::scripted::{Cue, Stage, done, same, say};
+
+fn tool(status: ToolStatus, args: &str) -> ToolCall {
+    ToolCall {
+        id: "c1".into(),
+        name: "write".into(),
+        kind: "edit".into(),
+        args: Json::parse(args).unwrap(),
+        status,
+        output: status
+            .is_over()
+            .then(|| Json::parse("\"written\"").unwrap()),
+    }
+}
+
+fn question() -> PermissionRequest {
+    let option = |id: &str, kind| PermissionOption {
+        id: id.into(),
+        name: id.into(),
+        kind,
+    };
+    PermissionRequest {
+        call: tool(ToolStatus::Pending, "{}"),
+        options: vec![
+            option("yes", PermissionKind::AllowOnce),
+            option("no", PermissionKind::RejectOnce),
+        ],
+    }
+}
+
+#[tokio::test]
+async fn words_thoughts_and_calls_become_messages() {
+    let stage = Stage::new();
+    stage.script([
+        Cue::Event(AgentEvent::Thought("let me ".into())),
+        Cue::Event(AgentEvent::Thought("see".into())),
+        say("I "),
+        say("write."),
+        Cue::Event(AgentEvent::Tool(tool(ToolStatus::Pending, "{}"))),
+        Cue::Event(AgentEvent::Tool(tool(
+            ToolStatus::InProgress,
+            r#"{"path":"x"}"#,
+        ))),
+        Cue::Event(AgentEvent::Tool(tool(
+            ToolStatus::Completed,
+            r#"{"path":"x"}"#,
+        ))),
+        Cue::Event(AgentEvent::Tool(tool(
+            ToolStatus::Completed,
+            r#"{"path":"x"}"#,
+        ))),
+        say("Done."),
+        done(),
+    ]);
+    let report = stage
+        .chat(stage.request("go", Target::New), |_| {})
+        .await
+        .unwrap();
+    assert_eq!(report.text, "I write.\nDone.");
+    let turns = stage.store.turns(&report.session).await.unwrap();
+    let messages = stage.store.messages(turns[0].id).await.unwrap();
+    let parts: Vec<Part> = messages
+        .into_iter()
+        .flat_map(|message| message.parts)
+        .collect();
+    let expected = [
+        Part::Text("go".into()),
+        Part::Thought("let me see".into()),
+        Part::Text("I write.".into()),
+        Part::FunctionCall {
+            id: "c1".into(),
+            name: "write".into(),
+            args: Json::parse(r#"{"path":"x"}"#).unwrap(),
+        },
+        Part::FunctionResponse {
+            call_id: "c1".into(),
+            name: "write".into(),
+            response: Json::parse("\"written\"").unwrap(),
+            is_error: false,
+        },
+        Part::Text("Done.".into()),
+    ];
+    assert_eq!(parts, expected);
+}
+
+#[tokio::test]
+async fn what_is_told_to_be_saved_is_in_the_store_by_then() {
+    let stage = Stage::new();
+    stage.script([
+        say("one"),
+        Cue::Event(AgentEvent::Tool(tool(ToolStatus::Completed, "{}"))),
+        say("two"),
+        done(),
+    ]);
+    let mut told = Vec::new();
+    let report = stage
+        .chat(stage.request("go", Target::New), |event| match event {
+            TurnEvent::Began { turn, .. } => told.push(format!("began {turn}")),
+            TurnEvent::Saved { message } => told.push(format!("saved {message}")),
+            TurnEvent::Ended { state } => told.push(format!("ended {}", state.as_str())),
+            _ => {}
+        })
+        .await
+        .unwrap();
+    assert_eq!(told, ["began 1", "saved 3", "saved 4", "ended finished"]);
+    assert_eq!(report.state, TurnState::Finished);
+}
+
+#[tokio::test]
+async fn figures_are_settled_on_turn_leg_and_session() {
+    let stage = Stage::new();
+    let usage = Usage {
+        input_tokens: Some(90),
+        output_tokens: Some(10),
+        total_tokens: Some(100),
+        ..Usage::default()
+    };
+    let context = Usage {
+        context_tokens: Some(95),
+        context_window: Some(1000),
+        ..Usage::default()
+    };
+    stage.script([
+        Cue::Event(AgentEvent::Usage(context)),
+        Cue::Done(StopReason::EndTurn, usage),
+    ]);
+    let first = stage
+        .chat(stage.request("one", Target::New), |_| {})
+        .await
+        .unwrap();
+    assert_eq!(
+        (first.usage.total_tokens, first.usage.context_tokens),
+        (Some(100), Some(95))
+    );
+    stage.script([Cue::Done(StopReason::EndTurn, usage)]);
+    stage
+        .chat(stage.request("two", same(&first)), |_| {})
+        .await
+        .unwrap();
+    let session = stage.store.session(&first.session).await.unwrap().unwrap();
+    assert_eq!(session.total_tokens, Some(200));
+    let leg = stage.store.legs(&first.session).await.unwrap().remove(0);
+    assert_eq!(
+        (leg.total_tokens, leg.context_tokens),
+        (Some(200), Some(95))
+    );
+}
+
+#[tokio::test]
+async fn a_question_is_answered_by_the_caller_or_refused() {
+    let stage = Stage::new();
+    stage.script([Cue::Ask(question()), done()]);
+    let yes = |event| {
+        if let TurnEvent::Ask(_, reply) = event {
+            reply.send(PermissionAnswer::Choose("yes".into())).unwrap();
+        }
+    };
+    let first = stage
+        .chat(stage.request("one", Target::New), yes)
+        .await
+        .unwrap();
+    // A caller that lets the question go refuses it.
+    stage.script([Cue::Ask(question()), done()]);
+    let second = stage
+        .chat(stage.request("two", same(&first)), |_| {})
+        .await
+        .unwrap();
+    let answers = stage.agent.heard.lock().unwrap().answers.clone();
+    let choose = |id: &str| PermissionAnswer::Choose(id.into());
+    assert_eq!(answers, [choose("yes"), choose("no")]);
+    assert_eq!(
+        first.decisions.last().unwrap().text,
+        "allowed \"write\" by the user"
+    );
+    assert_eq!(
+        second.decisions[0].text,
+        "refused \"write\" since nobody could be asked"
+    );
+}
+
+#[tokio::test]
+async fn a_stop_asks_the_agent_and_keeps_what_it_said() {
+    let stage = Stage::new();
+    stage.script([
+        say("half"),
+        Cue::Event(AgentEvent::Tool(tool(ToolStatus::InProgress, "{}"))),
+        Cue::Hang,
+    ]);
+    let stop = stage.stop.clone();
+    let report = stage
+        .chat(stage.request("go", Target::New), |event| {
+            if let TurnEvent::Tool(_) = event {
+                stop.send_replace(Stop::Ask);
+            }
+        })
+        .await
+        .unwrap();
+    assert_eq!(
+        (report.state, report.text.as_str()),
+        (TurnState::Cancelled, "half")
+    );
+    assert_eq!(report.failure, None, "a cancel is not a failure");
+    let heard = stage.agent.heard.lock().unwrap();
+    assert_eq!((heard.cancelled, heard.closed), (1, 1));
+    drop(heard);
+    let turns = stage.store.turns(&report.session).await.unwrap();
+    let messages = stage.store.messages(turns[0].id).await.unwrap();
+    assert_eq!(messages.len(), 4, "the open call is closed: {messages:?}");
+    let leg = stage.store.legs(&report.session).await.unwrap().remove(0);
+    assert_eq!(leg.consecutive_failures, 0);
+}
+
+#[tokio::test]
+async fn a_stopped_agent_that_does_not_stop_is_ended() {
+    let stage = Stage::new();
+    let stop = stage.stop.clone();
+    stage.script([say("x"), Cue::Hang]);
+    let report = stage
+        .chat(stage.request("go", Target::New), |event| {
+            if let TurnEvent::Text { .. } = event {
+                stop.send_replace(Stop::Now);
+            }
+        })
+        .await
+        .unwrap();
+    assert_eq!(report.state, TurnState::Cancelled);
+}
+
+#[tokio::test]
+async fn whoever_lost_the_session_writes_nothing_more() {
+    let stage = Stage::new();
+    let first = stage.turn("one", Target::New).await;
+    let (store, session) = (stage.store.clone(), first.session.clone());
+    stage.script([
+        Cue::Event(AgentEvent::Tool(tool(ToolStatus::InProgress, "{}"))),
+        Cue::Aside(Box::new(move || {
+            Box::pin(async move {
+                let holder = store.holder(&session).await.unwrap().unwrap();
+                let request = LeaseRequest {
+                    session,
+                    owner: ProcessMark {
+                        pid: 4,
+                        ..holder.owner
+                    },
+                    at: jiff::Timestamp::now(),
+                    expires_after: jiff::SignedDuration::from_secs(30),
+                    dead_epoch: Some(holder.epoch),
+                };
+                store.acquire(request).await.unwrap();
+            })
+        })),
+        Cue::Event(AgentEvent::Tool(tool(ToolStatus::Completed, "{}"))),
+        done(),
+    ]);
+    let outcome = stage.chat(stage.request("two", same(&first)), |_| {}).await;
+    assert!(
+        matches!(outcome, Err(EngineError::Store(StoreError::LeaseLost(_)))),
+        "{outcome:?}"
+    );
+    assert_eq!(
+        stage.agent.heard.lock().unwrap().closed,
+        2,
+        "its agent is ended"
+    );
+    let turns = stage.store.turns(&first.session).await.unwrap();
+    assert_eq!(
+        turns[1].state,
+        TurnState::Running,
+        "it is for the new holder to close"
+    );
+    assert_eq!(stage.store.messages(turns[1].id).await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn noise_is_noted_a_few_times_and_then_ignored() {
+    let stage = Stage::new();
+    stage.script((0..50).map(|n| Cue::Event(AgentEvent::Garbage(format!("noise {n}")))));
+    stage.script([say("fine"), done()]);
+    let report = stage
+        .chat(stage.request("go", Target::New), |_| {})
+        .await
+        .unwrap();
+    assert_eq!(report.text, "fine");
+    let noted = report
+        .decisions
+        .iter()
+        .filter(|decision| decision.text.contains("noise"));
+    assert_eq!(noted.count(), 5);
+}
