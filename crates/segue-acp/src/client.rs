@@ -363,16 +363,25 @@ fn turn_end(answer: &acp::PromptResponse) -> TurnEnd {
         _ => StopReason::Limit,
     };
     let usage = answer.usage.as_ref().map_or_else(Usage::default, |usage| {
-        // The protocol counts cached input apart; we count it in.
         let cached_read = usage.cached_read_tokens.unwrap_or(0);
-        let cached = cached_read + usage.cached_write_tokens.unwrap_or(0);
+        let cached_write = usage.cached_write_tokens.unwrap_or(0);
+        // The protocol counts cached input apart; we count it in.
+        let input = usage
+            .input_tokens
+            .saturating_add(cached_read)
+            .saturating_add(cached_write);
         Usage {
-            input_tokens: Some(usage.input_tokens + cached),
-            output_tokens: Some(usage.output_tokens),
-            cached_tokens: usage.cached_read_tokens,
-            total_tokens: Some(usage.total_tokens),
+            input_tokens: plausible(input),
+            output_tokens: plausible(usage.output_tokens),
+            cached_tokens: usage.cached_read_tokens.and_then(plausible),
+            total_tokens: plausible(usage.total_tokens),
             ..Usage::default()
         }
     });
     TurnEnd { reason, usage }
+}
+
+/// A figure that can be true; an agent's nonsense is unknown to us rather than added up.
+pub(crate) fn plausible(tokens: u64) -> Option<u64> {
+    (tokens <= 1_000_000_000_000).then_some(tokens)
 }

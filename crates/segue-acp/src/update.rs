@@ -4,6 +4,7 @@ use agent_client_protocol::schema::MaybeUndefined;
 use agent_client_protocol::v1::schema::{ContentBlock, SessionUpdate};
 use segue_core::{AgentEvent, Json, Usage};
 
+use crate::client::plausible;
 use crate::lines::Incoming;
 use crate::tool_calls::ToolCalls;
 
@@ -24,8 +25,8 @@ pub(crate) fn translate(incoming: Incoming, calls: &mut ToolCalls) -> Option<Age
             calls.changed(&change.tool_call_id, change.fields),
         )),
         SessionUpdate::UsageUpdate(usage) => Some(AgentEvent::Usage(Usage {
-            context_tokens: Some(usage.used),
-            context_window: Some(usage.size),
+            context_tokens: plausible(usage.used),
+            context_window: plausible(usage.size),
             ..Usage::default()
         })),
         SessionUpdate::SessionInfoUpdate(info) => match info.title {

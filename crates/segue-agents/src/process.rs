@@ -2,7 +2,9 @@
 
 use std::ffi::OsString;
 use std::fmt;
+use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -49,7 +51,6 @@ impl fmt::Display for Exit {
 
 impl From<ExitStatus> for Exit {
     fn from(status: ExitStatus) -> Self {
-        use std::os::unix::process::ExitStatusExt;
         match (status.code(), status.signal()) {
             // The leash tells of a signal as shells do.
             (Some(code), _) if code > 128 => Self::Signal(code - 128),
@@ -80,7 +81,11 @@ impl AgentProcess {
     pub(crate) fn start(
         leash: &Leash,
         program: &Program<'_>,
-    ) -> std::io::Result<(Self, ChildStdin, ChildStdout)> {
+    ) -> io::Result<(Self, ChildStdin, ChildStdout)> {
+        if !program.cwd.is_dir() {
+            let text = format!("the directory {} is not there", program.cwd.display());
+            return Err(io::Error::new(io::ErrorKind::NotFound, text));
+        }
         let (held_by_leash, lifeline) = pipe_with(PipeFlags::CLOEXEC)?;
         // Only this end is inherited; as long as nobody else has the other one, its fate is ours.
         fcntl_setfd(&held_by_leash, FdFlags::empty())?;
@@ -103,7 +108,7 @@ impl AgentProcess {
             reason = "this is where the leash itself is started"
         )]
         let mut leash = command.spawn()?;
-        let gone = || std::io::Error::other("the leash ended at once");
+        let gone = || io::Error::other("the leash ended at once");
         let pid = leash.id().ok_or_else(gone)?;
         let (stdin, stdout) = leash
             .stdin
@@ -146,16 +151,30 @@ impl AgentProcess {
     pub(crate) async fn stop(mut self) {
         self.lifeline = None;
         let patience = GRACE + Duration::from_secs(4);
-        if tokio::time::timeout(patience, self.leash.wait())
-            .await
-            .is_ok()
-        {
-            return;
+        match tokio::time::timeout(patience, self.leash.wait()).await {
+            Ok(Ok(status)) if status.signal().is_none() => {}
+            // The leash was killed, or is stuck: its group is what we can still reach.
+            Ok(_) | Err(_) => {
+                self.kill_group();
+                let _ = self.leash.wait().await;
+            }
         }
-        // The leash itself is stuck, which it should not be; its group is the last thing we can reach.
+    }
+
+    fn kill_group(&self) {
         if let Some(group) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) {
+            // It may be empty by now.
             let _ = kill_process_group(group, Signal::KILL);
         }
-        let _ = self.leash.wait().await;
+    }
+}
+
+impl Drop for AgentProcess {
+    fn drop(&mut self) {
+        // A leash that lives does its work once the lifeline is gone; one that was killed can't.
+        let killed = matches!(self.leash.try_wait(), Ok(Some(status)) if status.signal().is_some());
+        if killed {
+            self.kill_group();
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! What an agent can do, and how.
 
+use crate::names::names;
+
 /// By which means an agent offers an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
@@ -11,17 +13,11 @@ pub enum How {
     Files,
 }
 
-impl How {
-    /// The name in JSON.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Protocol => "protocol",
-            Self::Flag => "flag",
-            Self::Files => "files",
-        }
-    }
-}
+names!(How {
+    Protocol => "protocol",
+    Flag => "flag",
+    Files => "files",
+});
 
 /// What one agent can do; `None` is "can't", which differs from "has nothing to show".
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 //! What happens during a turn, as it happens.
 
+use crate::names::names;
 use crate::{Json, Usage};
 
 /// Where a tool call stands.
@@ -15,18 +16,14 @@ pub enum ToolStatus {
     Failed,
 }
 
-impl ToolStatus {
-    /// The name in JSON.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::InProgress => "in_progress",
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-        }
-    }
+names!(ToolStatus {
+    Pending => "pending",
+    InProgress => "in_progress",
+    Completed => "completed",
+    Failed => "failed",
+});
 
+impl ToolStatus {
     /// Whether nothing more will come of the call.
     #[must_use]
     pub fn is_over(self) -> bool {
@@ -102,37 +99,15 @@ pub enum DecisionKind {
     Oddity,
 }
 
-impl DecisionKind {
-    const ALL: [Self; 7] = [
-        Self::Provider,
-        Self::Session,
-        Self::Opened,
-        Self::Recovered,
-        Self::TakenOver,
-        Self::Permission,
-        Self::Oddity,
-    ];
-
-    /// The name in JSON and in the store.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Provider => "provider",
-            Self::Session => "session",
-            Self::Opened => "opened",
-            Self::Recovered => "recovered",
-            Self::TakenOver => "taken_over",
-            Self::Permission => "permission",
-            Self::Oddity => "oddity",
-        }
-    }
-
-    /// The kind with that name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
-    }
-}
+names!(DecisionKind {
+    Provider => "provider",
+    Session => "session",
+    Opened => "opened",
+    Recovered => "recovered",
+    TakenOver => "taken_over",
+    Permission => "permission",
+    Oddity => "oddity",
+});
 
 /// An automatic decision: one line to the person, one entry in the session's log.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,5 +1,7 @@
 //! Why a turn failed, in words that a person and a program can act on.
 
+use crate::names::names;
+
 /// The kind of a failure. Policy acts on it, and `--json` prints it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureClass {
@@ -15,41 +17,16 @@ pub enum FailureClass {
     NotUnderstood,
     /// The agent does not know the conversation it was asked to go on with.
     SessionUnknown,
-    /// segue could not write the record down.
-    Store,
 }
 
-impl FailureClass {
-    const ALL: [Self; 7] = [
-        Self::NotStarted,
-        Self::Crashed,
-        Self::TimedOut,
-        Self::Agent,
-        Self::NotUnderstood,
-        Self::SessionUnknown,
-        Self::Store,
-    ];
-
-    /// The class's name in JSON and in the store.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::NotStarted => "not_started",
-            Self::Crashed => "crashed",
-            Self::TimedOut => "timed_out",
-            Self::Agent => "agent_error",
-            Self::NotUnderstood => "not_understood",
-            Self::SessionUnknown => "session_unknown",
-            Self::Store => "store",
-        }
-    }
-
-    /// The class with that name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|class| class.as_str() == name)
-    }
-}
+names!(FailureClass {
+    NotStarted => "not_started",
+    Crashed => "crashed",
+    TimedOut => "timed_out",
+    Agent => "agent_error",
+    NotUnderstood => "not_understood",
+    SessionUnknown => "session_unknown",
+});
 
 /// A failure on record.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use crate::names::names;
 use crate::{LegId, NativeId, ProviderId, TurnId};
 
 /// How a conversation with an agent was opened.
@@ -19,19 +20,15 @@ pub enum Opened {
     Fresh,
 }
 
-impl Opened {
-    /// The name in JSON and in the store.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Live => "live",
-            Self::Resumed => "resumed",
-            Self::Loaded => "loaded",
-            Self::Briefed => "briefed",
-            Self::Fresh => "fresh",
-        }
-    }
+names!(Opened {
+    Live => "live",
+    Resumed => "resumed",
+    Loaded => "loaded",
+    Briefed => "briefed",
+    Fresh => "fresh",
+});
 
+impl Opened {
     /// Whether the native session existed before.
     #[must_use]
     pub fn goes_on(self) -> bool {
@@ -50,25 +47,11 @@ pub enum LegEnd {
     Handoff,
 }
 
-impl LegEnd {
-    const ALL: [Self; 3] = [Self::Lost, Self::HeadMoved, Self::Handoff];
-
-    /// The name in JSON and in the store.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Lost => "lost",
-            Self::HeadMoved => "head_moved",
-            Self::Handoff => "handoff",
-        }
-    }
-
-    /// The end with that name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|end| end.as_str() == name)
-    }
-}
+names!(LegEnd {
+    Lost => "lost",
+    HeadMoved => "head_moved",
+    Handoff => "handoff",
+});
 
 /// A leg of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]

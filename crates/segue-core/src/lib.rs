@@ -14,6 +14,7 @@ mod id;
 mod json;
 mod leg;
 mod message;
+mod names;
 mod permission;
 mod process;
 mod project;

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use crate::Json;
+use crate::names::names;
 
 /// Who speaks in a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,26 +18,12 @@ pub enum Role {
     System,
 }
 
-impl Role {
-    /// The role's name in JSON and in the store.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::User => "user",
-            Self::Assistant => "assistant",
-            Self::Tool => "tool",
-            Self::System => "system",
-        }
-    }
-
-    /// The role with that name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        [Self::User, Self::Assistant, Self::Tool, Self::System]
-            .into_iter()
-            .find(|role| role.as_str() == name)
-    }
-}
+names!(Role {
+    User => "user",
+    Assistant => "assistant",
+    Tool => "tool",
+    System => "system",
+});
 
 /// One piece of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! May the agent do this? The user's answer, or the policy that answers for the user.
 
 use crate::ToolCall;
+use crate::names::names;
 
 /// What a permission option does when it is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,19 +69,15 @@ enum Verdict {
     AskPerson,
 }
 
-impl PermissionPolicy {
-    /// The name on the command line.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ask => "ask",
-            Self::AllowReads => "allow-reads",
-            Self::AllowEdits => "allow-edits",
-            Self::AllowAll => "allow-all",
-            Self::Deny => "deny",
-        }
-    }
+names!(PermissionPolicy {
+    Ask => "ask",
+    AllowReads => "allow-reads",
+    AllowEdits => "allow-edits",
+    AllowAll => "allow-all",
+    Deny => "deny",
+});
 
+impl PermissionPolicy {
     fn verdict(self, tool_kind: &str) -> Verdict {
         let reads = matches!(tool_kind, "read" | "search" | "think");
         let edits = tool_kind == "edit";

@@ -12,7 +12,7 @@ pub enum SessionRef {
     Feature(FeatureId),
     /// A number from the last list, 1 to 999.
     Number(usize),
-    /// An id, a prefix of one, an alias, or a provider's native id.
+    /// An id, a prefix of one, or a provider's native id, or a prefix of that.
     Text(String),
 }
 
@@ -45,8 +45,6 @@ impl SessionRef {
 pub enum MatchedBy {
     /// Its whole id.
     Id,
-    /// A name it had elsewhere.
-    Alias,
     /// What its provider calls it.
     NativeId,
     /// The beginning of its id.
@@ -75,7 +73,7 @@ pub enum Pick {
     None,
 }
 
-/// Chooses the session that fits best: a whole id before an alias, before a native id, before a prefix.
+/// Chooses the session that fits best: a whole id before a native id, before a prefix.
 #[must_use]
 pub fn pick(candidates: &[Candidate]) -> Pick {
     let Some(best) = candidates.iter().map(|candidate| candidate.by).min() else {

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use crate::names::names;
 use crate::{FeatureId, NativeId, Project, ProviderId, SessionId, TurnId, TurnState};
 
 /// Who gave a session its title. Later ones in this list win over earlier ones.
@@ -15,25 +16,11 @@ pub enum TitleSource {
     User,
 }
 
-impl TitleSource {
-    /// The source's name in JSON and in the store.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Prompt => "prompt",
-            Self::Model => "model",
-            Self::User => "user",
-        }
-    }
-
-    /// The source with that name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Prompt, Self::Model, Self::User]
-            .into_iter()
-            .find(|source| source.as_str() == name)
-    }
-}
+names!(TitleSource {
+    Prompt => "prompt",
+    Model => "model",
+    User => "user",
+});
 
 /// A text can't be a title.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -128,17 +115,11 @@ pub enum SessionStatus {
     Interrupted,
 }
 
-impl SessionStatus {
-    /// The status's name in JSON.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Idle => "idle",
-            Self::Running => "running",
-            Self::Interrupted => "interrupted",
-        }
-    }
-}
+names!(SessionStatus {
+    Idle => "idle",
+    Running => "running",
+    Interrupted => "interrupted",
+});
 
 /// A session: a name and a head, like a branch.
 #[derive(Debug, Clone, PartialEq, Eq)]

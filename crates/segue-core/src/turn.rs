@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use crate::names::names;
 use crate::{Failure, LegId, TurnId, Usage};
 
 /// Where a turn, or an attempt at it, stands.
@@ -19,33 +20,13 @@ pub enum TurnState {
     Interrupted,
 }
 
-impl TurnState {
-    const ALL: [Self; 5] = [
-        Self::Running,
-        Self::Finished,
-        Self::Cancelled,
-        Self::Failed,
-        Self::Interrupted,
-    ];
-
-    /// The name in JSON and in the store.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Finished => "finished",
-            Self::Cancelled => "cancelled",
-            Self::Failed => "failed",
-            Self::Interrupted => "interrupted",
-        }
-    }
-
-    /// The state with that name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.as_str() == name)
-    }
-}
+names!(TurnState {
+    Running => "running",
+    Finished => "finished",
+    Cancelled => "cancelled",
+    Failed => "failed",
+    Interrupted => "interrupted",
+});
 
 /// A turn: like a commit, it has one parent and is immutable once it has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -394,8 +394,7 @@ fn with_next_step(failure: Failure, report: &TurnReport) -> Failure {
         FailureClass::Crashed
         | FailureClass::Agent
         | FailureClass::NotUnderstood
-        | FailureClass::SessionUnknown
-        | FailureClass::Store => {
+        | FailureClass::SessionUnknown => {
             format!("what was said is kept; go on with: segue chat --resume {id} \"…\"")
         }
     };

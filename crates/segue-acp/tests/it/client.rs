@@ -249,6 +249,26 @@ async fn noise_unknown_updates_and_double_answers_do_not_break_a_turn() {
 }
 
 #[tokio::test]
+async fn figures_that_can_not_be_true_are_unknown() {
+    let (mut client, mut peer, id) = prompted().await;
+    let usage = json!({ "inputTokens": u64::MAX, "outputTokens": 7, "totalTokens": u64::MAX, "cachedReadTokens": 1 });
+    let result = json!({ "stopReason": "end_turn", "usage": usage });
+    peer.print(&json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string())
+        .await;
+    let Step::Done(Ok(end)) = client.next().await else {
+        panic!("expected the end");
+    };
+    assert_eq!(
+        (end.usage.input_tokens, end.usage.total_tokens),
+        (None, None)
+    );
+    assert_eq!(
+        (end.usage.output_tokens, end.usage.cached_tokens),
+        (Some(7), Some(1))
+    );
+}
+
+#[tokio::test]
 async fn a_tool_call_is_put_together_from_its_changes() {
     let (mut client, mut peer, id) = prompted().await;
     peer.update(json!({ "sessionUpdate": "tool_call", "toolCallId": "c1", "title": "Write x", "kind": "edit" })).await;

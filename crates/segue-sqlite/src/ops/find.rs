@@ -85,11 +85,6 @@ pub(crate) fn candidates(db: &Connection, text: &str) -> Outcome<Vec<Candidate>>
         &[text],
     )?;
     look(
-        MatchedBy::Alias,
-        "SELECT session_id FROM aliases WHERE alias = ?",
-        &[text],
-    )?;
-    look(
         MatchedBy::NativeId,
         "SELECT session_id FROM legs WHERE native_id = ?",
         &[text],

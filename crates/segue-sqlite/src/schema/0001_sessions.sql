@@ -128,13 +128,6 @@ CREATE TABLE leases (
     heartbeat_at  INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Other names a session can be found by.
-CREATE TABLE aliases (
-    alias      TEXT NOT NULL,
-    session_id TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
-    PRIMARY KEY (alias, session_id)
-) STRICT, WITHOUT ROWID;
-
 -- What segue decided by itself, and why.
 CREATE TABLE decisions (
     id         INTEGER PRIMARY KEY,

@@ -167,6 +167,52 @@ fn an_agent_with_grandchildren_that_ignore_requests_to_end() {
 }
 
 #[test]
+fn a_leash_that_is_killed_takes_nothing_with_it_and_leaves_nothing_behind() {
+    let world = world();
+    let mut events = world.events(["rehearse: say go; wait 1s; say on"]);
+    until(&mut events, "text");
+    let leash = world
+        .processes()
+        .into_iter()
+        .find(|process| process.contains(" leash --lifeline"))
+        .unwrap();
+    let pid = leash.split_once(':').unwrap().0.parse().unwrap();
+    rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), Signal::KILL)
+        .unwrap();
+    let result = until(&mut events, "result");
+    assert_eq!(
+        (&result["stop"], &result["text"]),
+        (&"finished".into(), &"goon".into())
+    );
+    assert_eq!(events.wait(), Some(0));
+    world.assert_nothing_runs();
+}
+
+#[test]
+fn a_directory_that_is_gone_is_named() {
+    let world = world();
+    let gone = world.path().join("gone");
+    std::fs::create_dir(&gone).unwrap();
+    let chat = world
+        .command(["chat", "hi"])
+        .current_dir(&gone)
+        .output()
+        .unwrap();
+    assert!(chat.status.success());
+    std::fs::remove_dir(&gone).unwrap();
+    let id = world.json(["session", "list", "--all", "--json"])[0]["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert_snapshot!(world.segue(["chat", "--resume", &id, "hi"]), @"
+    --- stderr
+    error: cannot start /proc/self/exe: the directory [WORLD]/gone is not there
+    hint: `segue doctor` shows which agents can be started
+    --- exit 3
+    ");
+}
+
+#[test]
 fn a_message_of_fifty_megabytes() {
     let world = world();
     let turn = world.json(["chat", "--json", "rehearse: say first; big 50mb"]);
