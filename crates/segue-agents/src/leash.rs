@@ -97,16 +97,19 @@ fn exit_code(status: ExitStatus) -> u8 {
 async fn end_all(agent: &mut Child) {
     for (ask, patience) in [(Ask::ToEnd, GRACE), (Ask::Nothing, Duration::from_secs(2))] {
         let deadline = Instant::now() + patience;
-        family::send(ask);
+        let mut asked = false;
         while Instant::now() < deadline {
-            let agent_ended = wait(agent, Duration::from_millis(10)).await.is_some();
             family::reap_orphans(agent.id());
-            if agent_ended && !family::any_left() {
+            if agent.id().is_none() && !family::any_left() {
                 return;
             }
             // A process may have started another one while it was being killed.
-            if ask == Ask::Nothing {
+            if !asked || ask == Ask::Nothing {
                 family::send(ask);
+                asked = true;
+            }
+            if wait(agent, Duration::from_millis(10)).await.is_some() {
+                continue;
             }
             sleep(Duration::from_millis(10)).await;
         }

@@ -18,21 +18,20 @@ pub const FILE_NAME: &str = "segue.db";
 /// How long other processes are waited for; a writer holds the file for milliseconds.
 const BUSY_FOR: Duration = Duration::from_mins(1);
 
-/// Makes sure that `directory` holds a store of the current format, and returns its file.
-pub(crate) fn prepare(directory: &Path) -> Result<PathBuf, StoreError> {
+/// Makes sure that `directory` holds a store of the current format; returns its file, open for reading.
+pub(crate) fn prepare(directory: &Path) -> Result<(PathBuf, Connection), StoreError> {
     let path = directory.join(FILE_NAME);
     if !path.exists() {
         make_private(directory, &path).map_err(|error| cannot_make(&path, error))?;
     }
-    let current = |path: &Path| -> Result<bool, StoreError> {
-        let db = open_reader(path).map_err(|fault| fault.into_store_error("open", path))?;
-        schema::is_current(&db, path)
-    };
-    if current(&path)? {
-        return Ok(path);
+    let open = || open_reader(&path).map_err(|fault| fault.into_store_error("open", &path));
+    let mut reader = open()?;
+    if !schema::is_current(&reader, &path)? {
+        drop(reader);
+        migrate(directory, &path)?;
+        reader = open()?;
     }
-    migrate(directory, &path)?;
-    Ok(path)
+    Ok((path, reader))
 }
 
 fn make_private(directory: &Path, path: &Path) -> io::Result<()> {

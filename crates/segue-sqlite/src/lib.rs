@@ -35,8 +35,9 @@ pub use connection::FILE_NAME;
 /// A store in one SQLite file.
 pub struct SqliteStore {
     path: PathBuf,
-    writer: Writer,
+    // Dropped in this order: the last connection to close puts the log into the file, which only a writer can.
     readers: Readers,
+    writer: Writer,
 }
 
 /// What a look at the whole store found.
@@ -53,10 +54,10 @@ pub struct Health {
 impl SqliteStore {
     /// Opens the store in `directory`, and makes it if there is none.
     pub fn open(directory: &Path) -> Result<Self> {
-        let path = connection::prepare(directory)?;
+        let (path, reader) = connection::prepare(directory)?;
         Ok(Self {
+            readers: Readers::new(path.clone(), reader),
             writer: Writer::new(path.clone()),
-            readers: Readers::new(path.clone()),
             path,
         })
     }

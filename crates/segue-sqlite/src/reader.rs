@@ -18,10 +18,11 @@ pub(crate) struct Readers {
 }
 
 impl Readers {
-    pub(crate) fn new(path: PathBuf) -> Self {
+    /// A pool that begins with one open connection.
+    pub(crate) fn new(path: PathBuf, first: Connection) -> Self {
         Self {
             path,
-            idle: Arc::default(),
+            idle: Arc::new(Mutex::new(vec![first])),
         }
     }
 

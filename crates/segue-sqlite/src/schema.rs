@@ -45,8 +45,7 @@ pub(crate) fn is_current(db: &Connection, path: &Path) -> Result<bool, StoreErro
                 source: "it is an SQLite file of another program".into(),
             }));
         }
-        let journal: String = db.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
-        Ok(found == known() && (journal == "wal" || journal == "off"))
+        Ok(found == known())
     };
     look().map_err(|fault| fault.into_store_error("open", path))
 }

@@ -1,4 +1,4 @@
-//! Tests only: a hermetic home, and the segue binary run in it.
+//! Tests and benchmarks only: a hermetic home with the segue binary run in it, and figures measured side by side.
 //!
 //! A [`World`] has its own home, its own project directory and an environment with nothing of the developer's
 //! in it. It can tell which processes were started in it and still live, whoever their parents are.
@@ -8,9 +8,12 @@
     clippy::expect_used,
     clippy::panic,
     clippy::missing_panics_doc,
+    clippy::must_use_candidate,
+    clippy::print_stdout,
     reason = "a test kit: a panic is how it speaks"
 )]
 
+pub mod figures;
 mod output;
 mod processes;
 

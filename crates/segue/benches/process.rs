@@ -10,10 +10,6 @@
     reason = "a benchmark speaks on standard output and stops at the first surprise"
 )]
 
-// Moves to a crate of its own when a third benchmark needs it.
-#[path = "../../segue-sqlite/benches/store/figures.rs"]
-mod figures;
-
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -30,7 +26,9 @@ use segue_store::{Finish, LeaseRequest, NewLeg, NewSession, Store};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
-use figures::{Compared, Contestant, Extent, print_table, quantile, take_turns, verdict};
+use segue_testkit::figures::{
+    Compared, Contestant, Extent, print_table, quantile, take_turns, verdict,
+};
 
 /// The least that a process can do.
 const NOTHING: &str = "/bin/true";

@@ -21,8 +21,10 @@ mod linux {
     use std::collections::HashSet;
     use std::fs;
 
+    use rustix::io::Errno;
     use rustix::process::{
-        Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid,
+        Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, kill_process, set_child_subreaper,
+        waitid, waitpid,
     };
 
     use super::Ask;
@@ -106,11 +108,20 @@ mod linux {
 
     /// Whether anything but this process is still running.
     pub(in super::super) fn any_left() -> bool {
-        descendants().iter().any(|stat| !stat.is_over())
+        has_children() && descendants().iter().any(|stat| !stat.is_over())
+    }
+
+    /// Whether there is any child at all; orphans below us become our children, so without one nothing is left.
+    fn has_children() -> bool {
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        !matches!(waitid(WaitId::All, look), Err(Errno::CHILD))
     }
 
     /// Lets ended orphans go; the agent itself is waited for elsewhere.
     pub(in super::super) fn reap_orphans(agent: Option<u32>) {
+        if !has_children() {
+            return;
+        }
         let me = std::process::id();
         for stat in descendants() {
             if stat.is_over() && stat.parent == me && Some(stat.pid) != agent {

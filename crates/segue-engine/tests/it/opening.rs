@@ -2,7 +2,7 @@
 
 use segue_core::{LegEnd, Message, Opened, ProcessMark, Role, TurnState};
 use segue_engine::Target;
-use segue_store::{Entry, LeaseRequest, NewLeg, Store};
+use segue_store::{Entry, Filter, LeaseRequest, NewLeg, Page, Store};
 
 use crate::scripted::{Stage, done, same, say};
 
@@ -14,7 +14,7 @@ async fn the_prompt_is_on_the_disk_before_the_agent_is_even_started() {
     *stage.agent.on_open.lock().unwrap() = Some(Box::new(move || {
         Box::pin(async move {
             let all = store
-                .find(&Default::default(), segue_store::Page::first(9))
+                .find(&Filter::default(), Page::first(9))
                 .await
                 .unwrap();
             let turns = store.turns(&all.sessions[0].id).await.unwrap();

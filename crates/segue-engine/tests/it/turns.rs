@@ -209,9 +209,10 @@ async fn a_stop_asks_the_agent_and_keeps_what_it_said() {
         (TurnState::Cancelled, "half")
     );
     assert_eq!(report.failure, None, "a cancel is not a failure");
-    let heard = stage.agent.heard.lock().unwrap();
-    assert_eq!((heard.cancelled, heard.closed), (1, 1));
-    drop(heard);
+    {
+        let heard = stage.agent.heard.lock().unwrap();
+        assert_eq!((heard.cancelled, heard.closed), (1, 1));
+    }
     let turns = stage.store.turns(&report.session).await.unwrap();
     let messages = stage.store.messages(turns[0].id).await.unwrap();
     assert_eq!(messages.len(), 4, "the open call is closed: {messages:?}");

@@ -7,9 +7,11 @@ use segue_sqlite::SqliteStore;
 use tokio::runtime::Runtime;
 
 use crate::conversation::Conversation;
-use crate::figures::{Compared, Contestant, Extent, print_table, quantile, take_turns, verdict};
 use crate::rewrite::{ChatFile, Done};
 use crate::{directory, runtime, text};
+use segue_testkit::figures::{
+    Compared, Contestant, Extent, print_table, quantile, take_turns, verdict,
+};
 
 /// The message that is measured in a short session.
 const SHORT: u32 = 10;

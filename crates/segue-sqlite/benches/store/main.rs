@@ -11,7 +11,6 @@
 )]
 
 mod conversation;
-mod figures;
 mod lengths;
 mod rates;
 mod raw;
@@ -20,7 +19,7 @@ mod rewrite;
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 
-use figures::Extent;
+use segue_testkit::figures::Extent;
 
 /// The length of a message, about that of a short answer.
 const MESSAGE_BYTES: usize = 1024;

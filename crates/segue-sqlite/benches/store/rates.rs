@@ -8,9 +8,9 @@ use segue_sqlite::SqliteStore;
 use tokio::runtime::Runtime;
 
 use crate::conversation::Conversation;
-use crate::figures::{Compared, Contestant, Extent, print_table, take_turns, verdict};
 use crate::raw::RawLog;
 use crate::{MESSAGE_BYTES, directory, runtime, text};
+use segue_testkit::figures::{Compared, Contestant, Extent, print_table, take_turns, verdict};
 
 /// How many writers share the store in the measurement of group commit.
 const WRITERS: u32 = 8;

@@ -49,7 +49,8 @@ CREATE TABLE turns (
 CREATE INDEX turns_by_session ON turns (session_id);
 CREATE INDEX turns_by_parent ON turns (parent_id);
 
--- payload is the versioned encoding of segue_core::stored.
+-- payload is the versioned encoding of segue_core::stored. With rowids: without, every payload above a
+-- kilobyte would get a page of its own.
 CREATE TABLE messages (
     turn_id  INTEGER NOT NULL REFERENCES turns (id) ON DELETE CASCADE,
     seq      INTEGER NOT NULL,
@@ -58,7 +59,7 @@ CREATE TABLE messages (
     payload  TEXT NOT NULL,
     at       INTEGER NOT NULL,
     PRIMARY KEY (turn_id, seq)
-) STRICT, WITHOUT ROWID;
+) STRICT;
 
 -- What is being said right now, as it comes; it goes when the message is whole.
 CREATE TABLE drafts (

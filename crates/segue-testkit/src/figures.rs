@@ -1,12 +1,11 @@
 //! Figures that are measured side by side, and the table they are printed in.
 //!
 //! A machine is never equally busy twice. So the things to be compared take turns, round by round, and what
-//! counts is the median over the rounds of the ratio within each round. The benchmark of the binary uses this
-//! module too.
+//! counts is the median over the rounds of the ratio within each round. All benchmarks use it.
 
 /// How much is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Extent {
+pub enum Extent {
     /// Enough for figures that mean something.
     Whole,
     /// Just enough to see that the benchmark still runs.
@@ -15,7 +14,7 @@ pub(crate) enum Extent {
 
 impl Extent {
     /// Whole under `cargo bench`, which passes `--bench`; a glance under `cargo test`, or with `--test`.
-    pub(crate) fn from_args() -> Self {
+    pub fn from_args() -> Self {
         let given = |flag: &str| std::env::args().any(|arg| arg == flag);
         if given("--bench") && !given("--test") {
             Self::Whole
@@ -25,14 +24,14 @@ impl Extent {
     }
 
     /// Warns a reader of the tables that follow a glance.
-    pub(crate) fn announce(self) {
+    pub fn announce(self) {
         if self == Self::Glance {
             println!("a glance only: these figures mean nothing");
         }
     }
 
     /// One of two numbers.
-    pub(crate) fn pick<T>(self, whole: T, glance: T) -> T {
+    pub fn pick<T>(self, whole: T, glance: T) -> T {
         match self {
             Self::Whole => whole,
             Self::Glance => glance,
@@ -41,17 +40,17 @@ impl Extent {
 }
 
 /// One of several things that are measured in turns.
-pub(crate) struct Contestant<'a> {
+pub struct Contestant<'a> {
     /// What it is called in the table.
-    pub(crate) name: String,
+    pub name: String,
     measure: Box<dyn FnMut() -> f64 + 'a>,
     /// One figure a round.
-    pub(crate) figures: Vec<f64>,
+    pub figures: Vec<f64>,
 }
 
 impl<'a> Contestant<'a> {
     /// `measure` is called once a round and returns that round's figure.
-    pub(crate) fn new(name: impl Into<String>, measure: impl FnMut() -> f64 + 'a) -> Self {
+    pub fn new(name: impl Into<String>, measure: impl FnMut() -> f64 + 'a) -> Self {
         Self {
             name: name.into(),
             measure: Box::new(measure),
@@ -60,13 +59,13 @@ impl<'a> Contestant<'a> {
     }
 
     /// The median over the rounds.
-    pub(crate) fn median(&self) -> f64 {
+    pub fn median(&self) -> f64 {
         quantile(&self.figures, 0.5)
     }
 }
 
 /// Measures each contestant once a round. Who begins changes, so that nobody always runs in another's wake.
-pub(crate) fn take_turns(contestants: &mut [Contestant<'_>], rounds: usize) {
+pub fn take_turns(contestants: &mut [Contestant<'_>], rounds: usize) {
     for round in 0..rounds {
         let first = round % contestants.len();
         contestants.rotate_left(first);
@@ -79,15 +78,16 @@ pub(crate) fn take_turns(contestants: &mut [Contestant<'_>], rounds: usize) {
 }
 
 /// Two contestants compared round by round: the median, and how far the middle eight of ten rounds spread.
-pub(crate) struct Compared {
-    pub(crate) median: f64,
+pub struct Compared {
+    /// The median over the rounds.
+    pub median: f64,
     low: f64,
     high: f64,
 }
 
 impl Compared {
     /// How `one` relates to `other`, by a function of the two figures of one round.
-    pub(crate) fn by_round(
+    pub fn by_round(
         one: &Contestant<'_>,
         other: &Contestant<'_>,
         relate: fn(f64, f64) -> f64,
@@ -102,14 +102,14 @@ impl Compared {
     }
 
     /// The median with its spread, as a cell.
-    pub(crate) fn cell(&self) -> String {
+    pub fn cell(&self) -> String {
         let Self { median, low, high } = self;
         format!("{median:.2} ({low:.2} to {high:.2})")
     }
 }
 
 /// The value that a share of the figures does not exceed.
-pub(crate) fn quantile(figures: &[f64], share: f64) -> f64 {
+pub fn quantile(figures: &[f64], share: f64) -> f64 {
     let mut sorted = figures.to_vec();
     sorted.sort_by(f64::total_cmp);
     let last = sorted.len().saturating_sub(1);
@@ -124,12 +124,12 @@ pub(crate) fn quantile(figures: &[f64], share: f64) -> f64 {
 }
 
 /// An aim beside what was reached.
-pub(crate) fn verdict(aim: &str, reached: bool) -> String {
+pub fn verdict(aim: &str, reached: bool) -> String {
     format!("{aim}: {}", if reached { "reached" } else { "missed" })
 }
 
 /// Prints rows as a Markdown table: the first column to the left, figures to the right.
-pub(crate) fn print_table<const N: usize>(title: &str, head: [&str; N], rows: &[[String; N]]) {
+pub fn print_table<const N: usize>(title: &str, head: [&str; N], rows: &[[String; N]]) {
     let head = head.map(str::to_owned);
     let lines = || std::iter::once(&head).chain(rows);
     let widths: [usize; N] =
