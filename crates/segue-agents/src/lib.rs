@@ -1,7 +1,7 @@
 //! The agents segue drives.
 //!
 //! [`Agent`] knows how to start a program, [`Conversation`] is one that runs. Every agent is a process group
-//! on a [`leash`], so that nothing of it outlives us. One file a provider: [`rehearsal`] is the built-in one;
+//! on a [`leash`], so that nothing of it outlives us. One file a provider: [`rehearsal()`] is the built-in one;
 //! [`known`] lists the others that people have.
 
 mod acp;
