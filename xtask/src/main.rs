@@ -11,6 +11,8 @@ mod tidy;
 mod tools;
 
 use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
@@ -43,8 +45,16 @@ fn main() -> ExitCode {
 
 /// Runs every test; further arguments go to `cargo test`.
 fn test(rest: &[&str]) -> Result<()> {
-    tools::install_missing()?;
-    cargo(&[&["test", "--workspace"], rest].concat(), &[])
+    let variables = tools::prepare(&target_directory())?;
+    cargo(&[&["test", "--workspace"], rest].concat(), &variables)
+}
+
+/// Where this very program was built: `target`, two directories above it.
+fn target_directory() -> PathBuf {
+    let own = env::current_exe().unwrap_or_default();
+    own.ancestors()
+        .nth(2)
+        .map_or_else(|| PathBuf::from("target"), Path::to_owned)
 }
 
 fn check() -> Result<()> {
@@ -67,16 +77,16 @@ fn check() -> Result<()> {
             "--no-deps",
             "--document-private-items",
         ],
-        &[("RUSTDOCFLAGS", "--deny warnings")],
+        &[("RUSTDOCFLAGS", "--deny warnings".into())],
     )
 }
 
-fn cargo(args: &[&str], variables: &[(&str, &str)]) -> Result<()> {
+fn cargo(args: &[&str], variables: &[(&str, OsString)]) -> Result<()> {
     println!("$ cargo {}", args.join(" "));
     let program = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(program)
         .args(args)
-        .envs(variables.iter().copied())
+        .envs(variables.iter().map(|(name, value)| (name, value)))
         .status()
         .context("cannot start cargo")?;
     if !status.success() {

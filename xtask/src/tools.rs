@@ -1,58 +1,112 @@
-//! The programs that the tests use besides Rust, from Debian's packages.
+//! The programs that the tests use besides Rust.
+//!
+//! What is missing is taken from Debian's packages and unpacked under `target/tools`, which needs no rights;
+//! where that is not enough, it is installed.
 
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-/// A program, what shows that it is there, and the package it comes from.
-const TOOLS: [(&str, &str, &str); 5] = [
-    ("strace", "-V", "strace"),
-    ("git", "--version", "git"),
-    ("python3", "--version", "python3"),
-    ("script", "--version", "bsdutils"),
-    ("setpriv", "--version", "util-linux"),
+/// A program, what shows that it runs, and the packages it comes from.
+const TOOLS: [(&str, &str, &[&str]); 5] = [
+    ("strace", "-V", &["strace", "libunwind8"]),
+    ("git", "--version", &["git"]),
+    ("python3", "--version", &["python3"]),
+    ("script", "--version", &["bsdutils"]),
+    ("setpriv", "--version", &["util-linux"]),
 ];
 
-/// Installs what is missing, where that is possible; else says what to install.
-pub(crate) fn install_missing() -> Result<()> {
-    let missing: Vec<&str> = TOOLS
-        .iter()
-        .filter(|(program, argument, _)| !runs(program, argument))
-        .map(|(_, _, package)| *package)
-        .collect();
-    if missing.is_empty() {
-        return Ok(());
+/// Sees to it that every program runs; returns the variables that the tests are to be started with.
+pub(crate) fn prepare(target: &Path) -> Result<Vec<(&'static str, OsString)>> {
+    let tools = target.join("tools");
+    let variables = variables(&tools)?;
+    let missing = |variables: &[(&str, OsString)]| -> Vec<&str> {
+        let tools = TOOLS
+            .iter()
+            .filter(|(program, argument, _)| !runs(program, argument, variables));
+        tools
+            .flat_map(|(_, _, packages)| *packages)
+            .copied()
+            .collect()
+    };
+    let packages = missing(&variables);
+    if packages.is_empty() {
+        return Ok(variables);
     }
-    println!("installing {}", missing.join(", "));
-    let update = apt_get(&["update"]);
-    let install = apt_get(
-        &[
+    println!("fetching {} into {}", packages.join(", "), tools.display());
+    unpack(&packages, &tools)?;
+    let packages = missing(&variables);
+    if !packages.is_empty() {
+        println!("installing {}", packages.join(", "));
+        let install = [
             &["install", "--yes", "--no-install-recommends"],
-            missing.as_slice(),
+            packages.as_slice(),
         ]
-        .concat(),
-    );
-    if update.and(install).is_err() {
-        bail!(
-            "the tests need these packages, which could not be installed: {}",
-            missing.join(" ")
-        );
+        .concat();
+        if apt_get(&install, Path::new("/")).is_err() || !missing(&variables).is_empty() {
+            bail!("the tests need these packages: {}", packages.join(" "));
+        }
+    }
+    Ok(variables)
+}
+
+/// The search paths, with `target/tools` at their ends.
+fn variables(tools: &Path) -> Result<Vec<(&'static str, OsString)>> {
+    let longer = |name, more: &[PathBuf]| -> Result<(&'static str, OsString)> {
+        let old = env::var_os(name).unwrap_or_default();
+        let paths = env::split_paths(&old).filter(|path| !path.as_os_str().is_empty());
+        Ok((name, env::join_paths(paths.chain(more.iter().cloned()))?))
+    };
+    let libraries = tools
+        .join("usr/lib")
+        .join(format!("{}-linux-gnu", env::consts::ARCH));
+    Ok(vec![
+        longer("PATH", &[tools.join("usr/bin")])?,
+        longer("LD_LIBRARY_PATH", &[libraries])?,
+    ])
+}
+
+fn runs(program: &str, argument: &str, variables: &[(&str, OsString)]) -> bool {
+    Command::new(program)
+        .arg(argument)
+        .envs(variables.iter().map(|(name, value)| (name, value)))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+/// Downloads packages and unpacks them, without installing anything.
+fn unpack(packages: &[&str], tools: &Path) -> Result<()> {
+    fs::create_dir_all(tools)?;
+    let download = [&["download"], packages].concat();
+    if apt_get(&download, tools).is_err() {
+        // The lists of packages may be missing or old.
+        let _ = apt_get(&["update"], tools);
+        let _ = apt_get(&download, tools);
+    }
+    for entry in fs::read_dir(tools)?.flatten() {
+        let path = entry.path();
+        if path.extension().is_some_and(|extension| extension == "deb") {
+            Command::new("dpkg")
+                .arg("-x")
+                .arg(&path)
+                .arg(tools)
+                .status()?;
+            fs::remove_file(path)?;
+        }
     }
     Ok(())
 }
 
-fn runs(program: &str, argument: &str) -> bool {
-    Command::new(program)
-        .arg(argument)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok()
-}
-
-fn apt_get(args: &[&str]) -> Result<()> {
+fn apt_get(args: &[&str], directory: &Path) -> Result<()> {
     let status = Command::new("apt-get")
         .args(args)
+        .current_dir(directory)
         .stdout(Stdio::null())
         .env("DEBIAN_FRONTEND", "noninteractive")
         .status()

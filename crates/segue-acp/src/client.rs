@@ -13,7 +13,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use segue_core::{
     AgentEvent, Capabilities, How, NativeId, PermissionAnswer, PermissionKind, PermissionOption,
-    PermissionRequest, StopReason, Usage,
+    PermissionRequest, StopReason, TurnEnd, Usage,
 };
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{mpsc, oneshot};
@@ -36,15 +36,6 @@ pub enum Step {
     Ask(PermissionRequest, Replier),
     /// The turn is over.
     Done(Result<TurnEnd, AcpError>),
-}
-
-/// How a turn ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TurnEnd {
-    /// Why the agent stopped.
-    pub reason: StopReason,
-    /// What the turn used.
-    pub usage: Usage,
 }
 
 /// The way to answer one permission request; dropping it cancels the request.
@@ -129,7 +120,8 @@ impl Arrivals {
 
     /// What has arrived already.
     fn now(&mut self) -> Option<Arrival> {
-        self.next().now_or_never().flatten()
+        let line = self.lines.try_recv().ok().map(Arrival::Line);
+        line.or_else(|| self.asks.try_recv().ok().map(Arrival::Asked))
     }
 }
 
@@ -233,6 +225,8 @@ impl Client {
         let session = self.session.clone().ok_or(AcpError::Closed)?;
         let block = acp::ContentBlock::Text(acp::TextContent::new(text));
         let request = acp::PromptRequest::new(session.clone(), vec![block]);
+        // What is left of a replay belongs to no turn of ours.
+        while self.arrivals.now().is_some() {}
         self.calls.clear();
         self.turn = Some(Turn::UnderWay(
             self.connection.send_request(request).block_task().boxed(),

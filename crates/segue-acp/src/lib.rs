@@ -11,5 +11,5 @@ pub mod rehearsal;
 mod tool_calls;
 mod update;
 
-pub use client::{Canceller, Client, Replier, Step, TurnEnd};
+pub use client::{Canceller, Client, Replier, Step};
 pub use error::AcpError;

@@ -14,6 +14,8 @@ use serde_json::value::RawValue;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
 use tokio::sync::mpsc;
 
+use crate::update;
+
 /// The longest line that is read; it must hold the largest message an agent may send in one piece.
 const LONGEST: u64 = 512 * 1024 * 1024;
 
@@ -25,7 +27,7 @@ const EXCERPT: usize = 200;
 pub(crate) enum Incoming {
     /// An update that is understood.
     Update(Box<SessionUpdate>),
-    /// An update of a kind, or in a shape, that is not.
+    /// An update of a kind, or in a shape, that is not, as it came.
     Unknown(Json),
     /// A line that is not a message.
     Garbage(String),
@@ -81,8 +83,8 @@ fn read_update(line: &str) -> Incoming {
         return Incoming::Garbage(line.chars().take(EXCERPT).collect());
     };
     match serde_json::from_str(params.update.get()) {
-        Ok(update) => Incoming::Update(Box::new(update)),
-        Err(_) => Incoming::Unknown(Json::from(params.update)),
+        Ok(update) if update::is_translated(&update) => Incoming::Update(Box::new(update)),
+        Ok(_) | Err(_) => Incoming::Unknown(Json::from(params.update)),
     }
 }
 

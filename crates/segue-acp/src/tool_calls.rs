@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use agent_client_protocol::v1::schema as acp;
 use segue_core::{Json, ToolCall, ToolStatus};
+use serde_json::json;
 
 /// The calls of one turn, each as far as it is known.
 #[derive(Debug, Default)]
@@ -57,12 +58,13 @@ impl ToolCalls {
             call.args = Json::from(input);
         }
         let content = fields.content.filter(|content| !content.is_empty());
-        if let Some(output) = fields.raw_output {
-            call.output = Some(Json::from(output));
-        } else if let Some(content) = content
-            && let Ok(content) = serde_json::to_value(content)
-        {
-            call.output = Some(Json::from(content));
+        let content = content.and_then(|content| serde_json::to_value(content).ok());
+        match (fields.raw_output, content) {
+            (Some(output), Some(content)) => {
+                call.output = Some(Json::from(json!({ "output": output, "content": content })));
+            }
+            (Some(only), None) | (None, Some(only)) => call.output = Some(Json::from(only)),
+            (None, None) => {}
         }
         call.clone()
     }

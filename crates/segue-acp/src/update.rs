@@ -2,11 +2,31 @@
 
 use agent_client_protocol::schema::MaybeUndefined;
 use agent_client_protocol::v1::schema::{ContentBlock, SessionUpdate};
-use segue_core::{AgentEvent, Json, Usage};
+use segue_core::{AgentEvent, InlineData, Usage};
 
 use crate::client::plausible;
 use crate::lines::Incoming;
 use crate::tool_calls::ToolCalls;
+
+/// Whether [`translate`] has words for an update; what it has none for is kept verbatim instead.
+pub(crate) fn is_translated(update: &SessionUpdate) -> bool {
+    match update {
+        SessionUpdate::AgentMessageChunk(chunk) => matches!(
+            chunk.content,
+            ContentBlock::Text(_) | ContentBlock::Image(_) | ContentBlock::Audio(_)
+        ),
+        SessionUpdate::AgentThoughtChunk(chunk) => matches!(chunk.content, ContentBlock::Text(_)),
+        SessionUpdate::ToolCall(_)
+        | SessionUpdate::ToolCallUpdate(_)
+        | SessionUpdate::UsageUpdate(_)
+        | SessionUpdate::SessionInfoUpdate(_)
+        | SessionUpdate::UserMessageChunk(_)
+        | SessionUpdate::AvailableCommandsUpdate(_)
+        | SessionUpdate::CurrentModeUpdate(_)
+        | SessionUpdate::ConfigOptionUpdate(_) => true,
+        _ => false,
+    }
+}
 
 /// What an update means to us; `None` for what concerns only an editor.
 pub(crate) fn translate(incoming: Incoming, calls: &mut ToolCalls) -> Option<AgentEvent> {
@@ -16,10 +36,11 @@ pub(crate) fn translate(incoming: Incoming, calls: &mut ToolCalls) -> Option<Age
         Incoming::Update(update) => *update,
     };
     match update {
-        SessionUpdate::AgentMessageChunk(chunk) => Some(content(chunk.content, AgentEvent::Text)),
-        SessionUpdate::AgentThoughtChunk(chunk) => {
-            Some(content(chunk.content, AgentEvent::Thought))
-        }
+        SessionUpdate::AgentMessageChunk(chunk) => content(chunk.content),
+        SessionUpdate::AgentThoughtChunk(chunk) => match chunk.content {
+            ContentBlock::Text(text) => Some(AgentEvent::Thought(text.text)),
+            _ => None,
+        },
         SessionUpdate::ToolCall(call) => Some(AgentEvent::Tool(calls.announced(call))),
         SessionUpdate::ToolCallUpdate(change) => Some(AgentEvent::Tool(
             calls.changed(&change.tool_call_id, change.fields),
@@ -34,21 +55,21 @@ pub(crate) fn translate(incoming: Incoming, calls: &mut ToolCalls) -> Option<Age
             MaybeUndefined::Null | MaybeUndefined::Undefined => None,
         },
         // What the user said is on record already; commands and modes are for an editor's menus.
-        SessionUpdate::UserMessageChunk(_)
-        | SessionUpdate::AvailableCommandsUpdate(_)
-        | SessionUpdate::CurrentModeUpdate(_)
-        | SessionUpdate::ConfigOptionUpdate(_) => None,
-        other => Some(verbatim(&other)),
+        _ => None,
     }
 }
 
-fn content(block: ContentBlock, words: fn(String) -> AgentEvent) -> AgentEvent {
+fn content(block: ContentBlock) -> Option<AgentEvent> {
+    let data = |mime_type, data| {
+        AgentEvent::Data(InlineData {
+            mime_type,
+            data: Some(data),
+        })
+    };
     match block {
-        ContentBlock::Text(text) => words(text.text),
-        other => verbatim(&other),
+        ContentBlock::Text(text) => Some(AgentEvent::Text(text.text)),
+        ContentBlock::Image(image) => Some(data(image.mime_type, image.data)),
+        ContentBlock::Audio(audio) => Some(data(audio.mime_type, audio.data)),
+        _ => None,
     }
-}
-
-fn verbatim(value: &impl serde::Serialize) -> AgentEvent {
-    AgentEvent::Unknown(Json::from(serde_json::to_value(value).unwrap_or_default()))
 }

@@ -2,15 +2,18 @@
 
 use std::ffi::OsString;
 use std::future::Future;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use segue_acp::{AcpError, Canceller, Client};
 use segue_core::{Capabilities, How, NativeId, Opened, ProcessMark, ProviderId};
+use tokio::sync::watch;
 
-use crate::process::{AgentProcess, Leash, Program};
-use crate::{Agent, AgentError, Conversation, OpenRequest, Opening, Probe, Step, TurnEnd};
+use crate::leash::CANNOT_START;
+use crate::process::{AgentProcess, Exit, Leash, Program};
+use crate::{Agent, AgentError, Conversation, OpenRequest, Opening, Probe, Step};
 
 /// An agent program, and how to start it.
 #[derive(Debug, Clone)]
@@ -38,28 +41,44 @@ struct Connection {
 }
 
 impl AcpAgent {
-    /// Starts the program and greets it.
-    async fn connect(&self, cwd: &Path, timeout: Duration) -> Result<Connection, AgentError> {
+    /// Starts the program and greets it; `started` is told as soon as there is a process.
+    async fn connect(
+        &self,
+        cwd: &Path,
+        timeout: Duration,
+        started: &watch::Sender<Option<ProcessMark>>,
+    ) -> Result<Connection, AgentError> {
+        if !cwd.is_dir() {
+            return Err(AgentError::NoDirectory(cwd.to_owned()));
+        }
         let program = Program {
             path: &self.program,
             args: &self.args,
             env: &self.env,
             cwd,
         };
-        let (mut process, stdin, stdout) =
-            AgentProcess::start(&self.leash, &program).map_err(|source| {
-                AgentError::NotStarted {
-                    program: self.program.display().to_string(),
-                    source,
-                }
-            })?;
+        let (mut process, stdin, stdout) = AgentProcess::start(&self.leash, &program)
+            .map_err(|source| self.not_started(source))?;
+        started.send_replace(process.mark());
         let greeting = Client::connect(stdout, stdin, self.version);
         match answer_in(timeout, "initialize", greeting, &mut process).await {
             Ok(client) => Ok(Connection { client, process }),
+            Err(AgentError::Crashed {
+                exit: Exit::Code(CANNOT_START),
+                stderr,
+                ..
+            }) => Err(self.not_started(io::Error::other(stderr))),
             Err(error) => {
                 process.stop().await;
                 Err(error)
             }
+        }
+    }
+
+    fn not_started(&self, source: io::Error) -> AgentError {
+        AgentError::NotStarted {
+            program: self.program.display().to_string(),
+            source,
         }
     }
 }
@@ -157,7 +176,9 @@ impl Agent for AcpAgent {
     }
 
     async fn open(&self, request: &OpenRequest) -> Result<Opening, AgentError> {
-        let mut connection = self.connect(&request.cwd, request.timeout).await?;
+        let mut connection = self
+            .connect(&request.cwd, request.timeout, &request.started)
+            .await?;
         match connection.begin(request).await {
             Ok((native_id, opened, why_not)) => Ok(Opening {
                 conversation: Box::new(AcpConversation {
@@ -176,7 +197,9 @@ impl Agent for AcpAgent {
     }
 
     async fn probe(&self, timeout: Duration) -> Result<Probe, AgentError> {
-        let Connection { client, process } = self.connect(Path::new("/"), timeout).await?;
+        let Connection { client, process } = self
+            .connect(Path::new("/"), timeout, &watch::channel(None).0)
+            .await?;
         let probe = Probe {
             version: client.version().map(str::to_owned),
             capabilities: Capabilities {
@@ -225,10 +248,7 @@ impl Conversation for AcpConversation {
             segue_acp::Step::Ask(request, replier) => {
                 Step::Ask(request, Box::new(move |answer| replier.reply(answer)))
             }
-            segue_acp::Step::Done(Ok(end)) => Step::Done(Ok(TurnEnd {
-                reason: end.reason,
-                usage: end.usage,
-            })),
+            segue_acp::Step::Done(Ok(end)) => Step::Done(Ok(end)),
             segue_acp::Step::Done(Err(error)) => {
                 Step::Done(Err(explain(error, "the prompt", process).await))
             }

@@ -6,8 +6,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use segue_core::{
     AgentEvent, Capabilities, NativeId, Opened, PermissionAnswer, PermissionRequest, ProcessMark,
-    ProviderId, StopReason, Usage,
+    ProviderId, TurnEnd,
 };
+
+use tokio::sync::watch;
 
 use crate::AgentError;
 
@@ -34,6 +36,8 @@ pub struct OpenRequest {
     pub native_id: Option<NativeId>,
     /// How long each step of the opening may take.
     pub timeout: Duration,
+    /// Is told which process group was started, as soon as it is.
+    pub started: watch::Sender<Option<ProcessMark>>,
 }
 
 /// A conversation that was opened.
@@ -53,15 +57,6 @@ pub struct Probe {
     pub version: Option<String>,
     /// What it can do.
     pub capabilities: Capabilities,
-}
-
-/// How a turn ended on the agent's side.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TurnEnd {
-    /// Why the agent stopped.
-    pub reason: StopReason,
-    /// What the turn used.
-    pub usage: Usage,
 }
 
 /// The way to answer a permission request.

@@ -1,5 +1,6 @@
 //! What can go wrong with an agent.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use segue_acp::AcpError;
@@ -19,6 +20,9 @@ pub enum AgentError {
         #[source]
         source: std::io::Error,
     },
+    /// The directory to work in does not exist.
+    #[error("the directory {} is not there", .0.display())]
+    NoDirectory(PathBuf),
     /// The program ended by itself.
     #[error("the agent went away before it was done with {doing} ({exit})")]
     Crashed {
@@ -57,7 +61,7 @@ impl AgentError {
     #[must_use]
     pub fn failure(&self) -> Failure {
         let class = match self {
-            Self::NotStarted { .. } => FailureClass::NotStarted,
+            Self::NotStarted { .. } | Self::NoDirectory(_) => FailureClass::NotStarted,
             Self::Crashed { .. } => FailureClass::Crashed,
             Self::TimedOut { .. } => FailureClass::TimedOut,
             Self::Refused { source, .. } => match source {
@@ -76,14 +80,29 @@ impl AgentError {
             message.push_str(&error.to_string());
             cause = error.source();
         }
-        Failure::new(class, message)
+        let stderr = self.stderr();
+        Failure {
+            class,
+            message,
+            hint: self.hint(),
+            stderr: (!stderr.is_empty()).then(|| stderr.to_owned()),
+        }
+    }
+
+    /// What to do next, where this error knows better than its class.
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::NoDirectory(_) => Some(
+                "make it again, or branch off into the directory you are in with `segue session fork`".to_owned(),
+            ),
+            Self::NotStarted { .. } | Self::Crashed { .. } | Self::TimedOut { .. } | Self::Refused { .. } => None,
+        }
     }
 
     /// The end of what the agent wrote to its error output.
-    #[must_use]
-    pub fn stderr(&self) -> &str {
+    fn stderr(&self) -> &str {
         match self {
-            Self::NotStarted { .. } => "",
+            Self::NotStarted { .. } | Self::NoDirectory(_) => "",
             Self::Crashed { stderr, .. }
             | Self::TimedOut { stderr, .. }
             | Self::Refused { stderr, .. } => stderr,

@@ -20,9 +20,12 @@ use tokio::time::{Instant, sleep};
 
 mod family;
 
-use family::Ask;
+use family::Order;
 #[cfg(target_os = "linux")]
 pub(crate) use family::Stat;
+
+/// What the leash exits with when the program can't be started, as shells do.
+pub const CANNOT_START: i32 = 127;
 
 /// How long an agent may take to end by itself once its input is closed.
 const FAREWELL: Duration = Duration::from_millis(500);
@@ -95,23 +98,22 @@ fn exit_code(status: ExitStatus) -> u8 {
 
 /// Asks everything that is left to end, waits, and kills what did not.
 async fn end_all(agent: &mut Child) {
-    for (ask, patience) in [(Ask::ToEnd, GRACE), (Ask::Nothing, Duration::from_secs(2))] {
+    let orders = [(Order::End, GRACE), (Order::Die, Duration::from_secs(2))];
+    for (order, patience) in orders {
+        family::send(order);
         let deadline = Instant::now() + patience;
-        let mut asked = false;
         while Instant::now() < deadline {
             family::reap_orphans(agent.id());
             if agent.id().is_none() && !family::any_left() {
                 return;
             }
+            if wait(agent, Duration::from_millis(10)).await.is_none() {
+                sleep(Duration::from_millis(10)).await;
+            }
             // A process may have started another one while it was being killed.
-            if !asked || ask == Ask::Nothing {
-                family::send(ask);
-                asked = true;
+            if order == Order::Die {
+                family::send(order);
             }
-            if wait(agent, Duration::from_millis(10)).await.is_some() {
-                continue;
-            }
-            sleep(Duration::from_millis(10)).await;
         }
     }
 }

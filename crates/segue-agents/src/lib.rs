@@ -15,8 +15,8 @@ mod rehearsal;
 mod stderr;
 
 pub use acp::AcpAgent;
-pub use agent::{Agent, Conversation, OpenRequest, Opening, Probe, Reply, Step, TurnEnd};
+pub use agent::{Agent, Conversation, OpenRequest, Opening, Probe, Reply, Step};
 pub use error::AgentError;
-pub use mark::{end_group, is_alive, mark_of};
+pub use mark::{Life, end_agent, life, mark_of, wait_until_gone};
 pub use process::{Exit, Leash};
 pub use rehearsal::rehearsal;

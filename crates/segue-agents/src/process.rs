@@ -82,10 +82,6 @@ impl AgentProcess {
         leash: &Leash,
         program: &Program<'_>,
     ) -> io::Result<(Self, ChildStdin, ChildStdout)> {
-        if !program.cwd.is_dir() {
-            let text = format!("the directory {} is not there", program.cwd.display());
-            return Err(io::Error::new(io::ErrorKind::NotFound, text));
-        }
         let (held_by_leash, lifeline) = pipe_with(PipeFlags::CLOEXEC)?;
         // Only this end is inherited; as long as nobody else has the other one, its fate is ours.
         fcntl_setfd(&held_by_leash, FdFlags::empty())?;
@@ -139,9 +135,9 @@ impl AgentProcess {
         self.stderr.text()
     }
 
-    /// How it ended, once it has; waits a moment for it, since pipes close before a process is gone.
+    /// How it ended, once it has. Pipes close before a process is gone, and the leash first ends what it left.
     pub(crate) async fn exit(&mut self) -> Exit {
-        match tokio::time::timeout(Duration::from_millis(300), self.leash.wait()).await {
+        match tokio::time::timeout(GRACE + Duration::from_secs(1), self.leash.wait()).await {
             Ok(Ok(status)) => status.into(),
             Ok(Err(_)) | Err(_) => Exit::StillRunning,
         }

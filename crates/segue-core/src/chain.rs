@@ -44,9 +44,9 @@ pub fn close_open_calls(messages: &[Message], at: Timestamp) -> Vec<Message> {
         .collect()
 }
 
-/// Why a session can't be reverted to a turn.
+/// Why a number does not name a turn to go back to.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RevertError {
+pub enum TurnNumberError {
     /// There is nothing to go back from.
     #[error("the session has no turns yet")]
     NoTurns,
@@ -67,14 +67,14 @@ pub enum RevertError {
 }
 
 /// Checks a revert of a session with `turns` turns to turn `asked`; the answer is how many turns it drops.
-pub fn plan_revert(turns: u32, asked: i64) -> Result<u32, RevertError> {
+pub fn plan_revert(turns: u32, asked: i64) -> Result<u32, TurnNumberError> {
     if turns == 0 {
-        return Err(RevertError::NoTurns);
+        return Err(TurnNumberError::NoTurns);
     }
     match u32::try_from(asked) {
-        Ok(n) if n == turns => Err(RevertError::AlreadyThere { turns }),
+        Ok(n) if n == turns => Err(TurnNumberError::AlreadyThere { turns }),
         Ok(n) if n >= 1 && n < turns => Ok(turns - n),
-        Ok(_) | Err(_) => Err(RevertError::NoSuchTurn { asked, turns }),
+        Ok(_) | Err(_) => Err(TurnNumberError::NoSuchTurn { asked, turns }),
     }
 }
 

@@ -1,7 +1,7 @@
 //! What happens during a turn, as it happens.
 
 use crate::names::names;
-use crate::{Json, Usage};
+use crate::{InlineData, Json, Usage};
 
 /// Where a tool call stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +61,15 @@ pub enum StopReason {
     Cancelled,
 }
 
+/// How a turn ended on the agent's side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TurnEnd {
+    /// Why the agent stopped.
+    pub reason: StopReason,
+    /// What the turn used.
+    pub usage: Usage,
+}
+
 /// What an agent sends during a turn, in our own words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AgentEvent {
@@ -68,6 +77,8 @@ pub enum AgentEvent {
     Text(String),
     /// Some words of thinking.
     Thought(String),
+    /// A picture or another file in the answer.
+    Data(InlineData),
     /// A tool call was announced or changed; the whole of what is known of it.
     Tool(ToolCall),
     /// Figures, as far as the agent gave them.

@@ -37,6 +37,8 @@ pub struct Failure {
     pub message: String,
     /// What to do next, where we know.
     pub hint: Option<String>,
+    /// The end of what the agent wrote to its error output.
+    pub stderr: Option<String>,
 }
 
 impl Failure {
@@ -47,6 +49,7 @@ impl Failure {
             class,
             message: message.into(),
             hint: None,
+            stderr: None,
         }
     }
 

@@ -24,10 +24,10 @@ pub mod stored;
 mod turn;
 mod usage;
 
-pub use brief::recent_messages;
+pub use brief::{TELLABLE, recent_messages};
 pub use capability::{Capabilities, How};
-pub use chain::{RevertError, can_go_on, close_open_calls, plan_revert};
-pub use event::{AgentEvent, Decision, DecisionKind, StopReason, ToolCall, ToolStatus};
+pub use chain::{TurnNumberError, can_go_on, close_open_calls, plan_revert};
+pub use event::{AgentEvent, Decision, DecisionKind, StopReason, ToolCall, ToolStatus, TurnEnd};
 pub use failure::{Failure, FailureClass};
 pub use id::{FeatureId, IdError, LegId, NativeId, ProviderId, SessionId, TurnId};
 pub use json::{Json, JsonError};

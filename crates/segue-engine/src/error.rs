@@ -1,6 +1,6 @@
 //! Why the engine could not do what it was asked.
 
-use segue_core::{ProviderId, RevertError, SessionId};
+use segue_core::{ProviderId, SessionId, TurnNumberError};
 use segue_store::StoreError;
 
 /// Why a call failed before, or apart from, a turn. A turn that fails is reported as such.
@@ -31,7 +31,7 @@ pub enum EngineError {
     /// There is nobody to talk to.
     #[error("there is no agent")]
     NoAgents,
-    /// The session can't be reverted so.
+    /// The number does not name a turn to go back to.
     #[error(transparent)]
-    Revert(#[from] RevertError),
+    TurnNumber(#[from] TurnNumberError),
 }

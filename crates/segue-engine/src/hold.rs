@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use segue_agents::{end_group, is_alive};
+use segue_agents::{Life, end_agent, life, wait_until_gone};
 use segue_core::{Decision, DecisionKind, ProcessMark, SessionId};
-use segue_store::{Lease, LeaseRequest, Store, StoreError};
+use segue_store::{Holder, Lease, LeaseRequest, Store, StoreError};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -15,20 +15,24 @@ use crate::{Engine, EngineError, World};
 /// How often a holder shows that it is alive.
 const BEAT: Duration = Duration::from_secs(5);
 
-/// How long a silent holder is believed in.
-const EXPIRES_AFTER: SignedDuration = SignedDuration::from_secs(30);
+/// How long a silent holder is believed in, where nothing else can tell whether it lives.
+pub(crate) const EXPIRES_AFTER: SignedDuration = SignedDuration::from_secs(30);
+
+/// How long an agent that was let go of may take to be gone.
+const FAREWELL: Duration = Duration::from_secs(8);
 
 /// A session that is ours.
 pub(crate) struct Hold {
     pub(crate) lease: Lease,
+    /// The process group that runs on our behalf, for whoever may have to end it.
+    pub(crate) agent: watch::Sender<Option<ProcessMark>>,
     store: Arc<dyn Store>,
-    world: World,
-    agent: watch::Sender<Option<ProcessMark>>,
     beating: JoinHandle<()>,
 }
 
 impl Engine {
-    /// Claims a session. A claim of a dead process is taken over; what its agent left running is ended first.
+    /// Claims a session. Whoever lives keeps it; from the dead it is taken over, and what their agent left
+    /// running is ended first.
     pub(crate) async fn hold(
         &self,
         id: &SessionId,
@@ -40,50 +44,71 @@ impl Engine {
             expires_after: EXPIRES_AFTER,
             dead_epoch: None,
         };
-        let granted = match self.store.acquire(request.clone()).await {
-            Err(StoreError::Held { by, .. }) if !is_alive(&by.owner) => {
-                request.dead_epoch = Some(by.epoch);
-                self.store.acquire(request).await?
+        if let Some(by) = self.store.holder(id).await? {
+            match life(&by.owner) {
+                Life::Alive => {
+                    let (session, by) = (id.clone(), Box::new(by));
+                    return Err(StoreError::Held { session, by }.into());
+                }
+                Life::Dead => {
+                    if let Some(agent) = &by.agent {
+                        end_agent(agent).await;
+                    }
+                    request.dead_epoch = Some(by.epoch);
+                }
+                // Only its silence can tell; the store knows how long that has lasted.
+                Life::Unknown => {}
             }
-            outcome => outcome?,
-        };
-        let decision = granted.taken_from.map(|from| {
-            if let Some(agent) = &from.agent {
-                end_group(agent);
-            }
-            let text = format!(
-                "took the session over from process {}, which ended without giving it back",
-                from.owner.pid
-            );
-            Decision::new(DecisionKind::TakenOver, text)
-        });
-        let (agent, _) = watch::channel(None);
-        let beating = tokio::spawn(beat(
-            Arc::clone(&self.store),
-            granted.lease.clone(),
+        }
+        let granted = self.store.acquire(request).await?;
+        let decision = granted.taken_from.as_ref().map(taken_over);
+        Ok((self.keep(granted.lease), decision))
+    }
+
+    /// Keeps a lease alive.
+    pub(crate) fn keep(&self, lease: Lease) -> Hold {
+        let (agent, watched) = watch::channel(None);
+        let store = Arc::clone(&self.store);
+        let beating = beat(
+            Arc::clone(&store),
+            lease.clone(),
             self.world.clone(),
-            agent.subscribe(),
-        ));
-        let hold = Hold {
-            lease: granted.lease,
-            store: Arc::clone(&self.store),
-            world: self.world.clone(),
+            watched,
+        );
+        Hold {
+            lease,
             agent,
-            beating,
-        };
-        Ok((hold, decision))
+            store,
+            beating: tokio::spawn(beating),
+        }
     }
 }
 
+fn taken_over(from: &Holder) -> Decision {
+    let why = match life(&from.owner) {
+        Life::Dead => "which ended without giving it back",
+        Life::Alive | Life::Unknown => "which has been silent for too long",
+    };
+    let text = format!(
+        "took the session over from process {}, {why}",
+        from.owner.pid
+    );
+    Decision::new(DecisionKind::TakenOver, text)
+}
+
+/// Shows that we are alive, every few seconds and whenever another agent runs for us.
 async fn beat(
     store: Arc<dyn Store>,
     lease: Lease,
     world: World,
-    agent: watch::Receiver<Option<ProcessMark>>,
+    mut agent: watch::Receiver<Option<ProcessMark>>,
 ) {
     loop {
-        tokio::time::sleep(BEAT).await;
-        let mark = agent.borrow().clone();
+        tokio::select! {
+            () = tokio::time::sleep(BEAT) => {}
+            changed = agent.changed() => if changed.is_err() { return },
+        }
+        let mark = agent.borrow_and_update().clone();
         // Whoever writes next is told that the lease is lost. Anything else, such as a busy store, may be
         // better at the next beat.
         let beat = store.heartbeat(&lease, mark, (world.now)()).await;
@@ -94,18 +119,18 @@ async fn beat(
 }
 
 impl Hold {
-    /// Notes which process group runs on our behalf, for whoever may have to end it.
-    pub(crate) async fn runs(&self, agent: Option<ProcessMark>) -> Result<(), StoreError> {
-        self.agent.send_replace(agent.clone());
-        self.store
-            .heartbeat(&self.lease, agent, (self.world.now)())
-            .await
+    /// Waits until the agent that was let go of is gone, so that nobody meets it in its native session.
+    pub(crate) async fn agent_is_gone(&self) {
+        let mark = self.agent.borrow().clone();
+        if let Some(mark) = mark {
+            wait_until_gone(&mark, FAREWELL).await;
+        }
     }
 
-    /// Gives the session back.
-    pub(crate) async fn release(self) -> Result<(), StoreError> {
+    /// Gives the session back. If that fails, whoever comes next finds us dead or silent; what was done is done.
+    pub(crate) async fn release(self) {
         self.beating.abort();
-        self.store.release(&self.lease).await
+        let _ = self.store.release(&self.lease).await;
     }
 }
 

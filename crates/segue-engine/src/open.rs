@@ -3,9 +3,13 @@
 use std::path::PathBuf;
 
 use segue_agents::{AgentError, Conversation, OpenRequest};
-use segue_core::{Leg, LegEnd, Opened, ProviderId, Session, Turn, can_go_on, recent_messages};
-use segue_store::{Lease, NewLeg};
+use segue_core::{
+    Leg, LegEnd, Message, Opened, Part, ProviderId, Session, TELLABLE, Turn, can_go_on,
+    recent_messages,
+};
+use segue_store::NewLeg;
 
+use crate::hold::Hold;
 use crate::{ChatRequest, Engine, EngineError};
 
 /// A leg with an agent at its end.
@@ -32,17 +36,16 @@ impl<E: Into<EngineError>> From<E> for CannotOpen {
 }
 
 impl Engine {
-    /// Opens a leg for the last of `turns`, whose prompt is written down and not sent yet.
+    /// Opens a leg for a prompt that is written down and not sent yet; `before` are the turns it follows.
     pub(crate) async fn open(
         &self,
         request: &ChatRequest,
         session: &Session,
-        lease: &Lease,
-        turns: &[Turn],
+        provider: &ProviderId,
+        hold: &Hold,
+        before: &[Turn],
     ) -> Result<OpenLeg, CannotOpen> {
-        let provider = request.provider.as_ref().unwrap_or(&session.provider);
         let agent = self.agent(provider)?;
-        let before = turns.split_last().map_or(turns, |(_, before)| before);
         let legs = self.store.legs(&session.id).await?;
         let last = legs
             .into_iter()
@@ -55,6 +58,7 @@ impl Engine {
             cwd: PathBuf::from(&session.project.cwd),
             native_id: usable.map(|leg| leg.native_id.clone()),
             timeout: request.open_timeout,
+            started: hold.agent.clone(),
         };
         let opening = agent.open(&open).await.map_err(CannotOpen::Agent)?;
         if let (true, Some(leg)) = (opening.opened.goes_on(), usable) {
@@ -66,18 +70,19 @@ impl Engine {
                 prompt: request.prompt.clone(),
             });
         }
-        let why_ended = end_of(last.as_ref(), usable.is_some(), provider);
+        let why_ended = last
+            .as_ref()
+            .map(|leg| end_of(leg, usable.is_some(), provider));
         if let (Some(leg), Some((end, _))) = (&last, &why_ended) {
-            self.store
-                .end_leg(lease, leg.id, *end, (self.world.now)())
-                .await?;
+            let at = (self.world.now)();
+            self.store.end_leg(&hold.lease, leg.id, *end, at).await?;
         }
         let new = NewLeg {
             provider: provider.clone(),
             native_id: opening.conversation.native_id().clone(),
             at: (self.world.now)(),
         };
-        let leg = self.store.open_leg(lease, new).await?;
+        let leg = self.store.open_leg(&hold.lease, new).await?;
         let mut why = match (why_ended, before.is_empty()) {
             (Some((_, why)), _) => why,
             (None, true) => "a new session".to_owned(),
@@ -102,34 +107,60 @@ impl Engine {
         request: &ChatRequest,
         before: &[Turn],
     ) -> Result<(Opened, String), EngineError> {
-        let mut messages = Vec::new();
-        for turn in before {
-            messages.extend(self.store.messages(turn.id).await?);
-        }
-        if messages.is_empty() {
+        if before.is_empty() {
             return Ok((Opened::Fresh, request.prompt.clone()));
         }
-        Ok((Opened::Briefed, recent_messages(&messages, &request.prompt)))
+        let mut newest_first: Vec<Message> = Vec::new();
+        let (mut size, mut turns_told) = (0, 0);
+        for turn in before.iter().rev() {
+            if size > TELLABLE {
+                break;
+            }
+            let messages = self.store.messages(turn.id).await?;
+            size += messages.iter().map(length).sum::<usize>();
+            newest_first.extend(messages.into_iter().rev());
+            turns_told += 1;
+        }
+        newest_first.reverse();
+        let told = recent_messages(&newest_first, before.len() - turns_told, &request.prompt);
+        Ok((Opened::Briefed, told))
     }
 }
 
+/// How many bytes of a message can be told.
+fn length(message: &Message) -> usize {
+    let parts = message.parts.iter();
+    parts
+        .map(|part| match part {
+            Part::Text(text) => text.len(),
+            Part::FunctionCall { args, .. } => args.as_str().len(),
+            Part::FunctionResponse { response, .. } => response.as_str().len(),
+            Part::Thought(_) | Part::InlineData(_) | Part::Unknown(_) => 0,
+        })
+        .sum()
+}
+
 /// Why the last leg is over, given that another one is opened.
-fn end_of(last: Option<&Leg>, was_usable: bool, provider: &ProviderId) -> Option<(LegEnd, String)> {
-    let leg = last?;
-    Some(if was_usable {
+fn end_of(leg: &Leg, was_usable: bool, provider: &ProviderId) -> (LegEnd, String) {
+    if was_usable {
         (
             LegEnd::Lost,
             "the agent could not go on with its own session".to_owned(),
         )
-    } else if leg.provider == *provider {
-        (
-            LegEnd::HeadMoved,
-            "the session was moved to another turn".to_owned(),
-        )
-    } else {
+    } else if leg.provider != *provider {
         (
             LegEnd::Handoff,
             format!("{provider} takes over from {}", leg.provider),
         )
-    })
+    } else if leg.tip.is_none() {
+        (
+            LegEnd::Lost,
+            "the last native session was never used".to_owned(),
+        )
+    } else {
+        (
+            LegEnd::HeadMoved,
+            "the session was moved to another turn".to_owned(),
+        )
+    }
 }

@@ -38,10 +38,33 @@ struct Speech {
     due: Option<Instant>,
 }
 
+impl Speech {
+    fn new(seq: u32, kind: DraftKind) -> Self {
+        Self {
+            seq,
+            kind,
+            words: String::new(),
+            drafted: 0,
+            due: None,
+        }
+    }
+
+    fn message(self, at: Timestamp) -> (u32, Message) {
+        let part = match self.kind {
+            DraftKind::Text => Part::Text(self.words),
+            DraftKind::Thought => Part::Thought(self.words),
+        };
+        (self.seq, Message::new(Role::Assistant, vec![part], at))
+    }
+}
+
 /// A tool call on record.
 struct Call {
-    seq: u32,
-    call: ToolCall,
+    latest: ToolCall,
+    /// The number of the message that announces it.
+    announced: u32,
+    /// The number of the message that holds its result, once it has one.
+    concluded: Option<u32>,
 }
 
 impl Recorder {
@@ -78,17 +101,11 @@ impl Recorder {
         {
             ended = self.end_speech(at).await?;
         }
-        let next_seq = &mut self.next_seq;
-        let speech = self.speech.get_or_insert_with(|| {
-            *next_seq += 1;
-            Speech {
-                seq: *next_seq - 1,
-                kind,
-                words: String::new(),
-                drafted: 0,
-                due: None,
-            }
-        });
+        let speech = match self.speech.take() {
+            Some(speech) => speech,
+            None => Speech::new(self.take_number(), kind),
+        };
+        let speech = self.speech.insert(speech);
         let message = speech.seq;
         if kind == DraftKind::Text {
             // The answer as a whole has each of its messages on lines of its own.
@@ -98,11 +115,10 @@ impl Recorder {
             self.text.push_str(words);
         }
         speech.words.push_str(words);
-        if *speech
+        let due = *speech
             .due
-            .get_or_insert_with(|| Instant::now() + DRAFT_EVERY)
-            <= Instant::now()
-        {
+            .get_or_insert_with(|| Instant::now() + DRAFT_EVERY);
+        if due <= Instant::now() {
             self.draft(at).await?;
         }
         Ok((message, ended))
@@ -126,81 +142,86 @@ impl Recorder {
     }
 
     /// Writes the streamed message down as whole, and returns its number.
-    pub(crate) async fn end_speech(&mut self, at: Timestamp) -> Result<Option<u32>, StoreError> {
+    async fn end_speech(&mut self, at: Timestamp) -> Result<Option<u32>, StoreError> {
         let Some(speech) = self.speech.take() else {
             return Ok(None);
         };
-        let part = match speech.kind {
-            DraftKind::Text => Part::Text(speech.words),
-            DraftKind::Thought => Part::Thought(speech.words),
-        };
-        self.write(speech.seq, Role::Assistant, part, at).await?;
-        Ok(Some(speech.seq))
+        let (seq, message) = speech.message(at);
+        self.write(seq, message).await?;
+        Ok(Some(seq))
     }
 
     /// A tool call was announced, changed or concluded. Returns the number of what is on the disk now.
     pub(crate) async fn tool(&mut self, call: &ToolCall, at: Timestamp) -> Result<u32, StoreError> {
         self.end_speech(at).await?;
-        let known = self.calls.get(&call.id);
-        let concluded = known.is_some_and(|known| known.call.status.is_over());
-        let restated =
-            known.is_none_or(|known| known.call.args != call.args || known.call.name != call.name);
-        let mut seq = known.map_or(self.next_seq, |known| known.seq);
-        if known.is_none() {
-            self.next_seq += 1;
-        }
+        let known = self.calls.remove(&call.id);
+        let announced = match &known {
+            Some(known) => known.announced,
+            None => self.take_number(),
+        };
+        let restated = known
+            .as_ref()
+            .is_none_or(|known| known.latest.args != call.args || known.latest.name != call.name);
         if restated {
-            self.write(seq, Role::Assistant, announcement(call), at)
-                .await?;
+            let message = Message::new(Role::Assistant, vec![announcement(call)], at);
+            self.write(announced, message).await?;
+        }
+        let mut concluded = known.as_ref().and_then(|known| known.concluded);
+        let changed = known.is_none_or(|known| known.latest.output != call.output);
+        if call.status.is_over() && (concluded.is_none() || changed) {
+            let seq = concluded.unwrap_or_else(|| self.take_number());
+            let message = Message::new(Role::Tool, vec![conclusion(call)], at);
+            self.write(seq, message).await?;
+            concluded = Some(seq);
         }
         let entry = Call {
-            seq,
-            call: call.clone(),
+            latest: call.clone(),
+            announced,
+            concluded,
         };
         self.calls.insert(call.id.clone(), entry);
-        if call.status.is_over() && !concluded {
-            seq = self.next_seq;
-            self.next_seq += 1;
-            self.write(seq, Role::Tool, conclusion(call), at).await?;
-        }
-        Ok(seq)
+        Ok(concluded.unwrap_or(announced))
     }
 
-    /// Something that can't be interpreted, kept as it came.
+    /// Something that comes in one piece, kept as it came. Returns its number.
     pub(crate) async fn keep(&mut self, part: Part, at: Timestamp) -> Result<u32, StoreError> {
         self.end_speech(at).await?;
-        let seq = self.next_seq;
-        self.next_seq += 1;
-        self.write(seq, Role::Assistant, part, at).await?;
+        let seq = self.take_number();
+        self.write(seq, Message::new(Role::Assistant, vec![part], at))
+            .await?;
         Ok(seq)
     }
 
-    /// The messages that close the tool calls which the turn's end left open, with their numbers.
-    pub(crate) fn closing(&self, at: Timestamp) -> Vec<(u32, Message)> {
+    /// What is to be written when the turn ends: the message that was being streamed, whole or cut off, and
+    /// results for the tool calls that were left open.
+    pub(crate) fn close(&mut self, complete: bool, at: Timestamp) -> Vec<(u32, Message)> {
+        let mut last: Vec<(u32, Message)> = Vec::new();
+        if let Some(speech) = self.speech.take() {
+            let (seq, mut message) = speech.message(at);
+            message.complete = complete;
+            last.push((seq, message));
+        }
         let mut open: Vec<&Call> = self
             .calls
             .values()
-            .filter(|call| !call.call.status.is_over())
+            .filter(|call| call.concluded.is_none())
             .collect();
-        open.sort_by_key(|call| call.seq);
+        open.sort_by_key(|call| call.announced);
         let calls = open
             .into_iter()
-            .map(|call| announcement(&call.call))
+            .map(|call| announcement(&call.latest))
             .collect();
         let unanswered = [Message::new(Role::Assistant, calls, at)];
-        (self.next_seq..)
-            .zip(close_open_calls(&unanswered, at))
-            .collect()
+        last.extend((self.next_seq..).zip(close_open_calls(&unanswered, at)));
+        last
     }
 
-    async fn write(
-        &self,
-        seq: u32,
-        role: Role,
-        part: Part,
-        at: Timestamp,
-    ) -> Result<(), StoreError> {
-        let message = Message::new(role, vec![part], at);
+    fn take_number(&mut self) -> u32 {
+        self.next_seq += 1;
+        self.next_seq - 1
+    }
+
+    async fn write(&self, seq: u32, message: Message) -> Result<(), StoreError> {
         let entry = Entry::Message { seq, message };
         self.store.append(&self.lease, self.turn, entry).await
     }

@@ -128,12 +128,12 @@ pub struct TurnReport {
     pub text: String,
     /// How the turn ended.
     pub state: TurnState,
+    /// Whether it was cancelled because a permission was refused without a person having said so.
+    pub stopped_by_policy: bool,
     /// What it used.
     pub usage: Usage,
     /// What segue decided by itself on the way.
     pub decisions: Vec<Decision>,
     /// Why it failed, where it did.
     pub failure: Option<Failure>,
-    /// The end of the agent's error output, where it failed.
-    pub stderr: String,
 }

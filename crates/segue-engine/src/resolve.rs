@@ -1,9 +1,10 @@
 //! Which session, and which agent?
 
 use segue_core::{
-    Decision, DecisionKind, Pick, Project, ProviderId, Session, SessionId, SessionRef, Title, pick,
+    Decision, DecisionKind, Message, Pick, Project, ProviderId, Session, SessionId, SessionRef,
+    Title, pick,
 };
-use segue_store::{Filter, NewSession, Page, StoreError};
+use segue_store::{Filter, NewSession, Page, Started, StoreError};
 
 use crate::{ChatRequest, Engine, EngineError, Target};
 
@@ -16,6 +17,14 @@ pub struct Scope {
     pub last_list: Vec<SessionId>,
 }
 
+/// Which session a prompt is for, and who is to answer.
+pub(crate) struct Resolved {
+    /// The session; none if one is to be made.
+    pub(crate) session: Option<Session>,
+    pub(crate) provider: ProviderId,
+    pub(crate) decisions: Vec<Decision>,
+}
+
 impl Engine {
     /// The session that a typed reference means.
     pub async fn find(
@@ -23,26 +32,24 @@ impl Engine {
         reference: &SessionRef,
         scope: &Scope,
     ) -> Result<Session, EngineError> {
-        let newest = |filter: Filter, text: String| async move {
-            let found = self.store.find(&filter, Page::first(1)).await?;
-            found
-                .sessions
-                .into_iter()
-                .next()
-                .ok_or(EngineError::NoMatch(text))
-        };
         let here = Filter {
             project: Some(scope.project.key.clone()),
             ..Filter::default()
         };
+        let no_match = |text: String| move || EngineError::NoMatch(text);
         match reference {
-            SessionRef::Latest => newest(here, "latest".into()).await,
+            SessionRef::Latest => self
+                .newest(here)
+                .await?
+                .ok_or_else(no_match("latest".into())),
             SessionRef::Feature(feature) => {
                 let filter = Filter {
                     feature: Some(feature.clone()),
                     ..here
                 };
-                newest(filter, format!("feature:{feature}")).await
+                self.newest(filter)
+                    .await?
+                    .ok_or_else(no_match(format!("feature:{feature}")))
             }
             SessionRef::Number(number) => {
                 let listed = number
@@ -69,23 +76,27 @@ impl Engine {
         session.ok_or_else(|| StoreError::NoSession(id.clone()).into())
     }
 
-    /// The session a prompt is for, made if need be, and the agent that is to answer.
-    pub(crate) async fn resolve(
-        &self,
-        request: &ChatRequest,
-    ) -> Result<(Session, Vec<Decision>), EngineError> {
+    async fn newest(&self, filter: Filter) -> Result<Option<Session>, EngineError> {
+        let found = self.store.find(&filter, Page::first(1)).await?;
+        Ok(found.sessions.into_iter().next())
+    }
+
+    /// The session a prompt is for, if there is one already, and the agent that is to answer.
+    pub(crate) async fn resolve(&self, request: &ChatRequest) -> Result<Resolved, EngineError> {
         let mut decisions = Vec::new();
-        let existing = match &request.target {
+        let session = match &request.target {
             Target::New => None,
             Target::Session(id) => Some(self.existing(id).await?),
             Target::Continue => {
                 let newest = self.newest_here(&request.project).await?;
                 let text = match &newest {
-                    Some(session) => format!(
-                        "continuing session {} ({})",
-                        session.id,
-                        session.title.as_str()
-                    ),
+                    Some(session) => {
+                        format!(
+                            "continuing session {} ({})",
+                            session.id,
+                            session.title.as_str()
+                        )
+                    }
                     None => {
                         "there is nothing to continue in this directory; starting a new session"
                             .into()
@@ -95,20 +106,21 @@ impl Engine {
                 newest
             }
         };
-        if let Some(session) = existing {
-            let provider = request.provider.as_ref().unwrap_or(&session.provider);
-            self.agent(provider)?;
-            return Ok((session, decisions));
-        }
-        let provider = if let Some(provider) = &request.provider {
-            provider.clone()
-        } else {
-            let (provider, decision) = self.choose_provider(request).await?;
-            decisions.push(decision);
-            provider
+        let provider = match (&request.provider, &session) {
+            (Some(asked_for), _) => asked_for.clone(),
+            (None, Some(session)) => session.provider.clone(),
+            (None, None) => {
+                let (provider, decision) = self.choose_provider(request).await?;
+                decisions.push(decision);
+                provider
+            }
         };
         self.agent(&provider)?;
-        Ok((self.make_session(request, provider).await?, decisions))
+        Ok(Resolved {
+            session,
+            provider,
+            decisions,
+        })
     }
 
     async fn newest_here(&self, project: &Project) -> Result<Option<Session>, EngineError> {
@@ -116,8 +128,7 @@ impl Engine {
             cwd: Some(project.cwd.clone()),
             ..Filter::default()
         };
-        let found = self.store.find(&filter, Page::first(1)).await?;
-        Ok(found.sessions.into_iter().next())
+        self.newest(filter).await
     }
 
     /// The agent last used in this project, else the first that can be driven.
@@ -129,12 +140,7 @@ impl Engine {
             project: Some(request.project.key.clone()),
             ..Filter::default()
         };
-        let last = self.store.find(&filter, Page::first(1)).await?;
-        let last = last
-            .sessions
-            .into_iter()
-            .next()
-            .map(|session| session.provider);
+        let last = self.newest(filter).await?.map(|session| session.provider);
         let last = last.filter(|provider| self.agent(provider).is_ok());
         let first = self.agents.first().map(|agent| agent.provider().clone());
         let why = match (&last, &request.fallback_why) {
@@ -149,26 +155,41 @@ impl Engine {
         Ok((provider, Decision::new(DecisionKind::Provider, text)))
     }
 
-    async fn make_session(
+    /// Makes a session with its first prompt, claimed by us.
+    pub(crate) async fn start(
         &self,
         request: &ChatRequest,
-        provider: ProviderId,
-    ) -> Result<Session, EngineError> {
+        provider: &ProviderId,
+        prompt: &Message,
+    ) -> Result<Started, EngineError> {
+        let title = Title::from_prompt(&request.prompt);
         loop {
-            let at = (self.world.now)();
-            let new = NewSession {
-                id: SessionId::at(at, (self.world.random)()),
-                project: request.project.clone(),
-                title: Title::from_prompt(&request.prompt),
-                feature: request.feature.clone(),
-                provider: provider.clone(),
-                at,
-            };
-            match self.store.create(new).await {
+            let new =
+                self.new_session(&request.project, &title, request.feature.as_ref(), provider);
+            match self.store.start(new, self.world.me.clone(), prompt).await {
                 // Another session of this second drew the same four characters: draw again.
                 Err(StoreError::Exists(_)) => {}
                 outcome => return Ok(outcome?),
             }
+        }
+    }
+
+    /// A session to be made now, under an id that is most probably free.
+    pub(crate) fn new_session(
+        &self,
+        project: &Project,
+        title: &Title,
+        feature: Option<&segue_core::FeatureId>,
+        provider: &ProviderId,
+    ) -> NewSession {
+        let at = (self.world.now)();
+        NewSession {
+            id: SessionId::at(at, (self.world.random)()),
+            project: project.clone(),
+            title: title.clone(),
+            feature: feature.cloned(),
+            provider: provider.clone(),
+            at,
         }
     }
 }

@@ -1,12 +1,13 @@
 //! Everything about sessions that is not a turn.
 
-use segue_agents::is_alive;
+use segue_agents::{Life, life};
 use segue_core::{
-    Decision, Leg, Message, Session, SessionId, SessionStatus, Title, TitleSource, Turn, TurnState,
-    plan_revert,
+    Decision, Leg, Message, Project, Session, SessionId, SessionStatus, Title, TitleSource, Turn,
+    TurnNumberError, TurnState, plan_revert,
 };
-use segue_store::{Cursor, Filter, ForkPoint, Holder, NewSession, Page, StoreError};
+use segue_store::{Cursor, Filter, ForkPoint, Holder, Page, StoreError};
 
+use crate::hold::{EXPIRES_AFTER, Hold};
 use crate::{Engine, EngineError};
 
 /// How many decisions a view shows.
@@ -59,6 +60,8 @@ pub struct Reverted {
     pub session: Session,
     /// How many turns it had before.
     pub turns_before: u32,
+    /// What segue decided by itself on the way.
+    pub decisions: Vec<Decision>,
 }
 
 /// A session that was forked off.
@@ -83,15 +86,33 @@ impl Engine {
     }
 
     /// Where a session stands: a turn that runs without a living process was interrupted.
-    async fn status(&self, session: &Session) -> Result<SessionStatus, EngineError> {
+    pub async fn status(&self, session: &Session) -> Result<SessionStatus, EngineError> {
         if session.head_state != Some(TurnState::Running) {
             return Ok(SessionStatus::Idle);
         }
-        let holder = self.store.holder(&session.id).await?;
-        Ok(match holder {
-            Some(holder) if is_alive(&holder.owner) => SessionStatus::Running,
-            Some(_) | None => SessionStatus::Interrupted,
+        if self.living_holder(&session.id).await?.is_some() {
+            return Ok(SessionStatus::Running);
+        }
+        // The turn may have ended, and the claim on it, since the session was read.
+        let now = self.store.session(&session.id).await?;
+        let still_runs =
+            now.is_some_and(|now| now.head == session.head && now.head_state == session.head_state);
+        Ok(if still_runs {
+            SessionStatus::Interrupted
+        } else {
+            SessionStatus::Idle
         })
+    }
+
+    /// Who is at work in a session, as far as can be told.
+    async fn living_holder(&self, id: &SessionId) -> Result<Option<Holder>, EngineError> {
+        let now = (self.world.now)();
+        let holder = self.store.holder(id).await?;
+        Ok(holder.filter(|holder| match life(&holder.owner) {
+            Life::Alive => true,
+            Life::Dead => false,
+            Life::Unknown => now.duration_since(holder.heartbeat_at) < EXPIRES_AFTER,
+        }))
     }
 
     /// A session and what surrounds it.
@@ -100,7 +121,7 @@ impl Engine {
             status: self.status(&session).await?,
             legs: self.store.legs(&session.id).await?,
             decisions: self.store.decisions(&session.id, DECISIONS).await?,
-            holder: self.store.holder(&session.id).await?,
+            holder: self.living_holder(&session.id).await?,
             session,
         })
     }
@@ -131,78 +152,71 @@ impl Engine {
 
     /// Makes turn `to` the last one. The turns after it stay on record.
     pub async fn revert(&self, session: &Session, to: i64) -> Result<Reverted, EngineError> {
-        let hold = self.hold_idle(&session.id).await?;
+        let (hold, decisions) = self.hold_idle(&session.id).await?;
         let outcome = async {
             let turns = self.store.turns(&session.id).await?;
             let count = u32::try_from(turns.len()).unwrap_or(u32::MAX);
             plan_revert(count, to)?;
-            let target = turns
-                .iter()
-                .find(|turn| i64::from(turn.n) == to)
-                .ok_or_else(|| StoreError::NoTurn(session.id.clone()))?;
-            let session = self
-                .store
-                .revert(&hold.lease, target.id, (self.world.now)())
-                .await?;
+            let target = turns.iter().find(|turn| i64::from(turn.n) == to);
+            let target = target.ok_or_else(|| StoreError::NoTurn(session.id.clone()))?;
+            let at = (self.world.now)();
+            let session = self.store.revert(&hold.lease, target.id, at).await?;
             Ok(Reverted {
                 session,
                 turns_before: count,
+                decisions,
             })
         }
         .await;
-        hold.release().await?;
+        hold.release().await;
         outcome
     }
 
     /// Takes the last revert back.
     pub async fn undo(&self, session: &Session) -> Result<Reverted, EngineError> {
-        let hold = self.hold_idle(&session.id).await?;
-        let turns_before = self.existing(&session.id).await?.turns;
-        let outcome = self.store.undo(&hold.lease, (self.world.now)()).await;
-        hold.release().await?;
-        Ok(Reverted {
-            session: outcome?,
-            turns_before,
-        })
+        let (hold, decisions) = self.hold_idle(&session.id).await?;
+        let outcome = async {
+            let turns_before = self.existing(&session.id).await?.turns;
+            let session = self.store.undo(&hold.lease, (self.world.now)()).await?;
+            Ok(Reverted {
+                session,
+                turns_before,
+                decisions,
+            })
+        }
+        .await;
+        hold.release().await;
+        outcome
     }
 
-    /// Branches off after turn `at`, by default the last one that has ended.
-    pub async fn fork(&self, session: &Session, at: Option<i64>) -> Result<Forked, EngineError> {
+    /// Branches off after turn `at`, by default the last one that has ended, to go on in `project`.
+    pub async fn fork(
+        &self,
+        session: &Session,
+        at: Option<i64>,
+        project: &Project,
+    ) -> Result<Forked, EngineError> {
         let turns = self.store.turns(&session.id).await?;
         let last = turns
             .iter()
             .rev()
             .find(|turn| turn.state != TurnState::Running);
-        let last = last.ok_or(segue_core::RevertError::NoTurns)?.n;
+        let last = last.ok_or(TurnNumberError::NoTurns)?.n;
         let turn = match at {
             None => last,
             Some(asked) => u32::try_from(asked)
                 .ok()
                 .filter(|n| (1..=last).contains(n))
-                .ok_or(segue_core::RevertError::NoSuchTurn { asked, turns: last })?,
+                .ok_or(TurnNumberError::NoSuchTurn { asked, turns: last })?,
         };
-        let now = (self.world.now)();
-        let title = match session.title.source() {
-            TitleSource::Prompt => session.title.clone(),
-            source @ (TitleSource::Model | TitleSource::User) => {
-                let text: String = session.title.as_str().chars().take(190).collect();
-                Title::given(&format!("{text} (fork)"), source)
-                    .unwrap_or_else(|_| session.title.clone())
-            }
-        };
+        let title = fork_title(&session.title);
         let point = ForkPoint {
             session: session.id.clone(),
             turn,
         };
         loop {
-            let new = NewSession {
-                id: SessionId::at(now, (self.world.random)()),
-                project: session.project.clone(),
-                title: title.clone(),
-                feature: session.feature.clone(),
-                provider: session.provider.clone(),
-                at: now,
-            };
+            let new =
+                self.new_session(project, &title, session.feature.as_ref(), &session.provider);
             match self.store.fork(new, point.clone()).await {
                 Err(StoreError::Exists(_)) => {}
                 outcome => {
@@ -216,19 +230,45 @@ impl Engine {
     }
 
     /// Removes a session from the store. The provider's own session is not touched.
-    pub async fn delete(&self, session: &Session) -> Result<(), EngineError> {
-        let (hold, _) = self.hold(&session.id).await?;
-        Ok(self.store.delete(&hold.lease).await?)
+    pub async fn delete(&self, session: &Session) -> Result<Vec<Decision>, EngineError> {
+        let (hold, taken_over) = self.hold(&session.id).await?;
+        let deleted = self.store.delete(&hold.lease).await;
+        hold.release().await;
+        deleted?;
+        Ok(taken_over.into_iter().collect())
     }
 
     /// Claims a session and closes what was cut off in it.
-    async fn hold_idle(&self, id: &SessionId) -> Result<crate::hold::Hold, EngineError> {
+    async fn hold_idle(&self, id: &SessionId) -> Result<(Hold, Vec<Decision>), EngineError> {
         let (hold, taken_over) = self.hold(id).await?;
-        let session = self.existing(id).await?;
-        let recovered = self.recover(&session, &hold.lease).await?;
-        for decision in taken_over.into_iter().chain(recovered) {
-            self.store.note(id, &decision, (self.world.now)()).await?;
+        let tidied = async {
+            let session = self.existing(id).await?;
+            let recovered = self.recover(&session, &hold.lease).await?;
+            let decisions: Vec<Decision> = taken_over.into_iter().chain(recovered).collect();
+            for decision in &decisions {
+                self.store
+                    .note(&hold.lease, decision, (self.world.now)())
+                    .await?;
+            }
+            Ok(decisions)
         }
-        Ok(hold)
+        .await;
+        match tidied {
+            Ok(decisions) => Ok((hold, decisions)),
+            Err(error) => {
+                hold.release().await;
+                Err(error)
+            }
+        }
+    }
+}
+
+fn fork_title(title: &Title) -> Title {
+    match title.source() {
+        TitleSource::Prompt => title.clone(),
+        source @ (TitleSource::Model | TitleSource::User) => {
+            let text: String = title.as_str().chars().take(190).collect();
+            Title::given(&format!("{text} (fork)"), source).unwrap_or_else(|_| title.clone())
+        }
     }
 }

@@ -1,27 +1,36 @@
 //! One turn, from prompt to settled figures.
 
-use segue_agents::{AgentError, Conversation, Step, TurnEnd};
+use std::time::Duration;
+
+use segue_agents::{AgentError, Conversation, Step};
 use segue_core::{
-    AgentEvent, Decision, DecisionKind, Failure, FailureClass, Message, Opened, Part,
-    PermissionAnswer, PermissionRequest, Role, Session, StopReason, Title, TitleSource, TurnState,
-    Usage,
+    AgentEvent, Decision, DecisionKind, Failure, FailureClass, LegId, Message, Opened, Part,
+    PermissionAnswer, PermissionRequest, Role, Session, StopReason, Title, TitleSource, Turn,
+    TurnEnd, TurnId, TurnState, Usage,
 };
 use segue_store::{DraftKind, Finish, StoreError};
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
 
 use crate::hold::Hold;
 use crate::open::{CannotOpen, OpenLeg};
 use crate::record::Recorder;
+use crate::resolve::Resolved;
 use crate::{ChatRequest, Engine, EngineError, Stop, TurnEvent, TurnReport};
+
+/// Who answered a permission request, if it was a person.
+const BY_THE_USER: &str = "by the user";
 
 /// How many oddities of one turn are reported; an agent that prints nothing else must not flood the log.
 const ODDITIES: usize = 5;
+
+/// How long an agent that was asked to stop may take; then it is ended.
+const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
 /// How the agent's part of a turn ended.
 struct Outcome {
     state: TurnState,
     failure: Option<Failure>,
-    stderr: String,
 }
 
 impl Outcome {
@@ -29,17 +38,23 @@ impl Outcome {
         Self {
             state,
             failure: None,
-            stderr: String::new(),
         }
     }
 
-    fn failed(error: &AgentError) -> Self {
+    fn failed(failure: Failure) -> Self {
         Self {
             state: TurnState::Failed,
-            failure: Some(error.failure()),
-            stderr: error.stderr().to_owned(),
+            failure: Some(failure),
         }
     }
+}
+
+/// A turn whose prompt is on the disk, in a session that is ours.
+struct Begun {
+    session: Session,
+    hold: Hold,
+    turn: Turn,
+    decisions: Vec<Decision>,
 }
 
 impl Engine {
@@ -52,19 +67,15 @@ impl Engine {
         request: ChatRequest,
         events: mpsc::Sender<TurnEvent>,
     ) -> Result<TurnReport, EngineError> {
-        let (session, decisions) = self.resolve(&request).await?;
-        let (hold, taken_over) = self.hold(&session.id).await?;
-        // From here on somebody else may have changed the session; what counts is what is held.
-        let session = self.existing(&session.id).await?;
-        let recovered = self.recover(&session, &hold.lease).await?;
-        let prompt = Message::text(Role::User, request.prompt.as_str(), (self.world.now)());
-        let turn = self.store.begin_turn(&hold.lease, &prompt).await?;
-        let provider = request
-            .provider
-            .as_ref()
-            .unwrap_or(&session.provider)
-            .clone();
-        let mut run = Run {
+        let resolved = self.resolve(&request).await?;
+        let provider = resolved.provider.clone();
+        let Begun {
+            session,
+            hold,
+            turn,
+            decisions,
+        } = self.begin(&request, resolved).await?;
+        let run = Run {
             engine: self,
             recorder: Recorder::new(self.store.clone(), hold.lease.clone(), turn.id),
             report: TurnReport {
@@ -76,33 +87,59 @@ impl Engine {
                 opened: None,
                 text: String::new(),
                 state: TurnState::Running,
+                stopped_by_policy: false,
                 usage: Usage::default(),
                 decisions: Vec::new(),
                 failure: None,
-                stderr: String::new(),
             },
-            title: session.title.source(),
-            session,
-            hold,
-            turn: turn.id,
             stop: request.stop.clone(),
+            session,
+            hold: &hold,
+            turn: turn.id,
             request,
             events,
             oddities: 0,
+            refused: false,
         };
-        let began = TurnEvent::Began {
-            session: run.report.session.clone(),
-            turn: turn.n,
+        let report = run.play(decisions).await;
+        hold.release().await;
+        report
+    }
+
+    /// Writes the prompt down: as the first turn of a new session, or as the next one of a session that is
+    /// claimed and, if need be, tidied up.
+    async fn begin(&self, request: &ChatRequest, resolved: Resolved) -> Result<Begun, EngineError> {
+        let mut decisions = resolved.decisions;
+        let prompt = Message::text(Role::User, request.prompt.as_str(), (self.world.now)());
+        let Some(session) = resolved.session else {
+            let started = self.start(request, &resolved.provider, &prompt).await?;
+            return Ok(Begun {
+                session: started.session,
+                hold: self.keep(started.lease),
+                turn: started.turn,
+                decisions,
+            });
         };
-        run.emit(began).await;
-        for decision in decisions.into_iter().chain(taken_over).chain(recovered) {
-            run.decide(decision).await?;
-        }
-        match run.perform().await {
-            Ok(outcome) => run.settle(outcome).await,
+        let (hold, taken_over) = self.hold(&session.id).await?;
+        let begun = async {
+            // Somebody else may have changed the session since it was looked up.
+            let session = self.existing(&session.id).await?;
+            let recovered = self.recover(&session, &hold.lease).await?;
+            let turn = self.store.begin_turn(&hold.lease, &prompt).await?;
+            Ok((session, recovered, turn))
+        };
+        match begun.await {
+            Ok((session, recovered, turn)) => {
+                decisions.extend(taken_over.into_iter().chain(recovered));
+                Ok(Begun {
+                    session,
+                    hold,
+                    turn,
+                    decisions,
+                })
+            }
             Err(error) => {
-                // The record can't be kept. The turn is found open, and closed, by whoever holds it next.
-                let _ = run.hold.release().await;
+                hold.release().await;
                 Err(error)
             }
         }
@@ -114,14 +151,15 @@ struct Run<'a> {
     engine: &'a Engine,
     request: ChatRequest,
     session: Session,
-    title: TitleSource,
-    hold: Hold,
-    turn: segue_core::TurnId,
+    hold: &'a Hold,
+    turn: TurnId,
     recorder: Recorder,
     report: TurnReport,
     stop: watch::Receiver<Stop>,
     events: mpsc::Sender<TurnEvent>,
     oddities: usize,
+    /// Whether a permission was refused without a person having said so.
+    refused: bool,
 }
 
 impl Run<'_> {
@@ -129,55 +167,105 @@ impl Run<'_> {
         (self.engine.world.now)()
     }
 
-    async fn emit(&self, event: TurnEvent) {
-        // A caller that stopped listening still gets its report.
-        let _ = self.events.send(event).await;
+    /// Tells an event. A caller that is slow to listen is waited for, but what was streamed is drafted meanwhile;
+    /// one that stopped listening still gets its report.
+    async fn emit(&mut self, event: TurnEvent) -> Result<(), StoreError> {
+        let events = self.events.clone();
+        loop {
+            tokio::select! {
+                biased;
+                permit = events.reserve() => {
+                    if let Ok(permit) = permit {
+                        permit.send(event);
+                    }
+                    return Ok(());
+                }
+                () = until(self.recorder.due()) => self.recorder.draft(self.now()).await?,
+            }
+        }
     }
 
     async fn decide(&mut self, decision: Decision) -> Result<(), StoreError> {
         let at = self.now();
         self.engine
             .store
-            .note(&self.session.id, &decision, at)
+            .note(&self.hold.lease, &decision, at)
             .await?;
         self.report.decisions.push(decision.clone());
-        self.emit(TurnEvent::Decided(decision)).await;
-        Ok(())
+        self.emit(TurnEvent::Decided(decision)).await
+    }
+
+    /// The whole turn, from the written prompt to the settled figures.
+    async fn play(mut self, decisions: Vec<Decision>) -> Result<TurnReport, EngineError> {
+        let began = TurnEvent::Began {
+            session: self.report.session.clone(),
+            turn: self.report.turn,
+        };
+        self.emit(began).await?;
+        for decision in decisions {
+            self.decide(decision).await?;
+        }
+        let outcome = self.perform().await?;
+        self.settle(outcome).await
     }
 
     /// Opens a leg, sends the prompt, and listens to the end.
     async fn perform(&mut self) -> Result<Outcome, EngineError> {
         let turns = self.engine.store.turns(&self.session.id).await?;
-        let opened = {
-            let opening = self
-                .engine
-                .open(&self.request, &self.session, &self.hold.lease, &turns);
-            tokio::select! {
-                opened = opening => opened,
-                () = stopped(self.stop.clone(), Stop::Ask) => return Ok(Outcome::ended(TurnState::Cancelled)),
-            }
+        let before = turns
+            .split_last()
+            .map_or(turns.as_slice(), |(_, before)| before);
+        let provider = &self.report.provider;
+        let opening = self
+            .engine
+            .open(&self.request, &self.session, provider, self.hold, before);
+        let opened = tokio::select! {
+            opened = opening => Some(opened),
+            () = stopped(self.stop.clone(), Stop::Ask) => None,
         };
         let leg = match opened {
-            Ok(leg) => leg,
-            Err(CannotOpen::Agent(error)) => return Ok(Outcome::failed(&error)),
-            Err(CannotOpen::Engine(error)) => return Err(error),
+            Some(Ok(leg)) => leg,
+            Some(Err(CannotOpen::Agent(error))) => return Ok(Outcome::failed(error.failure())),
+            Some(Err(CannotOpen::Engine(error))) => {
+                self.hold.agent_is_gone().await;
+                return Err(error);
+            }
+            None => {
+                self.hold.agent_is_gone().await;
+                return Ok(Outcome::ended(TurnState::Cancelled));
+            }
         };
-        let mut conversation = self.note_leg(&leg).await.map(|()| leg.conversation)?;
-        let at = self.now();
-        self.engine
-            .store
-            .begin_attempt(&self.hold.lease, self.turn, leg.leg.id, at)
-            .await?;
-        let outcome = match conversation.send(&leg.prompt).await {
-            Ok(()) => self.listen(conversation.as_mut()).await,
-            Err(error) => Ok(Outcome::failed(&error)),
+        let (noted, mut conversation) = (self.note_leg(&leg).await, leg.conversation);
+        let outcome = match noted {
+            Ok(()) => {
+                self.send(conversation.as_mut(), leg.leg.id, &leg.prompt)
+                    .await
+            }
+            Err(error) => Err(error),
         };
         conversation.close().await;
         outcome
     }
 
+    /// Sends the prompt, once it is on record that it is about to be sent.
+    async fn send(
+        &mut self,
+        conversation: &mut dyn Conversation,
+        leg: LegId,
+        prompt: &str,
+    ) -> Result<Outcome, EngineError> {
+        let at = self.now();
+        self.engine
+            .store
+            .begin_attempt(&self.hold.lease, self.turn, leg, at)
+            .await?;
+        match conversation.send(prompt).await {
+            Ok(()) => self.listen(conversation).await,
+            Err(error) => Ok(Outcome::failed(error.failure())),
+        }
+    }
+
     async fn note_leg(&mut self, leg: &OpenLeg) -> Result<(), EngineError> {
-        self.hold.runs(leg.conversation.process()).await?;
         self.report.native_id = Some(leg.leg.native_id.clone());
         self.report.leg = Some(leg.leg.n);
         self.report.opened = Some((leg.opened, leg.why.clone()));
@@ -187,7 +275,7 @@ impl Run<'_> {
             leg: leg.leg.n,
             opened: leg.opened,
         })
-        .await;
+        .await?;
         // What was to be expected is no news.
         if leg.opened == Opened::Briefed {
             let text = format!(
@@ -205,50 +293,70 @@ impl Run<'_> {
         &mut self,
         conversation: &mut dyn Conversation,
     ) -> Result<Outcome, EngineError> {
-        let mut asked_to_stop = false;
+        let mut give_up_at = None;
         loop {
-            let due = self.recorder.due();
-            let level = if asked_to_stop { Stop::Now } else { Stop::Ask };
+            let level = if give_up_at.is_some() {
+                Stop::Now
+            } else {
+                Stop::Ask
+            };
             tokio::select! {
                 biased;
                 () = stopped(self.stop.clone(), level) => {
-                    if asked_to_stop {
+                    if give_up_at.is_some() {
                         return Ok(Outcome::ended(TurnState::Cancelled));
                     }
-                    asked_to_stop = true;
+                    give_up_at = Some(Instant::now() + STOP_PATIENCE);
                     conversation.cancel();
                 }
-                () = until(due) => self.recorder.draft(self.now()).await?,
+                () = until(give_up_at) => return Ok(Outcome::ended(TurnState::Cancelled)),
+                () = until(self.recorder.due()) => self.recorder.draft(self.now()).await?,
                 step = conversation.next() => match step {
                     Step::Event(event) => self.take_in(event).await?,
                     Step::Ask(request, reply) => reply(self.permit(&request).await?),
-                    Step::Done(Ok(end)) => return self.done(end, asked_to_stop).await,
-                    Step::Done(Err(error)) => return Ok(Outcome::failed(&error)),
+                    Step::Done(end) => return self.done(end, give_up_at.is_some()).await,
                 },
             }
         }
     }
 
-    async fn done(&mut self, end: TurnEnd, asked_to_stop: bool) -> Result<Outcome, EngineError> {
+    /// What the agent's end of the turn means, given what it was asked.
+    async fn done(
+        &mut self,
+        end: Result<TurnEnd, AgentError>,
+        asked_to_stop: bool,
+    ) -> Result<Outcome, EngineError> {
+        let end = match end {
+            Ok(end) => end,
+            // Whatever an agent answers to a cancel, the cancel is what happened.
+            Err(_) if asked_to_stop => return Ok(Outcome::ended(TurnState::Cancelled)),
+            Err(error) => return Ok(Outcome::failed(error.failure())),
+        };
         self.report.usage.update(end.usage);
         let note = match end.reason {
-            StopReason::Cancelled => return Ok(Outcome::ended(TurnState::Cancelled)),
+            _ if asked_to_stop => return Ok(Outcome::ended(TurnState::Cancelled)),
             StopReason::EndTurn => None,
             StopReason::Limit => {
                 Some("the agent stopped at a limit of its own and may not be done")
             }
             StopReason::Refusal => Some("the agent refused to go on"),
+            StopReason::Cancelled if self.refused => {
+                self.report.stopped_by_policy = true;
+                return Ok(Outcome::ended(TurnState::Cancelled));
+            }
+            StopReason::Cancelled => {
+                let failure = Failure::new(
+                    FailureClass::Agent,
+                    "the agent cancelled the turn by itself",
+                );
+                return Ok(Outcome::failed(failure));
+            }
         };
         if let Some(text) = note {
             self.decide(Decision::new(DecisionKind::Oddity, text))
                 .await?;
         }
-        let state = if asked_to_stop {
-            TurnState::Cancelled
-        } else {
-            TurnState::Finished
-        };
-        Ok(Outcome::ended(state))
+        Ok(Outcome::ended(TurnState::Finished))
     }
 
     async fn take_in(&mut self, event: AgentEvent) -> Result<(), EngineError> {
@@ -256,52 +364,53 @@ impl Run<'_> {
         match event {
             AgentEvent::Text(words) => {
                 let (message, ended) = self.recorder.hear(DraftKind::Text, &words, at).await?;
-                self.saved(ended).await;
-                self.emit(TurnEvent::Text { message, words }).await;
+                self.saved(ended).await?;
+                self.emit(TurnEvent::Text { message, words }).await?;
             }
             AgentEvent::Thought(words) => {
                 let (message, ended) = self.recorder.hear(DraftKind::Thought, &words, at).await?;
-                self.saved(ended).await;
-                self.emit(TurnEvent::Thought { message, words }).await;
+                self.saved(ended).await?;
+                self.emit(TurnEvent::Thought { message, words }).await?;
             }
             AgentEvent::Tool(call) => {
                 let seq = self.recorder.tool(&call, at).await?;
-                self.emit(TurnEvent::Tool(call)).await;
-                self.saved(Some(seq)).await;
+                self.emit(TurnEvent::Tool(call)).await?;
+                self.saved(Some(seq)).await?;
             }
             AgentEvent::Usage(usage) => {
                 self.report.usage.update(usage);
-                self.emit(TurnEvent::Usage(usage)).await;
+                self.emit(TurnEvent::Usage(usage)).await?;
             }
             AgentEvent::Title(title) => self.name(&title).await?,
+            AgentEvent::Data(data) => {
+                let seq = self.recorder.keep(Part::InlineData(data), at).await?;
+                self.saved(Some(seq)).await?;
+            }
             AgentEvent::Unknown(json) => {
                 let seq = self.recorder.keep(Part::Unknown(json), at).await?;
-                self.saved(Some(seq)).await;
+                self.saved(Some(seq)).await?;
             }
             AgentEvent::Garbage(line) => self.odd(&line).await?,
         }
         Ok(())
     }
 
-    async fn saved(&self, message: Option<u32>) {
-        if let Some(message) = message {
-            self.emit(TurnEvent::Saved { message }).await;
+    async fn saved(&mut self, message: Option<u32>) -> Result<(), StoreError> {
+        match message {
+            Some(message) => self.emit(TurnEvent::Saved { message }).await,
+            None => Ok(()),
         }
     }
 
     /// The agent named the session: its word counts for more than the first prompt, and less than a person's.
     async fn name(&mut self, title: &str) -> Result<(), EngineError> {
-        if self.title >= TitleSource::User {
-            return Ok(());
-        }
         let title: String = title.chars().take(200).collect();
         if let Ok(title) = Title::given(&title, TitleSource::Model) {
             let at = self.now();
             self.engine
                 .store
-                .rename(&self.session.id, &title, at)
+                .suggest_title(&self.hold.lease, &title, at)
                 .await?;
-            self.title = TitleSource::Model;
         }
         Ok(())
     }
@@ -328,15 +437,13 @@ impl Run<'_> {
         let (answer, by) = match policy.answer(request) {
             Some(answer) => (answer, format!("by policy {}", policy.as_str())),
             None => match self.ask(request).await {
-                Some(answer) => (answer, "by the user".to_owned()),
+                Some(answer) => (answer, BY_THE_USER.to_owned()),
                 None => (request.reject(), "since nobody could be asked".to_owned()),
             },
         };
-        let verdict = if request.allows(&answer) {
-            "allowed"
-        } else {
-            "refused"
-        };
+        let allowed = request.allows(&answer);
+        self.refused |= !allowed && by != BY_THE_USER;
+        let verdict = if allowed { "allowed" } else { "refused" };
         let text = format!("{verdict} {:?} {by}", request.call.name);
         self.decide(Decision::new(DecisionKind::Permission, text))
             .await?;
@@ -345,24 +452,27 @@ impl Run<'_> {
 
     async fn ask(&mut self, request: &PermissionRequest) -> Option<PermissionAnswer> {
         let (sender, answer) = oneshot::channel();
-        self.emit(TurnEvent::Ask(request.clone(), sender)).await;
+        self.emit(TurnEvent::Ask(request.clone(), sender))
+            .await
+            .ok()?;
         tokio::select! {
             answer = answer => answer.ok(),
             () = stopped(self.stop.clone(), Stop::Ask) => Some(PermissionAnswer::Cancelled),
         }
     }
 
-    /// Closes the record and the figures, and gives the session back.
+    /// Closes the record and settles the figures, in one transaction.
     async fn settle(mut self, outcome: Outcome) -> Result<TurnReport, EngineError> {
         let at = self.now();
-        let ended = self.recorder.end_speech(at).await?;
-        self.saved(ended).await;
+        let state = outcome.state;
         let failure = outcome
             .failure
             .map(|failure| with_next_step(failure, &self.report));
+        let last = self.recorder.close(state == TurnState::Finished, at);
+        let last_number = last.last().map(|(number, _)| *number);
         let finish = Finish {
-            state: outcome.state,
-            messages: self.recorder.closing(at),
+            state,
+            messages: last,
             usage: self.report.usage,
             failure: failure.clone(),
             at,
@@ -371,20 +481,19 @@ impl Run<'_> {
             .store
             .finish_turn(&self.hold.lease, self.turn, finish)
             .await?;
-        self.emit(TurnEvent::Ended {
-            state: outcome.state,
-        })
-        .await;
+        self.saved(last_number).await?;
+        self.emit(TurnEvent::Ended { state }).await?;
         self.report.text = std::mem::take(&mut self.recorder.text);
-        self.report.state = outcome.state;
+        self.report.state = state;
         self.report.failure = failure;
-        self.report.stderr = outcome.stderr;
-        self.hold.release().await?;
         Ok(self.report)
     }
 }
 
 fn with_next_step(failure: Failure, report: &TurnReport) -> Failure {
+    if failure.hint.is_some() {
+        return failure;
+    }
     let id = &report.session;
     let hint = match failure.class {
         FailureClass::NotStarted => "`segue doctor` shows which agents can be started".to_owned(),
@@ -409,7 +518,7 @@ async fn stopped(mut stop: watch::Receiver<Stop>, level: Stop) {
 }
 
 /// Waits until a moment; for ever if there is none.
-async fn until(moment: Option<tokio::time::Instant>) {
+async fn until(moment: Option<Instant>) {
     match moment {
         Some(moment) => tokio::time::sleep_until(moment).await,
         None => std::future::pending().await,

@@ -117,6 +117,7 @@ pub(crate) fn open_reader(path: &Path) -> Result<Connection, Fault> {
 
 fn open(path: &Path, mode: OpenFlags) -> Result<Connection, rusqlite::Error> {
     let flags = mode | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+    #[expect(clippy::disallowed_methods, reason = "this is the one place")]
     let db = Connection::open_with_flags(path, flags)?;
     db.busy_timeout(BUSY_FOR)?;
     db.set_prepared_statement_cache_capacity(64);

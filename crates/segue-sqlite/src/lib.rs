@@ -23,7 +23,7 @@ use segue_core::{
 };
 use segue_store::{
     Entry, Filter, Finish, ForkPoint, Found, Granted, Holder, Lease, LeaseRequest, NewLeg,
-    NewSession, Page, Result, Store,
+    NewSession, Page, Result, Started, Store,
 };
 
 use fault::Fault;
@@ -96,6 +96,17 @@ impl Store for SqliteStore {
         self.write(move |db| ops::sessions::create(db, &new)).await
     }
 
+    async fn start(
+        &self,
+        new: NewSession,
+        owner: ProcessMark,
+        prompt: &Message,
+    ) -> Result<Started> {
+        let prompt = prompt.clone();
+        self.write(move |db| ops::sessions::start(db, &new, owner, &prompt))
+            .await
+    }
+
     async fn fork(&self, new: NewSession, from: ForkPoint) -> Result<Session> {
         self.write(move |db| ops::sessions::fork(db, &new, &from))
             .await
@@ -104,6 +115,12 @@ impl Store for SqliteStore {
     async fn rename(&self, id: &SessionId, title: &Title, at: Timestamp) -> Result<()> {
         let (id, title) = (id.clone(), title.clone());
         self.write(move |db| ops::sessions::rename(db, &id, &title, at))
+            .await
+    }
+
+    async fn suggest_title(&self, lease: &Lease, title: &Title, at: Timestamp) -> Result<()> {
+        let (lease, title) = (lease.clone(), title.clone());
+        self.write(move |db| ops::sessions::suggest_title(db, &lease, &title, at))
             .await
     }
 
@@ -232,9 +249,9 @@ impl Store for SqliteStore {
             .await
     }
 
-    async fn note(&self, id: &SessionId, decision: &Decision, at: Timestamp) -> Result<()> {
-        let (id, decision) = (id.clone(), decision.clone());
-        self.write(move |db| ops::log::note(db, &id, &decision, at))
+    async fn note(&self, lease: &Lease, decision: &Decision, at: Timestamp) -> Result<()> {
+        let (lease, decision) = (lease.clone(), decision.clone());
+        self.write(move |db| ops::log::note(db, &lease, &decision, at))
             .await
     }
 

@@ -107,7 +107,7 @@ pub(crate) fn session(row: &Row<'_>) -> Outcome<Session> {
 
 pub(crate) const TURN: &str = "
     t.id, t.parent_id, t.n, t.state, t.sent, t.input_tokens, t.output_tokens, t.cached_tokens, t.total_tokens,
-    t.context_tokens, t.context_window, t.failure_class, t.failure_message, t.failure_hint, t.started_at, t.ended_at";
+    t.context_tokens, t.context_window, t.failure_class, t.failure_message, t.failure_hint, t.failure_stderr, t.started_at, t.ended_at";
 
 pub(crate) fn turn(row: &Row<'_>) -> Outcome<Turn> {
     Ok(Turn {
@@ -125,12 +125,12 @@ pub(crate) fn turn(row: &Row<'_>) -> Outcome<Turn> {
             context_window: row.get(10)?,
         },
         failure: failure(row, 11)?,
-        started_at: time(row, 14)?,
-        ended_at: maybe_time(row, 15)?,
+        started_at: time(row, 15)?,
+        ended_at: maybe_time(row, 16)?,
     })
 }
 
-/// Three columns: class, message, hint.
+/// Four columns: class, message, hint, error output.
 fn failure(row: &Row<'_>, first: usize) -> Outcome<Option<Failure>> {
     if row.get_ref(first)?.as_str_or_null()?.is_none() {
         return Ok(None);
@@ -139,11 +139,13 @@ fn failure(row: &Row<'_>, first: usize) -> Outcome<Option<Failure>> {
         class: named(row, first, FailureClass::from_name)?,
         message: row.get(first + 1)?,
         hint: row.get(first + 2)?,
+        stderr: row.get(first + 3)?,
     }))
 }
 
 pub(crate) const ATTEMPT: &str = "
-    SELECT n, leg_id, state, failure_class, failure_message, failure_hint, started_at, ended_at FROM attempts";
+    SELECT n, leg_id, state, failure_class, failure_message, failure_hint, failure_stderr, started_at, ended_at
+    FROM attempts";
 
 pub(crate) fn attempt(row: &Row<'_>) -> Outcome<Attempt> {
     Ok(Attempt {
@@ -151,8 +153,8 @@ pub(crate) fn attempt(row: &Row<'_>) -> Outcome<Attempt> {
         leg: LegId(row.get(1)?),
         state: named(row, 2, TurnState::from_name)?,
         failure: failure(row, 3)?,
-        started_at: time(row, 6)?,
-        ended_at: maybe_time(row, 7)?,
+        started_at: time(row, 7)?,
+        ended_at: maybe_time(row, 8)?,
     })
 }
 

@@ -34,9 +34,9 @@ pub use lease::{
     a_silent_holder_loses_its_lease, a_stale_lease_writes_nothing, one_claim_wins_when_many_race,
 };
 pub use sessions::{
-    candidates_are_found_by_every_name, decisions_are_kept_in_order, filters_select,
-    ids_are_unique_and_unknown_ones_are_said, paging_sees_each_session_once,
-    what_is_created_is_found_again,
+    a_persons_title_stays, a_session_starts_whole, candidates_are_found_by_every_name,
+    decisions_are_kept_in_order, filters_select, ids_are_unique_and_unknown_ones_are_said,
+    paging_sees_each_session_once, what_is_created_is_found_again,
 };
 pub use turns::{
     a_finished_turn_is_immutable, a_turn_is_recorded_whole, an_unsent_turn_is_told_apart,
@@ -58,6 +58,8 @@ macro_rules! store_contract {
             paging_sees_each_session_once
             candidates_are_found_by_every_name
             decisions_are_kept_in_order
+            a_session_starts_whole
+            a_persons_title_stays
             a_turn_is_recorded_whole
             every_kind_of_part_survives
             drafts_become_messages

@@ -96,11 +96,3 @@ pub enum StoreError {
         source: BoxError,
     },
 }
-
-impl StoreError {
-    /// Whether the same call may succeed later without anything being changed.
-    #[must_use]
-    pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Held { .. } | Self::Busy { .. })
-    }
-}

@@ -1,7 +1,7 @@
 //! The claim on a session: one turn at a time.
 
 use jiff::{SignedDuration, Timestamp};
-use segue_core::{ProcessMark, SessionId};
+use segue_core::{ProcessMark, Session, SessionId, Turn};
 
 /// The right to write to a session. Every write carries it; a newer one makes it worthless.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +40,17 @@ pub struct LeaseRequest {
     pub expires_after: SignedDuration,
     /// The claim that may be taken over because its owner is known to be dead.
     pub dead_epoch: Option<u64>,
+}
+
+/// A session that was made and claimed with its first turn.
+#[derive(Debug)]
+pub struct Started {
+    /// The session.
+    pub session: Session,
+    /// The claim on it.
+    pub lease: Lease,
+    /// Its first turn.
+    pub turn: Turn,
 }
 
 /// A claim that was granted.

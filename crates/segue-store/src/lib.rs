@@ -20,7 +20,7 @@ use segue_core::{
 };
 
 pub use error::{BoxError, StoreError};
-pub use lease::{Granted, Holder, Lease, LeaseRequest};
+pub use lease::{Granted, Holder, Lease, LeaseRequest, Started};
 pub use query::{Cursor, Filter, Found, Page};
 pub use write::{Draft, DraftKind, Entry, Finish, ForkPoint, NewLeg, NewSession};
 
@@ -31,7 +31,7 @@ pub type Result<T> = std::result::Result<T, StoreError>;
 ///
 /// Duties of an implementer: an operation that returned `Ok` survives the loss of power; one that returned
 /// an error changed nothing; a write that carries a [`Lease`] is refused with [`StoreError::LeaseLost`]
-/// unless that lease is the newest of its session; waiting for other writers is the store's business, not
+/// unless that lease is the newest of its session (what a person may do at any time, such as to rename, needs none); waiting for other writers is the store's business, not
 /// the caller's; a read never waits for a writer.
 #[async_trait]
 pub trait Store: Send + Sync {
@@ -39,10 +39,15 @@ pub trait Store: Send + Sync {
 
     /// Makes a session without turns.
     async fn create(&self, new: NewSession) -> Result<Session>;
+    /// Makes a session, claims it, and writes its first prompt down, all at once.
+    async fn start(&self, new: NewSession, owner: ProcessMark, prompt: &Message)
+    -> Result<Started>;
     /// Makes a session whose head is a turn of another; the turns up to there are shared, not copied.
     async fn fork(&self, new: NewSession, from: ForkPoint) -> Result<Session>;
-    /// Gives a session another title.
+    /// Gives a session the title a person chose.
     async fn rename(&self, id: &SessionId, title: &Title, at: Timestamp) -> Result<()>;
+    /// Gives a session the title that the model proposes, unless a person chose one.
+    async fn suggest_title(&self, lease: &Lease, title: &Title, at: Timestamp) -> Result<()>;
     /// Removes a session with all that no other session shares.
     async fn delete(&self, lease: &Lease) -> Result<()>;
     /// One session.
@@ -110,7 +115,7 @@ pub trait Store: Send + Sync {
     // The log.
 
     /// Notes an automatic decision.
-    async fn note(&self, id: &SessionId, decision: &Decision, at: Timestamp) -> Result<()>;
+    async fn note(&self, lease: &Lease, decision: &Decision, at: Timestamp) -> Result<()>;
     /// The newest decisions of a session, oldest first.
     async fn decisions(&self, id: &SessionId, limit: u32) -> Result<Vec<(Timestamp, Decision)>>;
 }

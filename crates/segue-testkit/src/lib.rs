@@ -19,6 +19,7 @@ mod processes;
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -28,6 +29,19 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 pub use output::Output;
+
+/// What is on the search path of a world: no agent that the developer may have.
+const PROGRAMS: [&str; 3] = ["sh", "setsid", "sleep"];
+
+/// Where a program of the developer's machine is; what is not found is left to fail with its name.
+fn find(program: impl AsRef<Path>) -> PathBuf {
+    let program = program.as_ref();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut places = std::env::split_paths(&path).map(|directory| directory.join(program));
+    places
+        .find(|place| place.is_file())
+        .unwrap_or_else(|| program.to_owned())
+}
 
 /// A machine of its own, as far as segue can see.
 pub struct World {
@@ -44,6 +58,11 @@ impl World {
             .tempdir()
             .unwrap();
         std::fs::create_dir(directory.path().join("project")).unwrap();
+        let bin = directory.path().join("bin");
+        std::fs::create_dir(&bin).unwrap();
+        for program in PROGRAMS {
+            symlink(find(program), bin.join(program)).unwrap();
+        }
         Self {
             directory,
             program: program.into(),
@@ -68,16 +87,17 @@ impl World {
         self.path().join("project")
     }
 
-    /// Gives another program the environment of this world.
+    /// A program of the developer's machine, in the environment of this world.
     #[must_use]
-    pub fn program(&self, program: impl AsRef<OsStr>) -> Command {
-        let mut command = Command::new(program);
+    pub fn program(&self, program: impl AsRef<Path>) -> Command {
+        let mut command = Command::new(find(program));
         command
             .env_clear()
-            .env("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin")
+            .env("PATH", self.path().join("bin"))
             .env("HOME", self.path())
             .env("SEGUE_HOME", self.home())
             .env("LANG", "C.UTF-8")
+            .envs(std::env::var_os("LD_LIBRARY_PATH").map(|path| ("LD_LIBRARY_PATH", path)))
             .current_dir(self.project())
             .stdin(Stdio::null());
         command

@@ -14,6 +14,7 @@ pub(crate) enum Kind {
     Failed,
     Usage,
     Agent,
+    Policy,
     Interrupted,
 }
 
@@ -23,6 +24,7 @@ impl Kind {
             Self::Failed => 1,
             Self::Usage => 2,
             Self::Agent => 3,
+            Self::Policy => 4,
             Self::Interrupted => 130,
         })
     }
@@ -110,7 +112,7 @@ impl From<EngineError> for CliError {
                 Self::usage(error.to_string()).hint(format!("it drives: {}", known.join(", ")))
             }
             EngineError::NoAgents => Self::failed(error.to_string()),
-            EngineError::Revert(error) => Self::usage(error.to_string()),
+            EngineError::TurnNumber(error) => Self::usage(error.to_string()),
         }
     }
 }

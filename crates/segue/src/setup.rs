@@ -133,10 +133,16 @@ fn project() -> Result<Project, CliError> {
     let cwd = std::env::current_dir()
         .and_then(|cwd| cwd.canonicalize())
         .map_err(|error| CliError::failed("cannot tell the working directory").because(&error))?;
-    let text = |path: &Path| path.to_string_lossy().into_owned();
+    let text = |path: &Path| match path.to_str() {
+        Some(text) => Ok(text.to_owned()),
+        None => Err(CliError::failed(format!(
+            "cannot work in {}: its name is not valid UTF-8",
+            path.display()
+        ))),
+    };
     Ok(Project {
-        key: text(&git_common_dir(&cwd).unwrap_or_else(|| cwd.clone())),
-        cwd: text(&cwd),
+        key: text(&git_common_dir(&cwd).unwrap_or_else(|| cwd.clone()))?,
+        cwd: text(&cwd)?,
     })
 }
 

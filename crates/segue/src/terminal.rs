@@ -5,6 +5,8 @@ mod time;
 
 use std::io::{IsTerminal, Write};
 
+use segue_core::Decision;
+
 pub(crate) use table::Table;
 pub(crate) use time::ago;
 
@@ -66,11 +68,22 @@ pub(crate) fn say(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
 
+/// Tells what segue decided by itself.
+pub(crate) fn say_decision(decision: &Decision) {
+    let mark = Style::stderr().yellow("segue:");
+    say(&format!("{mark} {}", clean(&decision.text)));
+}
+
 /// The text without anything that would steer a terminal; line ends and tabs stay.
 pub(crate) fn clean(text: &str) -> String {
     text.chars()
         .filter(|&c| c == '\n' || c == '\t' || !(c.is_control() || steers_direction(c)))
         .collect()
+}
+
+/// The same on one line, so that no text can pass for lines of ours.
+pub(crate) fn one_line(text: &str) -> String {
+    clean(text).replace(['\n', '\t'], " ")
 }
 
 /// Characters that make text be shown in another order than it was written.

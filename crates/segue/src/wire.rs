@@ -9,7 +9,7 @@ use segue_engine::{SessionView, Transcript, TurnEvent, TurnReport};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::error::CliError;
+use crate::error::{CliError, Kind};
 use crate::terminal::print;
 
 /// Prints a value as one line.
@@ -51,6 +51,7 @@ pub(crate) struct ErrorJson {
     class: String,
     message: String,
     hint: Option<String>,
+    stderr: Option<String>,
 }
 
 impl From<&Failure> for ErrorJson {
@@ -59,6 +60,7 @@ impl From<&Failure> for ErrorJson {
             class: failure.class.as_str().to_owned(),
             message: failure.message.clone(),
             hint: failure.hint.clone(),
+            stderr: failure.stderr.clone(),
         }
     }
 }
@@ -66,15 +68,14 @@ impl From<&Failure> for ErrorJson {
 impl From<&CliError> for ErrorJson {
     fn from(error: &CliError) -> Self {
         let class = match error.kind {
-            crate::error::Kind::Usage => "usage",
-            crate::error::Kind::Agent => "agent_error",
-            crate::error::Kind::Interrupted => "interrupted",
-            crate::error::Kind::Failed => "failed",
+            Kind::Usage => "usage",
+            Kind::Failed | Kind::Agent | Kind::Policy | Kind::Interrupted => "failed",
         };
         Self {
             class: class.to_owned(),
             message: error.message.clone(),
             hint: error.hints.first().cloned(),
+            stderr: None,
         }
     }
 }

@@ -9,7 +9,7 @@ use agent_client_protocol::v1::schema as acp;
 use agent_client_protocol::{Client, Error};
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::script::{self, Step};
@@ -21,6 +21,8 @@ pub(super) enum Out {
     Raw(Vec<u8>),
     /// No more output, though the process lives on.
     Close,
+    /// Nothing to be written: tells that everything before it was.
+    Mark(oneshot::Sender<()>),
 }
 
 /// The one way to standard output.
@@ -42,6 +44,10 @@ impl Output {
                     }
                     Out::Raw(bytes) => write(open, &bytes).await,
                     Out::Close => Err(io::ErrorKind::BrokenPipe.into()),
+                    Out::Mark(sender) => {
+                        let _ = sender.send(());
+                        Ok(())
+                    }
                 };
                 if written.is_err() {
                     stdout = None;
@@ -61,6 +67,13 @@ impl Output {
                 .map_err(io::Error::other)?;
             Ok(sender)
         })
+    }
+
+    /// Waits until everything that was sent is written.
+    async fn written(&self) {
+        let (sender, mark) = oneshot::channel();
+        self.send(Out::Mark(sender)).await;
+        let _ = mark.await;
     }
 
     async fn send(&self, out: Out) {
@@ -124,7 +137,7 @@ impl<'a> Stage<'a> {
             }
             Ok(None) => {
                 let answer = self.answer(prompt);
-                self.speak(&answer).await?;
+                self.speak(&answer).await;
             }
             Err(error) => {
                 return Err(Error::invalid_params().data(json!({ "details": error.to_string() })));
@@ -134,10 +147,8 @@ impl<'a> Stage<'a> {
             .agent_said(&self.conversation.id, &self.said)
             .map_err(super::failed)?;
         let (input, output) = (self.words_so_far(prompt), words(&self.said));
-        self.update(acp::SessionUpdate::UsageUpdate(acp::UsageUpdate::new(
-            input + output,
-            200_000,
-        )))?;
+        let context = acp::UsageUpdate::new(input + output, 200_000);
+        self.update(acp::SessionUpdate::UsageUpdate(context)).await;
         let usage = acp::Usage::new(input + output, input, output);
         Ok(acp::PromptResponse::new(acp::StopReason::EndTurn).usage(usage))
     }
@@ -171,103 +182,91 @@ impl<'a> Stage<'a> {
             Step::Say(text) => self.speak(&text).await,
             Step::Think(text) => {
                 self.stream(&text, acp::SessionUpdate::AgentThoughtChunk)
-                    .await
+                    .await;
             }
-            Step::Slow(pause) => {
-                self.pause = pause;
-                Ok(())
+            Step::Slow(pause) => self.pause = pause,
+            Step::Wait(pause) => tokio::time::sleep(pause).await,
+            Step::Tool => {
+                let call = self.announce("Read notes.txt", acp::ToolKind::Read).await;
+                let notes = "three lines of notes";
+                self.conclude(&call, acp::ToolCallStatus::Completed, notes)
+                    .await;
             }
-            Step::Wait(pause) => {
-                tokio::time::sleep(pause).await;
-                Ok(())
+            Step::OpenTool => {
+                self.announce("Read notes.txt", acp::ToolKind::Read).await;
             }
-            Step::Tool => self.tool(),
-            Step::OpenTool => self
-                .announce("Read notes.txt", acp::ToolKind::Read)
-                .map(|_| ()),
-            Step::Ask => self.ask().await,
-            Step::Title(title) => self.update(acp::SessionUpdate::SessionInfoUpdate(
-                acp::SessionInfoUpdate::new().title(title),
-            )),
-            Step::Big(size) => self.say("x".repeat(size)),
-            Step::Fail(why) => Err(super::failed(why)),
+            Step::Ask => self.ask().await?,
+            Step::Title(title) => {
+                let info = acp::SessionInfoUpdate::new().title(title);
+                self.update(acp::SessionUpdate::SessionInfoUpdate(info))
+                    .await;
+            }
+            Step::Big(size) => self.say("x".repeat(size)).await,
+            Step::Fail(why) => return Err(super::failed(why)),
             Step::Hang => std::future::pending().await,
             Step::Unknown | Step::Garbage | Step::BadUtf8 | Step::HalfLine => {
                 self.misprint(&step).await;
-                Ok(())
             }
-            // As a crash would: no unwinding, no flushing, no farewell.
-            Step::Die => std::process::abort(),
-            Step::Grandchild => start_grandchild().map_err(super::failed),
-        }
-    }
-
-    async fn stream(
-        &mut self,
-        text: &str,
-        kind: fn(acp::ContentChunk) -> acp::SessionUpdate,
-    ) -> Result<(), Error> {
-        for word in text.split_inclusive(char::is_whitespace) {
-            if !self.pause.is_zero() {
-                tokio::time::sleep(self.pause).await;
+            Step::Die => {
+                // What was said was said; then as in a crash: no unwinding, no farewell.
+                self.output.written().await;
+                std::process::abort()
             }
-            self.update(kind(chunk(word.to_owned())))?;
+            Step::Grandchild => start_grandchild().map_err(super::failed)?,
         }
         Ok(())
     }
 
-    async fn speak(&mut self, text: &str) -> Result<(), Error> {
+    async fn stream(&self, text: &str, kind: fn(acp::ContentChunk) -> acp::SessionUpdate) {
+        for word in text.split_inclusive(char::is_whitespace) {
+            if !self.pause.is_zero() {
+                tokio::time::sleep(self.pause).await;
+            }
+            self.update(kind(chunk(word.to_owned()))).await;
+        }
+    }
+
+    async fn speak(&mut self, text: &str) {
         self.said.push_str(text);
         self.stream(text, acp::SessionUpdate::AgentMessageChunk)
-            .await
+            .await;
     }
 
-    fn say(&mut self, text: String) -> Result<(), Error> {
+    async fn say(&mut self, text: String) {
         self.said.push_str(&text);
         self.update(acp::SessionUpdate::AgentMessageChunk(chunk(text)))
+            .await;
     }
 
-    fn update(&self, update: acp::SessionUpdate) -> Result<(), Error> {
-        let id = self.conversation.id.to_string();
-        self.connection
-            .send_notification(acp::SessionNotification::new(id, update))
+    /// Sends an update, past the protocol library, so that it keeps its place among what is misprinted.
+    async fn update(&self, update: acp::SessionUpdate) {
+        let params = acp::SessionNotification::new(self.conversation.id.to_string(), update);
+        let line = json!({ "jsonrpc": "2.0", "method": "session/update", "params": params });
+        self.output.send(Out::Line(line.to_string())).await;
     }
 
-    fn announce(&mut self, title: &str, kind: acp::ToolKind) -> Result<acp::ToolCall, Error> {
+    async fn announce(&mut self, title: &str, kind: acp::ToolKind) -> acp::ToolCall {
         self.calls += 1;
         let call = acp::ToolCall::new(format!("call-{}", self.calls), title)
             .kind(kind)
             .status(acp::ToolCallStatus::InProgress)
             .raw_input(json!({ "path": "notes.txt" }));
-        self.update(acp::SessionUpdate::ToolCall(call.clone()))?;
-        Ok(call)
+        self.update(acp::SessionUpdate::ToolCall(call.clone()))
+            .await;
+        call
     }
 
-    fn conclude(
-        &self,
-        call: &acp::ToolCall,
-        status: acp::ToolCallStatus,
-        output: &str,
-    ) -> Result<(), Error> {
+    async fn conclude(&self, call: &acp::ToolCall, status: acp::ToolCallStatus, output: &str) {
         let fields = acp::ToolCallUpdateFields::new()
             .status(status)
             .raw_output(json!({ "output": output }));
-        self.update(acp::SessionUpdate::ToolCallUpdate(
-            acp::ToolCallUpdate::new(call.tool_call_id.clone(), fields),
-        ))
-    }
-
-    fn tool(&mut self) -> Result<(), Error> {
-        let call = self.announce("Read notes.txt", acp::ToolKind::Read)?;
-        self.conclude(
-            &call,
-            acp::ToolCallStatus::Completed,
-            "three lines of notes",
-        )
+        let change = acp::ToolCallUpdate::new(call.tool_call_id.clone(), fields);
+        self.update(acp::SessionUpdate::ToolCallUpdate(change))
+            .await;
     }
 
     async fn ask(&mut self) -> Result<(), Error> {
-        let call = self.announce("Edit notes.txt", acp::ToolKind::Edit)?;
+        let call = self.announce("Edit notes.txt", acp::ToolKind::Edit).await;
         let options = vec![
             acp::PermissionOption::new("allow", "Allow", acp::PermissionOptionKind::AllowOnce),
             acp::PermissionOption::new("reject", "Reject", acp::PermissionOptionKind::RejectOnce),
@@ -281,13 +280,19 @@ impl<'a> Stage<'a> {
             answer.outcome,
             acp::RequestPermissionOutcome::Selected(chosen) if &*chosen.option_id.0 == "allow"
         );
-        if allowed {
-            self.conclude(&call, acp::ToolCallStatus::Completed, "edited")?;
-            self.speak("I edited the notes. ").await
+        let (status, output, words) = if allowed {
+            (
+                acp::ToolCallStatus::Completed,
+                "edited",
+                "I edited the notes. ",
+            )
         } else {
-            self.conclude(&call, acp::ToolCallStatus::Failed, "not allowed")?;
-            self.speak("I was not allowed to edit the notes. ").await
-        }
+            let words = "I was not allowed to edit the notes. ";
+            (acp::ToolCallStatus::Failed, "not allowed", words)
+        };
+        self.conclude(&call, status, output).await;
+        self.speak(words).await;
+        Ok(())
     }
 
     /// Writes past the protocol library what it would never write.

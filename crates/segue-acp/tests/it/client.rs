@@ -198,6 +198,67 @@ async fn a_replay_of_any_length_is_passed_over() {
     };
     let (loaded, ()) = tokio::join!(client.load_session(&id, Path::new("/")), replay);
     loaded.unwrap();
+    client.prompt("go").unwrap();
+    let request = peer.hear().await;
+    peer.print(&ends_turn(&request["id"])).await;
+    let (events, _) = to_the_end(&mut client).await;
+    assert_eq!(events, [], "nothing of the replay is taken for an answer");
+}
+
+#[tokio::test]
+async fn a_short_replay_is_passed_over_as_well() {
+    let (mut client, mut peer) = connected(json!({ "loadSession": true })).await;
+    let id = NativeId::parse("s1").unwrap();
+    let replay = async {
+        let request = peer.hear().await;
+        peer.update(text("long ago")).await;
+        peer.print(&json!({ "jsonrpc": "2.0", "id": request["id"], "result": {} }).to_string())
+            .await;
+    };
+    let (loaded, ()) = tokio::join!(client.load_session(&id, Path::new("/")), replay);
+    loaded.unwrap();
+    client.prompt("go").unwrap();
+    let request = peer.hear().await;
+    peer.update(text("now")).await;
+    peer.print(&ends_turn(&request["id"])).await;
+    let (events, _) = to_the_end(&mut client).await;
+    assert_eq!(events, [AgentEvent::Text("now".into())]);
+}
+
+#[tokio::test]
+async fn pictures_plans_and_diffs_are_kept() {
+    let (mut client, mut peer, id) = prompted().await;
+    let picture = json!({ "type": "image", "mimeType": "image/png", "data": "aGk=" });
+    peer.update(json!({ "sessionUpdate": "agent_message_chunk", "content": picture }))
+        .await;
+    let plan = r#"{"sessionUpdate":"plan", "entries":[],"_later":1}"#;
+    peer.print(&format!(
+        r#"{{"method":"session/update","params":{{"sessionId":"s1","update":{plan}}}}}"#
+    ))
+    .await;
+    peer.update(json!({
+        "sessionUpdate": "tool_call_update", "toolCallId": "c1", "status": "completed", "rawOutput": "ok",
+        "content": [{ "type": "diff", "path": "/x", "oldText": "a", "newText": "b" }]
+    }))
+    .await;
+    peer.print(&ends_turn(&id)).await;
+    let (events, _) = to_the_end(&mut client).await;
+    assert!(
+        matches!(&events[0], AgentEvent::Data(data) if data.mime_type == "image/png"),
+        "{events:?}"
+    );
+    assert!(
+        matches!(&events[1], AgentEvent::Unknown(json) if json.as_str() == plan),
+        "{events:?}"
+    );
+    let AgentEvent::Tool(call) = &events[2] else {
+        panic!("{events:?}");
+    };
+    let output = call.output.as_ref().unwrap().as_str();
+    assert!(
+        output.contains("\"ok\"") && output.contains("newText"),
+        "{output}"
+    );
 }
 
 #[tokio::test]

@@ -2,11 +2,11 @@
 
 /// What the family is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ask {
+pub(super) enum Order {
     /// To end by itself.
-    ToEnd,
-    /// Nothing: it is ended.
-    Nothing,
+    End,
+    /// To be gone.
+    Die,
 }
 
 #[cfg(target_os = "linux")]
@@ -27,7 +27,7 @@ mod linux {
         waitid, waitpid,
     };
 
-    use super::Ask;
+    use super::Order;
 
     /// What `/proc` says of a process.
     pub(crate) struct Stat {
@@ -93,11 +93,14 @@ mod linux {
         i32::try_from(number).ok().and_then(Pid::from_raw)
     }
 
-    pub(in super::super) fn send(ask: Ask) {
-        let signal = match ask {
-            Ask::ToEnd => Signal::TERM,
-            Ask::Nothing => Signal::KILL,
+    pub(in super::super) fn send(order: Order) {
+        let signal = match order {
+            Order::End => Signal::TERM,
+            Order::Die => Signal::KILL,
         };
+        if !has_children() {
+            return;
+        }
         for stat in descendants() {
             if let Some(pid) = pid(stat.pid) {
                 // It may have ended since we looked.
@@ -136,19 +139,20 @@ mod linux {
 mod portable {
     use rustix::process::{Signal, getpgrp, kill_process_group};
 
-    use super::Ask;
+    use super::Order;
 
     pub(in super::super) fn adopt_orphans() {}
 
-    pub(in super::super) fn send(ask: Ask) {
-        let signal = match ask {
-            Ask::ToEnd => Signal::TERM,
+    pub(in super::super) fn send(order: Order) {
+        let signal = match order {
+            Order::End => Signal::TERM,
             // This ends the leash, too; it has nothing left to do.
-            Ask::Nothing => Signal::KILL,
+            Order::Die => Signal::KILL,
         };
         let _ = kill_process_group(getpgrp(), signal);
     }
 
+    /// Not known: once the agent has ended, what it left was asked to end, and that is all.
     pub(in super::super) fn any_left() -> bool {
         false
     }

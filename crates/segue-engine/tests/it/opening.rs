@@ -1,8 +1,8 @@
 //! How a leg is opened: go on where the agent knows all that was sent, else tell it the story.
 
 use segue_core::{LegEnd, Message, Opened, ProcessMark, Role, TurnState};
-use segue_engine::Target;
-use segue_store::{Entry, Filter, LeaseRequest, NewLeg, Page, Store};
+use segue_engine::{EngineError, Target};
+use segue_store::{Entry, Filter, LeaseRequest, NewLeg, Page, Store, StoreError};
 
 use crate::scripted::{Stage, done, same, say};
 
@@ -142,6 +142,26 @@ async fn a_turn_that_was_cut_off_is_closed_and_not_sent_again() {
     assert_eq!(stage.agent.heard.lock().unwrap().prompts, ["one", "three"]);
     // The native session was sent turn 2, so it can go on.
     assert_eq!(next.opened.unwrap().0, Opened::Resumed);
+}
+
+#[tokio::test]
+async fn whoever_lives_keeps_the_session_however_silent() {
+    let stage = Stage::new();
+    let first = stage.turn("one", Target::New).await;
+    let long_ago = jiff::Timestamp::now() - jiff::SignedDuration::from_hours(2);
+    let request = LeaseRequest {
+        session: first.session.clone(),
+        owner: segue_agents::mark_of(std::process::id()).unwrap(),
+        at: long_ago,
+        expires_after: jiff::SignedDuration::from_secs(30),
+        dead_epoch: None,
+    };
+    stage.store.acquire(request).await.unwrap();
+    let refused = stage.chat(stage.request("two", same(&first)), |_| {}).await;
+    assert!(
+        matches!(refused, Err(EngineError::Store(StoreError::Held { .. }))),
+        "{refused:?}"
+    );
 }
 
 #[tokio::test]

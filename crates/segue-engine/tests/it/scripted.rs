@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use segue_agents::{Agent, AgentError, Conversation, OpenRequest, Opening, Probe, Step, TurnEnd};
+use segue_agents::{Agent, AgentError, Conversation, OpenRequest, Opening, Probe, Step};
 use segue_core::{
     AgentEvent, NativeId, Opened, PermissionAnswer, PermissionPolicy, PermissionRequest,
-    ProcessMark, Project, ProviderId, SessionId, StopReason, Usage,
+    ProcessMark, Project, ProviderId, SessionId, StopReason, TurnEnd, Usage,
 };
 use segue_engine::{ChatRequest, Engine, EngineError, Stop, Target, TurnEvent, TurnReport, World};
 use segue_sqlite::SqliteStore;

@@ -297,3 +297,92 @@ async fn noise_is_noted_a_few_times_and_then_ignored() {
         .filter(|decision| decision.text.contains("noise"));
     assert_eq!(noted.count(), 5);
 }
+
+#[tokio::test]
+async fn words_that_were_cut_off_are_marked_as_such() {
+    let stage = Stage::new();
+    stage.script([say("half a"), Cue::Hang]);
+    let stop = stage.stop.clone();
+    let report = stage
+        .chat(stage.request("go", Target::New), |event| {
+            if let TurnEvent::Text { .. } = event {
+                stop.send_replace(Stop::Ask);
+            }
+        })
+        .await
+        .unwrap();
+    let turns = stage.store.turns(&report.session).await.unwrap();
+    let messages = stage.store.messages(turns[0].id).await.unwrap();
+    assert_eq!(
+        (messages[1].words().as_str(), messages[1].complete),
+        ("half a", false)
+    );
+}
+
+#[tokio::test]
+async fn output_that_comes_after_the_end_of_a_call_is_kept() {
+    let stage = Stage::new();
+    let mut first = tool(ToolStatus::Completed, "{}");
+    first.output = None;
+    stage.script([
+        Cue::Event(AgentEvent::Tool(first)),
+        Cue::Event(AgentEvent::Tool(tool(ToolStatus::Completed, "{}"))),
+        done(),
+    ]);
+    let report = stage
+        .chat(stage.request("go", Target::New), |_| {})
+        .await
+        .unwrap();
+    let turns = stage.store.turns(&report.session).await.unwrap();
+    let messages = stage.store.messages(turns[0].id).await.unwrap();
+    assert_eq!(messages.len(), 3, "one call, one result: {messages:?}");
+    assert!(matches!(
+        messages[2].parts.as_slice(),
+        [Part::FunctionResponse { response, .. }] if response.as_str() == "\"written\""
+    ));
+}
+
+#[tokio::test]
+async fn a_cancel_that_nobody_asked_for_is_told_apart() {
+    let stage = Stage::new();
+    let cancelled = || Cue::Done(StopReason::Cancelled, Usage::default());
+    stage.script([cancelled()]);
+    let by_itself = stage
+        .chat(stage.request("one", Target::New), |_| {})
+        .await
+        .unwrap();
+    assert_eq!(by_itself.state, TurnState::Failed);
+    stage.script([Cue::Ask(question()), cancelled()]);
+    let by_policy = stage
+        .chat(stage.request("two", Target::New), |_| {})
+        .await
+        .unwrap();
+    assert_eq!(
+        (by_policy.state, by_policy.stopped_by_policy),
+        (TurnState::Cancelled, true)
+    );
+}
+
+#[tokio::test]
+async fn a_listener_that_does_not_listen_holds_no_record_up() {
+    let stage = Stage::new();
+    stage.script((0..40).map(|n| say(&format!("{n} "))));
+    stage.script([Cue::Hang]);
+    let (sender, mut events) = tokio::sync::mpsc::channel(2);
+    let chat = stage.engine.chat(stage.request("go", Target::New), sender);
+    let listener = async {
+        let first = events.recv().await.unwrap();
+        let TurnEvent::Began { session, .. } = first else {
+            panic!("{first:?}");
+        };
+        // It stops listening; what was streamed until the channel was full is drafted all the same.
+        tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
+        let turns = stage.store.turns(&session).await.unwrap();
+        let messages = stage.store.messages(turns[0].id).await.unwrap();
+        messages.last().unwrap().words()
+    };
+    tokio::select! {
+        report = chat => panic!("the agent hangs, but the turn ended: {report:?}"),
+        drafted = listener => assert!(drafted.starts_with("0 "), "{drafted:?}"),
+    }
+}

@@ -3,22 +3,23 @@
 use jiff::Timestamp;
 use rusqlite::{Connection, params};
 use segue_core::{Decision, DecisionKind, SessionId};
+use segue_store::Lease;
 
-use super::{Outcome, sessions};
+use super::{Outcome, lease};
 use crate::rows::{self, micros};
 
 pub(crate) fn note(
     db: &Connection,
-    id: &SessionId,
+    held: &Lease,
     decision: &Decision,
     at: Timestamp,
 ) -> Outcome<()> {
-    sessions::existing(db, id)?;
+    lease::check(db, held)?;
     db.prepare_cached(
         "INSERT INTO decisions (session_id, kind, text, at) VALUES (?1, ?2, ?3, ?4)",
     )?
     .execute(params![
-        id.as_str(),
+        held.session.as_str(),
         decision.kind.as_str(),
         decision.text,
         micros(at)

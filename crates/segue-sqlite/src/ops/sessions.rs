@@ -1,9 +1,9 @@
 //! Sessions as such: made, forked, named, removed.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
-use segue_core::{Session, SessionId, Title, TurnState};
-use segue_store::{ForkPoint, Lease, NewSession, StoreError};
+use segue_core::{Message, ProcessMark, Session, SessionId, Title, TurnState};
+use segue_store::{ForkPoint, Lease, LeaseRequest, NewSession, Started, StoreError};
 
 use super::{Outcome, lease, turns};
 use crate::rows::{self, micros};
@@ -47,6 +47,29 @@ pub(crate) fn create(db: &Connection, new: &NewSession) -> Outcome<Session> {
     }
 }
 
+pub(crate) fn start(
+    db: &Connection,
+    new: &NewSession,
+    owner: ProcessMark,
+    prompt: &Message,
+) -> Outcome<Started> {
+    create(db, new)?;
+    let request = LeaseRequest {
+        session: new.id.clone(),
+        owner,
+        at: new.at,
+        expires_after: SignedDuration::ZERO,
+        dead_epoch: None,
+    };
+    let lease = lease::acquire(db, &request)?.lease;
+    let turn = turns::begin(db, &lease, prompt)?;
+    Ok(Started {
+        session: existing(db, &new.id)?,
+        lease,
+        turn,
+    })
+}
+
 pub(crate) fn fork(db: &Connection, new: &NewSession, from: &ForkPoint) -> Outcome<Session> {
     existing(db, &from.session)?;
     let chain = turns::chain(db, &from.session)?;
@@ -78,6 +101,26 @@ pub(crate) fn rename(db: &Connection, id: &SessionId, title: &Title, at: Timesta
         0 => Err(StoreError::NoSession(id.clone()).into()),
         _ => Ok(()),
     }
+}
+
+pub(crate) fn suggest_title(
+    db: &Connection,
+    held: &Lease,
+    title: &Title,
+    at: Timestamp,
+) -> Outcome<()> {
+    lease::check(db, held)?;
+    db.prepare_cached(
+        "UPDATE sessions SET title = ?2, title_from = ?3, updated_at = max(updated_at, ?4)
+         WHERE id = ?1 AND title_from <> 'user'",
+    )?
+    .execute(params![
+        held.session.as_str(),
+        title.as_str(),
+        title.source().as_str(),
+        micros(at)
+    ])?;
+    Ok(())
 }
 
 /// Turns of the session that another session still needs, with the session that will keep them: those a

@@ -2,9 +2,7 @@
 
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
-use segue_core::{
-    Attempt, Failure, LegId, Message, Part, Role, SessionId, Turn, TurnId, TurnState, stored,
-};
+use segue_core::{Attempt, LegId, Message, Part, Role, SessionId, Turn, TurnId, TurnState, stored};
 use segue_store::{Draft, DraftKind, Entry, Finish, Lease, StoreError};
 
 use super::{Outcome, lease, sessions};
@@ -133,27 +131,27 @@ pub(crate) fn finish(db: &Connection, held: &Lease, turn: TurnId, finish: &Finis
     for (seq, message) in &finish.messages {
         write_message(db, turn, *seq, message)?;
     }
-    let state = finish.state.as_str();
-    let (class, message, hint) = failure_columns(finish.failure.as_ref());
+    let failure = finish.failure.as_ref();
     let at = micros(finish.at);
     let usage = &finish.usage;
     db.prepare_cached(
         "UPDATE turns SET state = ?2, input_tokens = ?3, output_tokens = ?4, cached_tokens = ?5, total_tokens = ?6,
              context_tokens = ?7, context_window = ?8, failure_class = ?9, failure_message = ?10,
-             failure_hint = ?11, ended_at = ?12 WHERE id = ?1",
+             failure_hint = ?11, failure_stderr = ?12, ended_at = ?13 WHERE id = ?1",
     )?
     .execute(params![
         turn.0,
-        state,
+        finish.state.as_str(),
         usage.input_tokens,
         usage.output_tokens,
         usage.cached_tokens,
         usage.total_tokens,
         usage.context_tokens,
         usage.context_window,
-        class,
-        message,
-        hint,
+        failure.map(|failure| failure.class.as_str()),
+        failure.map(|failure| &failure.message),
+        failure.and_then(|failure| failure.hint.as_ref()),
+        failure.and_then(|failure| failure.stderr.as_ref()),
         at
     ])?;
     settle_attempt(db, turn, finish)?;
@@ -168,14 +166,23 @@ pub(crate) fn finish(db: &Connection, held: &Lease, turn: TurnId, finish: &Finis
 
 /// Ends the turn's attempt, if it came to one, and counts it on its leg.
 fn settle_attempt(db: &Connection, turn: TurnId, finish: &Finish) -> Outcome<()> {
-    let (class, message, hint) = failure_columns(finish.failure.as_ref());
+    let failure = finish.failure.as_ref();
     let leg: Option<i64> = db
         .prepare_cached(
-            "UPDATE attempts SET state = ?2, failure_class = ?3, failure_message = ?4, failure_hint = ?5, ended_at = ?6
+            "UPDATE attempts SET state = ?2, failure_class = ?3, failure_message = ?4, failure_hint = ?5,
+                 failure_stderr = ?6, ended_at = ?7
              WHERE turn_id = ?1 AND state = 'running' RETURNING leg_id",
         )?
         .query_row(
-            params![turn.0, finish.state.as_str(), class, message, hint, micros(finish.at)],
+            params![
+                turn.0,
+                finish.state.as_str(),
+                failure.map(|failure| failure.class.as_str()),
+                failure.map(|failure| &failure.message),
+                failure.and_then(|failure| failure.hint.as_ref()),
+                failure.and_then(|failure| failure.stderr.as_ref()),
+                micros(finish.at)
+            ],
             |row| row.get(0),
         )
         .optional()?;
@@ -195,14 +202,6 @@ fn settle_attempt(db: &Connection, turn: TurnId, finish: &Finish) -> Outcome<()>
         finish.usage.context_tokens
     ])?;
     Ok(())
-}
-
-fn failure_columns(failure: Option<&Failure>) -> (Option<&str>, Option<&str>, Option<&str>) {
-    (
-        failure.map(|failure| failure.class.as_str()),
-        failure.map(|failure| failure.message.as_str()),
-        failure.and_then(|failure| failure.hint.as_deref()),
-    )
 }
 
 pub(crate) fn chain(db: &Connection, id: &SessionId) -> Outcome<Vec<Turn>> {

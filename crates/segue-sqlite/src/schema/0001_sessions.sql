@@ -43,6 +43,7 @@ CREATE TABLE turns (
     failure_class   TEXT,
     failure_message TEXT,
     failure_hint    TEXT,
+    failure_stderr  TEXT,
     started_at      INTEGER NOT NULL,
     ended_at        INTEGER
 ) STRICT;
@@ -80,6 +81,7 @@ CREATE TABLE attempts (
     failure_class   TEXT,
     failure_message TEXT,
     failure_hint    TEXT,
+    failure_stderr  TEXT,
     started_at      INTEGER NOT NULL,
     ended_at        INTEGER,
     PRIMARY KEY (turn_id, n)

@@ -1,7 +1,7 @@
 //! One writer at a time.
 
 use futures::future::join_all;
-use segue_core::Title;
+use segue_core::{Decision, DecisionKind, Title};
 
 use super::{at, claim, finished, new_session, open_session, owner, prompt};
 use crate::{Entry, Store, StoreError};
@@ -85,6 +85,14 @@ pub async fn a_stale_lease_writes_nothing(store: &dyn Store) {
             .err(),
         store.revert(&old, turn.id, at(0)).await.err(),
         store.undo(&old, at(0)).await.err(),
+        store
+            .note(&old, &Decision::new(DecisionKind::Oddity, "late"), at(0))
+            .await
+            .err(),
+        store
+            .suggest_title(&old, &Title::from_prompt("late"), at(0))
+            .await
+            .err(),
         store.heartbeat(&old, None, at(0)).await.err(),
         store.release(&old).await.err(),
         store.delete(&old).await.err(),

@@ -2,7 +2,7 @@
 
 use segue_core::{Candidate, Decision, DecisionKind, FeatureId, MatchedBy, Title, TitleSource};
 
-use super::{at, id, native, new_session, open_session};
+use super::{at, finished, id, native, new_session, open_session, owner, prompt, story};
 use crate::{Filter, Page, Store, StoreError};
 
 /// A session that was made is there, with all that was said of it.
@@ -176,10 +176,10 @@ pub async fn candidates_are_found_by_every_name(store: &dyn Store) {
 
 /// The newest decisions come back in the order they were made.
 pub async fn decisions_are_kept_in_order(store: &dyn Store) {
-    store.create(new_session(1)).await.unwrap();
+    let (_, lease) = open_session(store, 1).await;
     for n in 0..5 {
         let decision = Decision::new(DecisionKind::Opened, format!("decision {n}"));
-        store.note(&id(1), &decision, at(n)).await.unwrap();
+        store.note(&lease, &decision, at(n)).await.unwrap();
     }
     let newest = store.decisions(&id(1), 2).await.unwrap();
     let told: Vec<_> = newest
@@ -187,6 +187,48 @@ pub async fn decisions_are_kept_in_order(store: &dyn Store) {
         .map(|(at, decision)| (*at, decision.text.as_str()))
         .collect();
     assert_eq!(told, [(at(3), "decision 3"), (at(4), "decision 4")]);
-    let nowhere = store.note(&id(9), &newest[0].1, at(0)).await;
-    assert!(matches!(nowhere, Err(StoreError::NoSession(_))));
+}
+
+/// A first prompt comes with its session and the claim on it, or not at all.
+pub async fn a_session_starts_whole(store: &dyn Store) {
+    let started = store
+        .start(new_session(1), owner(1), &prompt("go", 1))
+        .await
+        .unwrap();
+    assert_eq!((started.session.turns, started.turn.n), (1, 1));
+    assert_eq!(started.session.head, Some(started.turn.id));
+    assert_eq!(store.holder(&id(1)).await.unwrap().unwrap().owner, owner(1));
+    assert_eq!(
+        store.messages(started.turn.id).await.unwrap(),
+        [prompt("go", 1)]
+    );
+    store
+        .finish_turn(&started.lease, started.turn.id, finished(2))
+        .await
+        .unwrap();
+    let again = store
+        .start(new_session(1), owner(2), &prompt("me", 2))
+        .await;
+    assert!(matches!(again, Err(StoreError::Exists(_))));
+    assert_eq!(story(store, &id(1)).await, ["go"]);
+}
+
+/// The model may name a session as long as nobody else has.
+pub async fn a_persons_title_stays(store: &dyn Store) {
+    let (_, lease) = open_session(store, 1).await;
+    let suggest = |text: &str| Title::given(text, TitleSource::Model).unwrap();
+    store
+        .suggest_title(&lease, &suggest("by the model"), at(2))
+        .await
+        .unwrap();
+    let session = store.session(&id(1)).await.unwrap().unwrap();
+    assert_eq!(session.title, suggest("by the model"));
+    let mine = Title::given("by me", TitleSource::User).unwrap();
+    store.rename(&id(1), &mine, at(3)).await.unwrap();
+    store
+        .suggest_title(&lease, &suggest("again"), at(4))
+        .await
+        .unwrap();
+    let session = store.session(&id(1)).await.unwrap().unwrap();
+    assert_eq!(session.title, mine);
 }

@@ -215,7 +215,8 @@ pub async fn failures_are_counted_on_the_leg(store: &dyn Store) {
     use TurnState::{Cancelled, Failed, Finished};
     let (session, lease) = open_session(store, 1).await;
     let leg = store.open_leg(&lease, native("n1")).await.unwrap();
-    let failure = Failure::new(FailureClass::Crashed, "it died").with_hint("try again");
+    let mut failure = Failure::new(FailureClass::Crashed, "it died").with_hint("try again");
+    failure.stderr = Some("last words".into());
     for (state, expected) in [
         (Failed, 1),
         (Cancelled, 1),

@@ -5,6 +5,7 @@ mod question;
 
 use std::io::{IsTerminal, Read};
 use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use segue_agents::known::{self, KNOWN};
@@ -81,31 +82,69 @@ async fn turn(
         open_timeout: Duration::from_secs_f64(args.open_timeout),
         stop: stopped,
     };
-    let (sender, mut events) = mpsc::channel(WAITING);
-    let mut printer = Printer::new(form);
-    let mut chat = std::pin::pin!(app.engine.chat(request, sender));
-    let outcome = loop {
-        tokio::select! {
-            biased;
-            Some(event) = events.recv() => {
-                if let TurnEvent::Began { session, turn } = &event {
-                    *began = Some((session.to_string(), *turn));
-                }
-                printer.tell(event);
+    let (sender, events) = mpsc::channel(WAITING);
+    let telling = Telling::start(form, events);
+    let outcome = {
+        // The events end when this future is gone.
+        let mut chat = std::pin::pin!(app.engine.chat(request, sender));
+        loop {
+            tokio::select! {
+                biased;
+                outcome = &mut chat => break outcome,
+                () = tokio::time::sleep(printer::FRAME) => telling.spin(),
             }
-            outcome = &mut chat => break outcome,
-            () = printer.wait() => printer.spin(),
         }
     };
-    while let Ok(event) = events.try_recv() {
-        printer.tell(event);
-    }
-    printer.end();
     listening.abort();
+    *began = telling.end();
     Ok(outcome?)
 }
 
-/// The first Ctrl-C asks the agent to stop, the second ends it.
+/// The telling of a turn, on a thread of its own: a reader that does not read must not hold the turn up.
+struct Telling {
+    printer: Arc<Mutex<Printer>>,
+    thread: std::thread::JoinHandle<Option<(String, u32)>>,
+}
+
+impl Telling {
+    fn start(form: Form, mut events: mpsc::Receiver<TurnEvent>) -> Self {
+        let printer = Arc::new(Mutex::new(Printer::new(form)));
+        let shared = Arc::clone(&printer);
+        let thread = std::thread::spawn(move || {
+            let mut began = None;
+            while let Some(event) = events.blocking_recv() {
+                if let TurnEvent::Began { session, turn } = &event {
+                    began = Some((session.to_string(), *turn));
+                }
+                shared
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .tell(event);
+            }
+            began
+        });
+        Self { printer, thread }
+    }
+
+    /// Shows that time passes, unless something is being printed just now.
+    fn spin(&self) {
+        if let Ok(mut printer) = self.printer.try_lock() {
+            printer.spin();
+        }
+    }
+
+    /// Waits until everything is told; returns the session and turn, if the prompt was written down.
+    fn end(self) -> Option<(String, u32)> {
+        let began = self.thread.join().ok().flatten();
+        self.printer
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .end();
+        began
+    }
+}
+
+/// The first Ctrl-C asks the agent to stop, the second ends it; a request to terminate is sent only once.
 async fn listen_for_signals(stop: watch::Sender<Stop>) {
     let (Ok(mut interrupt), Ok(mut terminate)) = (
         signal(SignalKind::interrupt()),
@@ -115,16 +154,17 @@ async fn listen_for_signals(stop: watch::Sender<Stop>) {
     };
     loop {
         tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
-        stop.send_modify(|level| {
-            *level = if *level == Stop::No {
-                Stop::Ask
-            } else {
-                Stop::Now
+            _ = interrupt.recv() => {
+                let asked_before = stop.borrow().gt(&Stop::No);
+                stop.send_replace(if asked_before { Stop::Now } else { Stop::Ask });
+                if !asked_before && std::io::stderr().is_terminal() {
+                    say("\nsegue: asking the agent to stop; Ctrl-C again ends it");
+                }
             }
-        });
+            _ = terminate.recv() => {
+                stop.send_replace(Stop::Now);
+            }
+        }
     }
 }
 
@@ -166,6 +206,7 @@ fn tell(report: &TurnReport, form: Form) -> ExitCode {
     }
     let kind = match report.state {
         TurnState::Finished => return ExitCode::SUCCESS,
+        TurnState::Cancelled if report.stopped_by_policy => Kind::Policy,
         TurnState::Cancelled => Kind::Interrupted,
         TurnState::Running | TurnState::Failed | TurnState::Interrupted => Kind::Agent,
     };
@@ -187,16 +228,21 @@ fn print_result(result: &ChatJson, form: Form) {
 
 fn tell_failure(report: &TurnReport) {
     let Some(failure) = &report.failure else {
+        let what = if report.stopped_by_policy {
+            "the agent stopped, since it was not allowed to do what it asked for (--permissions)"
+        } else {
+            "interrupted"
+        };
         say(&format!(
-            "interrupted; go on with: segue chat --resume {} \"…\"",
+            "{what}; go on with: segue chat --resume {} \"…\"",
             report.session
         ));
         return;
     };
-    let style = Style::stderr();
-    if !report.stderr.is_empty() {
+    if let Some(stderr) = &failure.stderr {
+        let style = Style::stderr();
         say(&style.dim(&format!("{} wrote to its error output:", report.provider)));
-        for line in clean(&report.stderr).lines() {
+        for line in clean(stderr).lines() {
             say(&style.dim(&format!("  {line}")));
         }
     }

@@ -6,14 +6,13 @@ use clap::CommandFactory;
 
 use crate::cli::{Cli, CompletionsArgs};
 use crate::error::CliError;
+use crate::terminal::print;
 
-#[expect(clippy::unnecessary_wraps, reason = "all commands have one shape")]
 pub(crate) fn run(args: &CompletionsArgs) -> Result<ExitCode, CliError> {
-    clap_complete::generate(
-        args.shell,
-        &mut Cli::command(),
-        "segue",
-        &mut std::io::stdout(),
-    );
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "segue", &mut script);
+    let script = String::from_utf8(script)
+        .map_err(|error| CliError::failed("cannot make the completion script").because(&error))?;
+    print(script.trim_end());
     Ok(ExitCode::SUCCESS)
 }

@@ -145,7 +145,7 @@ async fn look_at_agents() -> Result<Vec<AgentReport>, CliError> {
 
 fn store_json(store: &StoreReport) -> Value {
     json!({
-        "path": store.path,
+        "path": store.path.to_string_lossy(),
         "format": store.format,
         "sessions": store.sessions,
         "healthy": store.problems.is_empty(),
@@ -157,7 +157,7 @@ fn agent_json(agent: &AgentReport) -> Value {
     json!({
         "name": agent.name,
         "version": agent.version,
-        "path": agent.path,
+        "path": agent.path.as_ref().map(|path| path.to_string_lossy()),
         "transports": agent.transports,
         "capabilities": wire::capabilities(agent.capabilities),
         "note": agent.note,

@@ -4,10 +4,12 @@ use std::process::ExitCode;
 
 use jiff::Timestamp;
 use segue_acp::rehearsal::{self, StartFault, World};
+use segue_agents::leash::CANNOT_START;
 
 use crate::cli::{LeashArgs, RehearsalArgs};
 use crate::error::CliError;
 use crate::setup::{VERSION, native_id};
+use crate::terminal::say;
 
 pub(crate) async fn rehearsal(args: RehearsalArgs) -> Result<ExitCode, CliError> {
     let at_start = match args.fault {
@@ -35,8 +37,11 @@ pub(crate) async fn leash(args: LeashArgs) -> Result<ExitCode, CliError> {
         .next()
         .ok_or_else(|| CliError::usage("no program was given"))?;
     let name = program.to_string_lossy().into_owned();
-    let code = segue_agents::leash::run(args.lifeline, program, command.collect())
-        .await
-        .map_err(|error| CliError::failed(format!("cannot start {name}")).because(&error))?;
-    Ok(ExitCode::from(code))
+    match segue_agents::leash::run(args.lifeline, program, command.collect()).await {
+        Ok(code) => Ok(ExitCode::from(code)),
+        Err(error) => {
+            say(&format!("cannot start {name}: {error}"));
+            Ok(ExitCode::from(u8::try_from(CANNOT_START).unwrap_or(1)))
+        }
+    }
 }

@@ -4,9 +4,10 @@ mod list;
 mod show;
 
 use std::io::{BufRead, IsTerminal, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
-use segue_core::{RevertError, Session, SessionRef, SessionStatus, Title, TitleSource};
+use segue_core::{Session, SessionRef, Title, TitleSource, TurnNumberError};
 use segue_engine::EngineError;
 use serde_json::json;
 
@@ -15,7 +16,7 @@ use crate::cli::{
 };
 use crate::error::CliError;
 use crate::setup::App;
-use crate::terminal::{clean, print, say};
+use crate::terminal::{clean, print, say, say_decision};
 use crate::wire::{SessionJson, print_json};
 
 pub(crate) async fn run(args: SessionArgs) -> Result<ExitCode, CliError> {
@@ -34,12 +35,16 @@ pub(crate) async fn run(args: SessionArgs) -> Result<ExitCode, CliError> {
 }
 
 /// Tells of a changed session: as JSON, or in words.
-fn tell(session: &Session, args: &OneArgs, words: &str) {
+async fn tell(app: &App, session: &Session, args: &OneArgs, words: &str) -> Result<(), CliError> {
     if args.json {
-        print_json(&SessionJson::new(session, SessionStatus::Idle));
+        print_json(&SessionJson::new(
+            session,
+            app.engine.status(session).await?,
+        ));
     } else {
         print(&clean(words));
     }
+    Ok(())
 }
 
 async fn rename(app: &App, args: &RenameArgs) -> Result<(), CliError> {
@@ -48,59 +53,57 @@ async fn rename(app: &App, args: &RenameArgs) -> Result<(), CliError> {
     let session = app.find(&args.one.id).await?;
     app.engine.rename(&session.id, &title).await?;
     let session = app.find(&SessionRef::Text(session.id.to_string())).await?;
-    tell(
-        &session,
-        &args.one,
-        &format!("{} is now called {:?}", session.id, title.as_str()),
-    );
-    Ok(())
+    let words = format!("{} is now called {:?}", session.id, title.as_str());
+    tell(app, &session, &args.one, &words).await
 }
 
 async fn revert(app: &App, args: &RevertArgs) -> Result<(), CliError> {
     let session = app.find(&args.one.id).await?;
-    let id = session.id.clone();
+    let id = &session.id;
     match app.engine.revert(&session, args.to).await {
         Ok(reverted) => {
-            let removed = reverted.turns_before - reverted.session.turns;
+            reverted.decisions.iter().for_each(say_decision);
+            let turns = reverted.session.turns;
+            let removed = reverted.turns_before - turns;
             let words = format!(
-                "Reverted to turn {} (removed {removed} turn(s)). Take it back with: segue session undo {id}",
-                reverted.session.turns
+                "Reverted to turn {turns} (removed {removed} turn(s)). Take it back with: segue session undo {id}"
             );
-            tell(&reverted.session, &args.one, &words);
+            tell(app, &reverted.session, &args.one, &words).await
         }
         // Asked for what is already so: nothing to do is not a failure.
-        Err(EngineError::Revert(RevertError::AlreadyThere { turns })) => {
-            tell(
-                &session,
-                &args.one,
-                &format!("Already at turn {turns}, no changes made."),
-            );
+        Err(EngineError::TurnNumber(TurnNumberError::AlreadyThere { turns })) => {
+            let words = format!("Already at turn {turns}, no changes made.");
+            tell(app, &session, &args.one, &words).await
         }
-        Err(error) => return Err(error.into()),
+        Err(error) => Err(error.into()),
     }
-    Ok(())
 }
 
 async fn undo(app: &App, args: &OneArgs) -> Result<(), CliError> {
     let session = app.find(&args.id).await?;
     let undone = app.engine.undo(&session).await?;
+    undone.decisions.iter().for_each(say_decision);
     let words = format!(
         "Back at turn {} (it was at turn {}).",
         undone.session.turns, undone.turns_before
     );
-    tell(&undone.session, args, &words);
-    Ok(())
+    tell(app, &undone.session, args, &words).await
 }
 
 async fn fork(app: &App, args: &ForkArgs) -> Result<(), CliError> {
     let session = app.find(&args.one.id).await?;
-    let forked = app.engine.fork(&session, args.at).await?;
+    // A fork goes on where its origin did, unless that directory is gone.
+    let project = if Path::new(&session.project.cwd).is_dir() {
+        &session.project
+    } else {
+        &app.project
+    };
+    let forked = app.engine.fork(&session, args.at, project).await?;
     let words = format!(
         "{} branches off from {} after turn {}. Go on with: segue chat --resume {} \"…\"",
         forked.session.id, forked.from, forked.session.turns, forked.session.id
     );
-    tell(&forked.session, &args.one, &words);
-    Ok(())
+    tell(app, &forked.session, &args.one, &words).await
 }
 
 async fn delete(app: &App, args: &DeleteArgs) -> Result<(), CliError> {
@@ -115,15 +118,16 @@ async fn delete(app: &App, args: &DeleteArgs) -> Result<(), CliError> {
         say("nothing was deleted");
         return Ok(());
     }
-    app.engine.delete(&session).await?;
+    app.engine
+        .delete(&session)
+        .await?
+        .iter()
+        .for_each(say_decision);
     if args.one.json {
         print_json(&json!({ "deleted": session.id.as_str() }));
     } else {
-        print(&format!(
-            "Deleted {} ({}).",
-            session.id,
-            clean(session.title.as_str())
-        ));
+        let title = clean(session.title.as_str());
+        print(&format!("Deleted {} ({title}).", session.id));
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Style, clean, print};
+use super::{Style, one_line, print};
 
 /// A table that is printed as a whole.
 pub(crate) struct Table {
@@ -20,12 +20,8 @@ impl Table {
 
     /// Adds a row; what a terminal could be steered with is removed.
     pub(crate) fn row(&mut self, cells: &[String]) {
-        self.rows.push(
-            cells
-                .iter()
-                .map(|cell| clean(cell).replace(['\n', '\t'], " "))
-                .collect(),
-        );
+        self.rows
+            .push(cells.iter().map(|cell| one_line(cell)).collect());
     }
 
     pub(crate) fn print(&self) {

@@ -53,8 +53,8 @@ fn events_come_one_a_line_and_end_with_the_result() {
     {"event":"began","session_id":"[SESSION]","turn":1}
     {"event":"decision","kind":"provider","text":"using rehearsal, the built-in offline agent: no other agent was found on this machine"}
     {"event":"opened","provider":"rehearsal","native_session_id":"[NATIVE]","leg":1,"opened":"fresh"}
-    {"event":"saved","message":1}
-    {"event":"thought","message":2,"text":"hm"}
+    {"event":"thought","message":1,"text":"hm"}
+    {"event":"saved","message":2}
     {"event":"tool","id":"call-1","name":"Edit notes.txt","kind":"edit","status":"in_progress","args":{"path":"notes.txt"},"output":null}
     {"event":"saved","message":3}
     {"event":"decision","kind":"permission","text":"allowed \"Edit notes.txt\" by policy allow-edits"}
@@ -154,7 +154,7 @@ fn resuming_what_is_not_there_starts_nothing() {
     --- exit 1
     "#);
     assert_snapshot!(world.segue(["chat", "--resume", "latest", "--json", "hi"]), @r#"
-    {"session_id":null,"turn":null,"provider":null,"native_session_id":null,"leg":null,"opened":null,"opened_why":null,"text":"","stop":"failed","usage":{"input_tokens":null,"output_tokens":null,"cached_tokens":null,"total_tokens":null,"context_tokens":null,"context_window":null},"decisions":[],"error":{"class":"failed","message":"no session matches \"latest\"","hint":"`segue session list --all` shows every session there is"}}
+    {"session_id":null,"turn":null,"provider":null,"native_session_id":null,"leg":null,"opened":null,"opened_why":null,"text":"","stop":"failed","usage":{"input_tokens":null,"output_tokens":null,"cached_tokens":null,"total_tokens":null,"context_tokens":null,"context_window":null},"decisions":[],"error":{"class":"failed","message":"no session matches \"latest\"","hint":"`segue session list --all` shows every session there is","stderr":null}}
     --- exit 1
     "#);
     assert_eq!(count_sessions(&world), 0);

@@ -42,7 +42,7 @@ fn a_healthy_machine_is_reported_as_such() {
 fn an_agent_on_the_machine_is_found_with_its_version() {
     use std::os::unix::fs::PermissionsExt;
     let world = world();
-    let bin = world.path().join("bin");
+    let bin = world.path().join("agents");
     std::fs::create_dir(&bin).unwrap();
     std::fs::write(bin.join("codex"), "#!/bin/sh\necho 'codex-cli 9.9.9'\n").unwrap();
     std::fs::set_permissions(bin.join("codex"), PermissionsExt::from_mode(0o755)).unwrap();
@@ -64,4 +64,19 @@ fn an_agent_on_the_machine_is_found_with_its_version() {
         stderr.contains("this version can't drive codex yet"),
         "{stderr}"
     );
+}
+
+#[test]
+fn a_home_whose_name_is_not_text_is_reported_all_the_same() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let world = world();
+    let home = world.path().join(OsStr::from_bytes(b"odd-\xff"));
+    let output = world
+        .command(["doctor", "--json"])
+        .env("SEGUE_HOME", &home)
+        .output()
+        .unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["store"]["healthy"], true, "{report}");
 }

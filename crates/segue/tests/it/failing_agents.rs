@@ -1,5 +1,6 @@
 //! Agents that fail in every way: a clear error, the right exit code, nothing lost, no process left behind.
 
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use insta::assert_snapshot;
@@ -23,7 +24,7 @@ fn until(events: &mut segue_testkit::Events, kind: &str) -> Value {
 #[test]
 fn an_agent_that_dies_in_the_middle_of_a_turn() {
     let world = world();
-    assert_snapshot!(world.segue(["chat", "rehearse: say half an; open-tool; wait 300ms; die"]), @r#"
+    assert_snapshot!(world.segue(["chat", "rehearse: say half an; open-tool; die"]), @r#"
     half an
     --- stderr
     segue: using rehearsal, the built-in offline agent: no other agent was found on this machine
@@ -32,12 +33,12 @@ fn an_agent_that_dies_in_the_middle_of_a_turn() {
     --- exit 3
     "#);
     assert_snapshot!(world.segue(["session", "show", "latest"]), @r#"
-    rehearse: say half an; open-tool; wait 300ms; die
+    rehearse: say half an; open-tool; die
     [SESSION] · rehearsal · 4 message(s), 1 turn(s)
 
     ── turn 1 · failed ─────────────────────────────────────────────────────────────
     you
-      rehearse: say half an; open-tool; wait 300ms; die
+      rehearse: say half an; open-tool; die
     rehearsal
       half an
     rehearsal
@@ -65,7 +66,7 @@ fn an_agent_that_answers_with_an_error() {
     --- exit 3
     "#);
     assert_snapshot!(world.segue(["chat", "--json", "rehearse: fail \u{1b}[31mno"]), @r#"
-    {"session_id":"[SESSION]","turn":1,"provider":"rehearsal","native_session_id":"[NATIVE]","leg":1,"opened":"fresh","opened_why":"a new session","text":"","stop":"failed","usage":{"input_tokens":null,"output_tokens":null,"cached_tokens":null,"total_tokens":null,"context_tokens":null,"context_window":null},"decisions":["using rehearsal, the built-in offline agent: no other agent was found on this machine"],"error":{"class":"agent_error","message":"the agent answered the prompt with an error: \u001b[31mno","hint":"what was said is kept; go on with: segue chat --resume [SESSION] \"…\""}}
+    {"session_id":"[SESSION]","turn":1,"provider":"rehearsal","native_session_id":"[NATIVE]","leg":1,"opened":"fresh","opened_why":"a new session","text":"","stop":"failed","usage":{"input_tokens":null,"output_tokens":null,"cached_tokens":null,"total_tokens":null,"context_tokens":null,"context_window":null},"decisions":["using rehearsal, the built-in offline agent: no other agent was found on this machine"],"error":{"class":"agent_error","message":"the agent answered the prompt with an error: \u001b[31mno","hint":"what was said is kept; go on with: segue chat --resume [SESSION] \"…\"","stderr":null}}
     --- exit 3
     "#);
     assert_snapshot!(world.segue(["chat", "rehearse: dance"]), @r#"
@@ -82,7 +83,7 @@ fn an_agent_that_answers_with_an_error() {
 fn an_agent_that_closes_its_output_in_the_middle_of_a_line() {
     let world = world();
     let start = Instant::now();
-    assert_snapshot!(world.segue(["chat", "rehearse: say before; wait 300ms; half-line"]), @r#"
+    assert_snapshot!(world.segue(["chat", "rehearse: say before; half-line"]), @r#"
     before
     --- stderr
     segue: using rehearsal, the built-in offline agent: no other agent was found on this machine
@@ -157,7 +158,8 @@ fn an_agent_with_grandchildren_that_ignore_requests_to_end() {
     assert_eq!(turn["stop"], "finished");
     world.assert_nothing_runs();
     // The same when the agent dies, and when segue does.
-    let _ = world.segue(["chat", "rehearse: grandchild; die"]);
+    let output = world.segue(["chat", "rehearse: grandchild; die"]);
+    assert!(output.stderr.contains("(killed by signal 6)"), "{output}");
     world.assert_nothing_runs();
     let mut events = world.events(["rehearse: grandchild; say started; hang"]);
     until(&mut events, "text");
@@ -206,10 +208,13 @@ fn a_directory_that_is_gone_is_named() {
         .to_owned();
     assert_snapshot!(world.segue(["chat", "--resume", &id, "hi"]), @"
     --- stderr
-    error: cannot start /proc/self/exe: the directory [WORLD]/gone is not there
-    hint: `segue doctor` shows which agents can be started
+    error: the directory [WORLD]/gone is not there
+    hint: make it again, or branch off into the directory you are in with `segue session fork`
     --- exit 3
     ");
+    // A fork goes on where one can be.
+    let fork = world.json(["session", "fork", "--json", &id]);
+    assert_eq!(fork["cwd"], world.project().to_str().unwrap());
 }
 
 #[test]
@@ -245,21 +250,80 @@ fn an_interrupt_asks_the_agent_to_stop_and_keeps_what_it_said() {
 }
 
 #[test]
+fn one_request_to_terminate_is_enough() {
+    let world = world();
+    let mut events = world.events(["rehearse: say some words; hang"]);
+    until(&mut events, "text");
+    events.signal(Signal::TERM);
+    assert_eq!(until(&mut events, "result")["stop"], "cancelled");
+    assert_eq!(events.wait(), Some(130));
+    let shown = world.json(["session", "show", "--json", "latest"]);
+    assert_eq!(shown["turns"][0]["messages"][1]["complete"], false);
+    world.assert_nothing_runs();
+}
+
+#[test]
+fn the_agents_last_words_reach_a_program_as_well() {
+    let world = world();
+    let mut command = world.command(["chat", "--json", "hi"]);
+    let output = command
+        .env("SEGUE_REHEARSAL_FAULT", "exit")
+        .output()
+        .unwrap();
+    let turn: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(turn["error"]["class"], "crashed");
+    assert_eq!(
+        turn["error"]["stderr"],
+        "error: rehearsal: told to exit at once"
+    );
+    let shown = world.json(["session", "show", "--json", "latest"]);
+    assert_eq!(
+        shown["turns"][0]["error"]["stderr"],
+        turn["error"]["stderr"]
+    );
+}
+
+#[test]
+fn a_reader_that_does_not_read_holds_no_turn_up() {
+    let world = world();
+    let mut command = world.command(["chat", "rehearse: big 1mb; say done"]);
+    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    // The pipe is full and nobody empties it; the turn is over all the same.
+    for _ in 0..100 {
+        let list = world.json(["session", "list", "--json"]);
+        if list[0]["status"] == "idle" && list[0]["turns"] == 1 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let shown = world.json(["session", "show", "--json", "latest"]);
+    assert_eq!(shown["turns"][0]["state"], "finished");
+    drop(child.stdout.take());
+    child.wait().unwrap();
+    world.assert_nothing_runs();
+}
+
+#[test]
 fn an_interrupt_while_the_agent_starts_ends_it() {
     let world = world();
     let mut command = world.command(["chat", "--events", "hi"]);
     command
         .env("SEGUE_REHEARSAL_FAULT", "silent")
-        .stdout(std::process::Stdio::piped());
+        .stdout(Stdio::piped());
     let child = command.spawn().unwrap();
     std::thread::sleep(Duration::from_millis(500));
     let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
     rustix::process::kill_process(pid, Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));
+    assert!(
+        world.processes().is_empty(),
+        "the agent is gone before segue is: {:?}",
+        world.processes()
+    );
     let shown = world.json(["session", "show", "--json", "latest"]);
     assert_eq!(shown["turns"][0]["state"], "cancelled");
-    world.assert_nothing_runs();
 }
 
 #[test]

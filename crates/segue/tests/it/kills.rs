@@ -5,6 +5,7 @@
 //! `SEGUE_KILLS` makes it a longer campaign, `SEGUE_SEED` repeats one.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::time::{Duration, Instant};
 
 use segue_testkit::{Events, World};
@@ -197,6 +198,17 @@ fn go_on(world: &World, victim: &mut Victim) {
     }
 }
 
+/// A session comes with its first prompt, or not at all.
+fn assert_no_session_is_empty(world: &World) {
+    let all = world.json(["session", "list", "--all", "--limit", "0", "--json"]);
+    for session in all.as_array().unwrap() {
+        assert!(
+            session["turns"].as_u64() >= Some(1),
+            "half there: {session}"
+        );
+    }
+}
+
 fn assert_calls_are_answered(turn: &Value) {
     let parts = turn["messages"]
         .as_array()
@@ -244,16 +256,21 @@ fn nothing_acknowledged_is_lost_by_a_kill() {
         counts[step] += 1;
         told_states[usize::from(told.turn.is_some()) + usize::from(told.ended)] += 1;
         check(&world, &mut victim, &told, &prompt);
+        assert_no_session_is_empty(&world);
         go_on(&world, &mut victim);
     }
-    println!("{kills} kills, seed {seed}:");
+    let mut report = format!("{kills} kills, seed {seed}:\n");
     for ((name, _), count) in STEPS.iter().zip(counts) {
-        println!("  {count:>4}  {name}");
+        writeln!(report, "  {count:>4}  {name}").unwrap();
     }
     let [unwritten, cut, ended] = told_states;
-    println!(
-        "  killed before the prompt was told to be on the disk: {unwritten}, in mid-turn: {cut}, after its end: {ended}"
-    );
+    let before = "before the prompt was told to be on the disk";
+    writeln!(
+        report,
+        "  killed {before}: {unwritten}, in mid-turn: {cut}, after its end: {ended}"
+    )
+    .unwrap();
+    crate::say(&report);
     world.assert_nothing_runs();
 }
 
@@ -294,6 +311,18 @@ fn words_that_were_streamed_a_second_ago_survive_a_kill() {
     let shown = world.json(["session", "show", "--json", "latest"]);
     assert_eq!(shown["turns"][0]["state"], "interrupted");
     assert_eq!(shown["turns"][0]["messages"][1]["parts"][0]["text"], kept);
+    world.assert_nothing_runs();
+}
+
+#[test]
+fn a_session_taken_over_leaves_nothing_of_its_former_agent() {
+    let world = world();
+    let mut events = world.events(["rehearse: grandchild; say started; hang"]);
+    while events.next_event().unwrap()["event"] != "text" {}
+    let _ = events.kill();
+    // At once, while the leash is still waiting for the grandchild to end by itself.
+    let turn = world.json(["chat", "--json", "--continue", "go on"]);
+    assert_eq!(turn["opened"], "resumed");
     world.assert_nothing_runs();
 }
 

@@ -4,7 +4,6 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    clippy::print_stdout,
     reason = "a test suite: a panic is how it speaks"
 )]
 
@@ -18,6 +17,8 @@ mod sessions;
 mod terminal;
 mod writers;
 
+use std::io::Write;
+
 use segue_testkit::World;
 
 /// A fresh world for the binary under test.
@@ -29,4 +30,9 @@ fn world() -> World {
 fn count_sessions(world: &World) -> usize {
     let list = world.json(["session", "list", "--all", "--json"]);
     list.as_array().unwrap().len()
+}
+
+/// Says something that is to be seen also when the test passes.
+fn say(text: &str) {
+    let _ = std::io::stderr().write_all(text.as_bytes());
 }

@@ -4,18 +4,18 @@
 //! pass the time goes to a terminal or nowhere.
 
 use std::io::{IsTerminal, Write};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use segue_core::{ProviderId, ToolCall, ToolStatus};
 use segue_engine::TurnEvent;
-use tokio::time::Instant;
 
 use super::{Form, question};
-use crate::terminal::{Style, clean, say};
+use crate::terminal::{Style, clean, say, say_decision};
 use crate::wire::{self, print_json};
 
 const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
-const FRAME: Duration = Duration::from_millis(100);
+/// How long a frame of the spinner is shown.
+pub(super) const FRAME: Duration = Duration::from_millis(100);
 
 /// What the cursor is in the middle of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,11 +72,7 @@ impl Printer {
             TurnEvent::Tool(call) => self.tool(&call),
             TurnEvent::Decided(decision) => {
                 self.start_line();
-                say(&format!(
-                    "{} {}",
-                    self.style.yellow("segue:"),
-                    clean(&decision.text)
-                ));
+                say_decision(&decision);
             }
             TurnEvent::Ask(request, reply) => {
                 self.start_line();
@@ -162,21 +158,14 @@ impl Printer {
         self.line = Line::Empty;
     }
 
-    /// Waits for the next frame of the spinner, where there is one.
-    pub(super) async fn wait(&self) {
-        let idle = matches!(self.line, Line::Empty | Line::Spinner);
-        if self.form == Form::Words && self.stderr_is_terminal && idle {
-            tokio::time::sleep(FRAME).await;
-        } else {
-            std::future::pending::<()>().await;
-        }
-    }
-
+    /// Shows the next frame of the spinner, where nothing else is to be seen.
     pub(super) fn spin(&mut self) {
-        let waited = self.since.elapsed().as_secs();
-        if question::is_open() || self.since.elapsed() < FRAME * 3 {
+        let idle = matches!(self.line, Line::Empty | Line::Spinner) && !question::is_open();
+        let shown = self.form == Form::Words && self.stderr_is_terminal;
+        if !idle || !shown || self.since.elapsed() < FRAME * 3 {
             return;
         }
+        let waited = self.since.elapsed().as_secs();
         let who = self
             .provider
             .as_ref()

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use segue_core::{PermissionAnswer, PermissionRequest};
 use tokio::sync::oneshot;
 
-use crate::terminal::{Style, clean, say};
+use crate::terminal::{Style, one_line, say};
 
 static OPEN: AtomicBool = AtomicBool::new(false);
 
@@ -17,12 +17,13 @@ pub(super) fn is_open() -> bool {
 
 /// Asks, if there is a terminal to ask on; else the request is let go, which refuses it.
 pub(super) fn ask(request: PermissionRequest, reply: oneshot::Sender<PermissionAnswer>) {
-    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+    let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    if !terminal || request.options.is_empty() {
         return;
     }
     OPEN.store(true, Ordering::Relaxed);
     // Reading a line blocks; Ctrl-C must still be heard meanwhile.
-    tokio::task::spawn_blocking(move || {
+    std::thread::spawn(move || {
         let answer = read_answer(&request);
         OPEN.store(false, Ordering::Relaxed);
         if let Some(answer) = answer {
@@ -36,11 +37,11 @@ fn read_answer(request: &PermissionRequest) -> Option<PermissionAnswer> {
     say(&format!(
         "{} {} {}",
         style.bold("May the agent do this?"),
-        clean(&request.call.name),
-        style.dim(&clean(request.call.args.as_str()))
+        one_line(&request.call.name),
+        style.dim(&one_line(request.call.args.as_str()))
     ));
     for (number, option) in (1..).zip(&request.options) {
-        say(&format!("  {number}  {}", clean(&option.name)));
+        say(&format!("  {number}  {}", one_line(&option.name)));
     }
     loop {
         let _ = write!(
