@@ -23,7 +23,7 @@ use sessions::{Conversation, Sessions};
 use stage::{Output, Stage};
 
 /// What the agent needs from the world.
-pub struct World {
+pub struct Surroundings {
     /// Where it keeps its sessions.
     pub directory: PathBuf,
     /// Makes an id for a new session.
@@ -56,15 +56,15 @@ impl StartFault {
 }
 
 /// Runs the agent on this process's standard input and output until the input ends.
-pub async fn run(world: World, version: &str) -> std::io::Result<()> {
-    match world.at_start {
+pub async fn run(surroundings: Surroundings, version: &str) -> std::io::Result<()> {
+    match surroundings.at_start {
         Some(StartFault::Exit) => return Err(std::io::Error::other("told to exit at once")),
         Some(StartFault::Silent) => return std::future::pending().await,
         None => {}
     }
     let (output, writing) = Output::to_stdout();
     let troupe = Arc::new(Troupe {
-        sessions: Sessions::new(world),
+        sessions: Sessions::new(surroundings),
         output: output.clone(),
         version: version.to_owned(),
     });

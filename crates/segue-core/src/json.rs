@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 #[error("not valid JSON")]
 pub struct JsonError(#[from] serde_json::Error);
 
-/// A JSON text, verbatim: key order, number notation and duplicate keys stay as the agent wrote them.
+/// A JSON text, kept as it was given: it is checked, and never written anew.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Json(String);
 

@@ -12,7 +12,7 @@ use segue_core::NativeId;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
-use super::World;
+use super::Surroundings;
 
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -52,14 +52,14 @@ impl Conversation {
 
 /// All conversations of the agent.
 pub(super) struct Sessions {
-    world: World,
+    surroundings: Surroundings,
     cancels: Mutex<HashMap<String, Arc<Notify>>>,
 }
 
 impl Sessions {
-    pub(super) fn new(world: World) -> Self {
+    pub(super) fn new(surroundings: Surroundings) -> Self {
         Self {
-            world,
+            surroundings,
             cancels: Mutex::default(),
         }
     }
@@ -68,8 +68,8 @@ impl Sessions {
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
-            .create(&self.world.directory)?;
-        let id = (self.world.new_id)();
+            .create(&self.surroundings.directory)?;
+        let id = (self.surroundings.new_id)();
         self.write(
             &id,
             &Record::Session {
@@ -103,7 +103,7 @@ impl Sessions {
     /// All conversations, the newest first.
     pub(super) fn all(&self) -> io::Result<Vec<Conversation>> {
         let mut all = Vec::new();
-        let entries = match fs::read_dir(&self.world.directory) {
+        let entries = match fs::read_dir(&self.surroundings.directory) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(all),
             Err(error) => return Err(error),
@@ -131,11 +131,11 @@ impl Sessions {
     }
 
     fn path(&self, id: &NativeId) -> PathBuf {
-        self.world.directory.join(format!("{id}.jsonl"))
+        self.surroundings.directory.join(format!("{id}.jsonl"))
     }
 
     fn now(&self) -> String {
-        (self.world.now)().to_string()
+        (self.surroundings.now)().to_string()
     }
 
     fn write(&self, id: &NativeId, record: &Record) -> io::Result<()> {

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use jiff::Timestamp;
-use segue_acp::rehearsal::{self, StartFault, World};
+use segue_acp::rehearsal::{self, StartFault, Surroundings};
 use segue_agents::leash::CANNOT_START;
 
 use crate::cli::{LeashArgs, RehearsalArgs};
@@ -19,13 +19,13 @@ pub(crate) async fn rehearsal(args: RehearsalArgs) -> Result<ExitCode, CliError>
                 .ok_or_else(|| CliError::usage(format!("{name:?} is not a known fault")))?,
         ),
     };
-    let world = World {
+    let surroundings = Surroundings {
         directory: args.directory,
         new_id: native_id,
         now: Timestamp::now,
         at_start,
     };
-    rehearsal::run(world, VERSION)
+    rehearsal::run(surroundings, VERSION)
         .await
         .map_err(|error| CliError::failed("rehearsal").because(&error))?;
     Ok(ExitCode::SUCCESS)
