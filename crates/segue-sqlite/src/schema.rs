@@ -28,7 +28,9 @@ pub(crate) fn format(db: &Connection) -> Result<i64, rusqlite::Error> {
 /// Whether the file has the current format; a newer or a foreign one is an error.
 pub(crate) fn is_current(db: &Connection, path: &Path) -> Result<bool, StoreError> {
     let look = || -> Result<bool, Fault> {
-        let found = format(db)?;
+        // One look at one state: another process may be making the store right now.
+        let db = db.unchecked_transaction()?;
+        let found = format(&db)?;
         if found > known() {
             return Err(Fault::Store(StoreError::Newer {
                 path: path.to_owned(),

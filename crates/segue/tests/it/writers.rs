@@ -143,3 +143,19 @@ fn a_session_in_use_says_by_whom_and_can_be_read() {
     assert!(list.stdout.contains("(interrupted)"), "{list}");
     world.assert_nothing_runs();
 }
+
+#[test]
+fn a_store_that_is_being_made_is_not_taken_for_damaged() {
+    for _ in 0..15 {
+        let world = world();
+        std::thread::scope(|scope| {
+            for _ in 0..5 {
+                let world = &world;
+                scope.spawn(move || {
+                    let output = world.segue(["session", "list", "--all"]);
+                    assert_eq!(output.code, Some(0), "{output}");
+                });
+            }
+        });
+    }
+}
