@@ -243,7 +243,13 @@ impl Conversation for AcpConversation {
 
     async fn next(&mut self) -> Step {
         let Connection { client, process } = &mut self.connection;
-        match client.next().await {
+        let step = tokio::select! {
+            biased;
+            step = client.next() => step,
+            // Without its leash the agent could outlive us, so the turn ends here.
+            () = process.leash_is_killed() => segue_acp::Step::Done(Err(AcpError::Closed)),
+        };
+        match step {
             segue_acp::Step::Event(event) => Step::Event(event),
             segue_acp::Step::Ask(request, replier) => {
                 Step::Ask(request, Box::new(move |answer| replier.reply(answer)))

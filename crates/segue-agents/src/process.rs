@@ -143,6 +143,14 @@ impl AgentProcess {
         }
     }
 
+    /// Returns when the leash was killed, which only somebody else can have done; never if it ends by itself.
+    pub(crate) async fn leash_is_killed(&mut self) {
+        let killed = matches!(self.leash.wait().await, Ok(status) if status.signal().is_some());
+        if !killed {
+            std::future::pending::<()>().await;
+        }
+    }
+
     /// Ends it and waits until nothing of it is left.
     pub(crate) async fn stop(mut self) {
         self.lifeline = None;

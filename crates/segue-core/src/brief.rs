@@ -7,6 +7,9 @@ use crate::{Message, Part};
 /// How many bytes of conversation a new native session is told at most; the newest are kept.
 pub const TELLABLE: usize = 64 * 1024;
 
+/// The line that separates the record from the prompt.
+pub const END_OF_RECORD: &str = "[End of the record. The user now says:]";
+
 /// How many bytes of one part are told at most: its beginning and its end.
 const LONGEST_PART: usize = 16 * 1024;
 
@@ -34,7 +37,8 @@ pub fn recent_messages(messages: &[Message], turns_left_out: usize, prompt: &str
         brief.push_str("(what was said before is left out)\n\n");
     }
     brief.extend(kept.iter().rev().map(String::as_str));
-    brief.push_str("[End of the record. The user now says:]\n\n");
+    brief.push_str(END_OF_RECORD);
+    brief.push_str("\n\n");
     brief.push_str(prompt);
     brief
 }

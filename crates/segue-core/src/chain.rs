@@ -48,7 +48,7 @@ pub fn close_open_calls(messages: &[Message], at: Timestamp) -> Vec<Message> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TurnNumberError {
     /// There is nothing to go back from.
-    #[error("the session has no turns yet")]
+    #[error("the session has no turn that has ended yet")]
     NoTurns,
     /// Turns are counted from 1.
     #[error("turn {asked} does not exist; turns are numbered from 1 to {turns}")]

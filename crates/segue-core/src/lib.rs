@@ -24,7 +24,7 @@ pub mod stored;
 mod turn;
 mod usage;
 
-pub use brief::{TELLABLE, recent_messages};
+pub use brief::{END_OF_RECORD, TELLABLE, recent_messages};
 pub use capability::{Capabilities, How};
 pub use chain::{TurnNumberError, can_go_on, close_open_calls, plan_revert};
 pub use event::{AgentEvent, Decision, DecisionKind, StopReason, ToolCall, ToolStatus, TurnEnd};

@@ -438,13 +438,20 @@ impl Run<'_> {
             Some(answer) => (answer, format!("by policy {}", policy.as_str())),
             None => match self.ask(request).await {
                 Some(answer) => (answer, BY_THE_USER.to_owned()),
-                None => (request.reject(), "since nobody could be asked".to_owned()),
+                None => (
+                    request.reject(),
+                    "since nobody answered and no policy allows it".to_owned(),
+                ),
             },
         };
         let allowed = request.allows(&answer);
         self.refused |= !allowed && by != BY_THE_USER;
-        let verdict = if allowed { "allowed" } else { "refused" };
-        let text = format!("{verdict} {:?} {by}", request.call.name);
+        let name = &request.call.name;
+        let text = match (&answer, allowed) {
+            (PermissionAnswer::Cancelled, _) => format!("stopped before {name:?} was answered"),
+            (PermissionAnswer::Choose(_), true) => format!("allowed {name:?} {by}"),
+            (PermissionAnswer::Choose(_), false) => format!("refused {name:?} {by}"),
+        };
         self.decide(Decision::new(DecisionKind::Permission, text))
             .await?;
         Ok(answer)
@@ -498,7 +505,7 @@ fn with_next_step(failure: Failure, report: &TurnReport) -> Failure {
     let hint = match failure.class {
         FailureClass::NotStarted => "`segue doctor` shows which agents can be started".to_owned(),
         FailureClass::TimedOut => {
-            format!("try again with a longer --open-timeout: segue chat --resume {id} \"…\"")
+            format!("give it longer: segue chat --resume {id} --open-timeout 120 \"…\"")
         }
         FailureClass::Crashed
         | FailureClass::Agent

@@ -1,9 +1,9 @@
 //! What can be typed. The help texts are the doc comments.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use segue_core::{FeatureId, PermissionPolicy, ProviderId, SessionRef};
 
 /// The session layer for AI coding agents: sessions that outlive the agent's process.
@@ -37,10 +37,21 @@ pub(crate) enum Command {
     Session(SessionArgs),
     Doctor(DoctorArgs),
     Completions(CompletionsArgs),
-    #[command(hide = true)]
+}
+
+/// The commands that segue starts itself with; kept apart, so that neither help nor completion shows them.
+#[derive(Debug, Parser)]
+#[command(name = "segue", disable_help_subcommand = true)]
+pub(crate) enum Hidden {
     RehearsalAgent(RehearsalArgs),
-    #[command(hide = true)]
     Leash(LeashArgs),
+}
+
+impl Hidden {
+    /// Whether the first argument names one of them.
+    pub(crate) fn is_named(first: Option<&OsStr>) -> bool {
+        first.is_some_and(|first| first == "rehearsal-agent" || first == "leash")
+    }
 }
 
 /// Say one thing to an agent and stream its answer
@@ -55,14 +66,14 @@ Examples:
   segue chat --resume latest --json \"and now?\"
   segue chat \"rehearse: think hm; tool; ask; say done\"    (rehearsal plays a script)")]
 pub(crate) struct ChatArgs {
-    /// What to say; `-` reads it from standard input
+    /// What to say; `-`, or none at all in a pipe, reads it from standard input
     pub(crate) prompt: Option<String>,
 
     /// The agent to use (`segue doctor` lists them)
-    #[arg(short, long, value_name = "NAME", env = "SEGUE_PROVIDER")]
+    #[arg(short, long, value_name = "NAME", env = "SEGUE_PROVIDER", value_hint = ValueHint::Other)]
     pub(crate) provider: Option<ProviderId>,
 
-    /// Go on with this session: an id, a unique beginning of one, a native id, `latest`, or a number from the last list
+    /// Go on with this session: an id, a unique beginning of one, a native id, `latest`, `feature:NAME`, or a number from the last list
     #[arg(long, value_name = "ID", conflicts_with = "continue_last", value_parser = SessionRef::parse)]
     pub(crate) resume: Option<SessionRef>,
 
@@ -165,7 +176,7 @@ pub(crate) struct ListArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) feature: Option<FeatureId>,
 
-    /// Only those touched since then: a time such as 2025-12-07T14:30:22Z, a day such as 2025-12-07, or 7d, 12h, 30m
+    /// Only those touched since then: a time such as 2025-12-07T14:30:22Z, a day such as 2025-12-07, or 2w, 7d, 12h, 30m
     #[arg(long, value_name = "WHEN")]
     pub(crate) since: Option<String>,
 
@@ -235,6 +246,9 @@ pub(crate) struct ForkArgs {
 
 /// Delete a session from segue's store; the agent's own session is not touched
 #[derive(Debug, Args)]
+#[command(
+    after_help = "A number from the last list is not taken here: it may mean another session by now."
+)]
 pub(crate) struct DeleteArgs {
     #[command(flatten)]
     pub(crate) one: OneArgs,

@@ -122,7 +122,7 @@ impl From<StoreError> for CliError {
         let failed = Self::failed(chain(&error));
         match error {
             StoreError::Held { session, .. } => failed.hint(format!(
-                "wait for it, or branch off with `segue session fork {session}`"
+                "wait until it is done; `segue session info {session}` tells more"
             )),
             StoreError::Newer { .. } => failed.hint("update segue, or set SEGUE_HOME to another directory"),
             StoreError::Corrupt { path, .. } => failed.hint(format!(

@@ -15,17 +15,22 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use cli::{Cli, Command};
+use cli::{Cli, Command, Hidden};
 use error::CliError;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let first = std::env::args_os().nth(1);
+    let asked = if Hidden::is_named(first.as_deref()) {
+        Asked::Hidden(Hidden::parse())
+    } else {
+        Asked::Command(Cli::parse().command)
+    };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
     let outcome = match runtime {
         Ok(runtime) => {
-            let outcome = runtime.block_on(run(cli));
+            let outcome = runtime.block_on(run(asked));
             // A question that is still being read from the terminal must not hold us up.
             runtime.shutdown_background();
             outcome
@@ -38,13 +43,19 @@ fn main() -> ExitCode {
     }
 }
 
-async fn run(cli: Cli) -> Result<ExitCode, CliError> {
-    match cli.command {
-        Command::Chat(args) => commands::chat::run(args).await,
-        Command::Session(args) => commands::session::run(args).await,
-        Command::Doctor(args) => commands::doctor::run(args).await,
-        Command::Completions(args) => commands::completions::run(&args),
-        Command::RehearsalAgent(args) => commands::hidden::rehearsal(args).await,
-        Command::Leash(args) => commands::hidden::leash(args).await,
+/// What was typed, by a person or by segue itself.
+enum Asked {
+    Command(Command),
+    Hidden(Hidden),
+}
+
+async fn run(asked: Asked) -> Result<ExitCode, CliError> {
+    match asked {
+        Asked::Command(Command::Chat(args)) => commands::chat::run(args).await,
+        Asked::Command(Command::Session(args)) => commands::session::run(args).await,
+        Asked::Command(Command::Doctor(args)) => commands::doctor::run(args).await,
+        Asked::Command(Command::Completions(args)) => commands::completions::run(&args),
+        Asked::Hidden(Hidden::RehearsalAgent(args)) => commands::hidden::rehearsal(args).await,
+        Asked::Hidden(Hidden::Leash(args)) => commands::hidden::leash(args).await,
     }
 }

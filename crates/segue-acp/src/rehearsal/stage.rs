@@ -155,16 +155,25 @@ impl<'a> Stage<'a> {
 
     /// What is said to a prompt without a script: that it was heard, and what was said before.
     fn answer(&self, prompt: &str) -> String {
-        let said = first_line(prompt);
-        let before = match self.conversation.prompts().next_back() {
-            None => "This is where our conversation begins.".to_owned(),
-            Some(last) => format!(
-                "This is turn {} of our conversation; before this you said: {}",
-                self.conversation.prompts().count() + 1,
-                first_line(last)
-            ),
+        let (told, prompt) = match prompt.rsplit_once(segue_core::END_OF_RECORD) {
+            Some((_, prompt)) => (true, prompt),
+            None => (false, prompt),
         };
-        format!("You said: {said}\n{before}\n")
+        let before = match self.conversation.prompts().next_back() {
+            None if told => "I was told what was said before.".to_owned(),
+            None => "This is where our conversation begins.".to_owned(),
+            Some(last) => {
+                let last = last
+                    .rsplit_once(segue_core::END_OF_RECORD)
+                    .map_or(last, |(_, last)| last);
+                format!(
+                    "This is turn {} of our conversation; before this you said: {}",
+                    self.conversation.prompts().count() + 1,
+                    first_line(last)
+                )
+            }
+        };
+        format!("You said: {}\n{before}\n", first_line(prompt))
     }
 
     fn words_so_far(&self, prompt: &str) -> u64 {

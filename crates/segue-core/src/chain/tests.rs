@@ -165,7 +165,7 @@ fn a_revert_goes_back_to_a_turn_that_exists() {
             i64::MAX,
             "turn 9223372036854775807 does not exist; turns are numbered from 1 to 5",
         ),
-        (0, 1, "the session has no turns yet"),
+        (0, 1, "the session has no turn that has ended yet"),
     ];
     for (turns, asked, message) in refused {
         assert_eq!(plan_revert(turns, asked).unwrap_err().to_string(), message);

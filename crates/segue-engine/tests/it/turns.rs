@@ -183,7 +183,7 @@ async fn a_question_is_answered_by_the_caller_or_refused() {
     );
     assert_eq!(
         second.decisions[0].text,
-        "refused \"write\" since nobody could be asked"
+        "refused \"write\" since nobody answered and no policy allows it"
     );
 }
 

@@ -4,12 +4,13 @@ mod printer;
 mod question;
 
 use std::io::{IsTerminal, Read};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use segue_agents::known::{self, KNOWN};
-use segue_core::TurnState;
+use segue_core::{SessionId, SessionRef, TurnState};
 use segue_engine::{ChatRequest, Stop, Target, TurnEvent, TurnReport};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
@@ -65,7 +66,7 @@ async fn turn(
     let prompt = prompt(args.prompt.as_deref())?;
     let app = App::open()?;
     let target = match (&args.resume, args.continue_last) {
-        (Some(reference), _) => Target::Session(app.find(reference).await?.id),
+        (Some(reference), _) => Target::Session(resumable(&app, reference).await?),
         (None, true) => Target::Continue,
         (None, false) => Target::New,
     };
@@ -144,11 +145,26 @@ impl Telling {
     }
 }
 
+/// The session to go on with, if it can be: an agent needs the directory it works in.
+async fn resumable(app: &App, reference: &SessionRef) -> Result<SessionId, CliError> {
+    let session = app.find(reference).await?;
+    let cwd = &session.project.cwd;
+    if Path::new(cwd).is_dir() {
+        return Ok(session.id);
+    }
+    let hint = "make it again, or branch off into the directory you are in with";
+    Err(
+        CliError::failed(format!("the session's directory {cwd} is not there"))
+            .hint(format!("{hint} `segue session fork {}`", session.id)),
+    )
+}
+
 /// The first Ctrl-C asks the agent to stop, the second ends it; a request to terminate is sent only once.
 async fn listen_for_signals(stop: watch::Sender<Stop>) {
-    let (Ok(mut interrupt), Ok(mut terminate)) = (
+    let (Ok(mut interrupt), Ok(mut terminate), Ok(mut hangup)) = (
         signal(SignalKind::interrupt()),
         signal(SignalKind::terminate()),
+        signal(SignalKind::hangup()),
     ) else {
         return;
     };
@@ -161,9 +177,8 @@ async fn listen_for_signals(stop: watch::Sender<Stop>) {
                     say("\nsegue: asking the agent to stop; Ctrl-C again ends it");
                 }
             }
-            _ = terminate.recv() => {
-                stop.send_replace(Stop::Now);
-            }
+            _ = terminate.recv() => { stop.send_replace(Stop::Now); }
+            _ = hangup.recv() => { stop.send_replace(Stop::Now); }
         }
     }
 }

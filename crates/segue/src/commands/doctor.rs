@@ -18,7 +18,7 @@ use crate::terminal::{Style, Table, clean, print};
 use crate::wire::{self, print_json};
 
 /// How long a program may take to say what it is.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What was found of the store.
 struct StoreReport {
@@ -101,24 +101,36 @@ async fn look_at_agents() -> Result<Vec<AgentReport>, CliError> {
     let home = setup::home()?;
     let leash = setup::leash();
     let path = std::env::var_os("PATH").unwrap_or_default();
+    let asked: Vec<_> = KNOWN
+        .into_iter()
+        .map(|known| {
+            let (leash, found) = (leash.clone(), known::find(known.program, &path));
+            tokio::spawn(async move {
+                let version = match &found {
+                    Some(program) => known::version(program, &leash, PATIENCE).await,
+                    None => None,
+                };
+                (known, found, version)
+            })
+        })
+        .collect();
     let mut reports = Vec::new();
-    for known in KNOWN {
-        let found = known::find(known.program, &path);
-        let version = match &found {
-            Some(program) => known::version(program, &leash, PATIENCE).await,
-            None => None,
-        };
-        let note = match &found {
-            Some(_) => "found; this version of segue can't drive it yet",
-            None => "not found on PATH",
+    for answer in asked {
+        let (known, path, version) = answer
+            .await
+            .map_err(|error| CliError::failed("cannot look at an agent").because(&error))?;
+        let note = match (&path, &version) {
+            (None, _) => "not found on PATH".to_owned(),
+            (Some(_), Some(_)) => "found; this version of segue can't drive it yet".to_owned(),
+            (Some(_), None) => format!("found, but `{} --version` gave no answer", known.program),
         };
         reports.push(AgentReport {
             name: known.provider.to_owned(),
             version,
-            path: found,
+            path,
             transports: Vec::new(),
             capabilities: Capabilities::default(),
-            note: note.to_owned(),
+            note,
         });
     }
     for agent in setup::agents(&home) {

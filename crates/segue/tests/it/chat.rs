@@ -295,7 +295,7 @@ fn help_teaches() {
 
     Arguments:
       [PROMPT]
-              What to say; `-` reads it from standard input
+              What to say; `-`, or none at all in a pipe, reads it from standard input
 
     Options:
       -p, --provider <NAME>
@@ -304,8 +304,8 @@ fn help_teaches() {
               [env: SEGUE_PROVIDER=]
 
           --resume <ID>
-              Go on with this session: an id, a unique beginning of one, a native id, `latest`, or a
-              number from the last list
+              Go on with this session: an id, a unique beginning of one, a native id, `latest`,
+              `feature:NAME`, or a number from the last list
 
           --continue
               Go on with the newest session of this directory, or start one if there is none

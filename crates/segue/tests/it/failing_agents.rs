@@ -108,7 +108,7 @@ fn an_agent_that_never_answers_initialize() {
     --- stderr
     segue: using rehearsal, the built-in offline agent: no other agent was found on this machine
     error: the agent gave no answer to initialize within 0.5 s
-    hint: try again with a longer --open-timeout: segue chat --resume [SESSION] "…"
+    hint: give it longer: segue chat --resume [SESSION] --open-timeout 120 "…"
     --- exit 3
     "#);
     // What was typed is not lost.
@@ -169,9 +169,9 @@ fn an_agent_with_grandchildren_that_ignore_requests_to_end() {
 }
 
 #[test]
-fn a_leash_that_is_killed_takes_nothing_with_it_and_leaves_nothing_behind() {
+fn a_leash_that_is_killed_ends_the_turn_and_leaves_nothing_behind() {
     let world = world();
-    let mut events = world.events(["rehearse: say go; wait 1s; say on"]);
+    let mut events = world.events(["rehearse: say go; hang"]);
     until(&mut events, "text");
     let leash = world
         .processes()
@@ -179,14 +179,15 @@ fn a_leash_that_is_killed_takes_nothing_with_it_and_leaves_nothing_behind() {
         .find(|process| process.contains(" leash --lifeline"))
         .unwrap();
     let pid = leash.split_once(':').unwrap().0.parse().unwrap();
-    rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), Signal::KILL)
-        .unwrap();
+    let pid = rustix::process::Pid::from_raw(pid).unwrap();
+    rustix::process::kill_process(pid, Signal::KILL).unwrap();
     let result = until(&mut events, "result");
     assert_eq!(
         (&result["stop"], &result["text"]),
-        (&"finished".into(), &"goon".into())
+        (&"failed".into(), &"go".into())
     );
-    assert_eq!(events.wait(), Some(0));
+    assert_eq!(result["error"]["class"], "crashed");
+    assert_eq!(events.wait(), Some(3));
     world.assert_nothing_runs();
 }
 
@@ -208,10 +209,14 @@ fn a_directory_that_is_gone_is_named() {
         .to_owned();
     assert_snapshot!(world.segue(["chat", "--resume", &id, "hi"]), @"
     --- stderr
-    error: the directory [WORLD]/gone is not there
-    hint: make it again, or branch off into the directory you are in with `segue session fork`
-    --- exit 3
+    error: the session's directory [WORLD]/gone is not there
+    hint: make it again, or branch off into the directory you are in with `segue session fork [SESSION]`
+    --- exit 1
     ");
+    assert_eq!(
+        world.json(["session", "info", "--json", &id])["session"]["turns"],
+        1
+    );
     // A fork goes on where one can be.
     let fork = world.json(["session", "fork", "--json", &id]);
     assert_eq!(fork["cwd"], world.project().to_str().unwrap());

@@ -120,7 +120,7 @@ fn a_session_in_use_says_by_whom_and_can_be_read() {
     assert!(
         output
             .stderr
-            .contains("hint: wait for it, or branch off with `segue session fork [SESSION]`"),
+            .contains("hint: wait until it is done; `segue session info [SESSION]` tells more"),
         "{output}"
     );
     for command in ["revert", "delete"] {

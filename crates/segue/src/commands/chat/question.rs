@@ -51,7 +51,10 @@ fn read_answer(request: &PermissionRequest) -> Option<PermissionAnswer> {
         );
         let mut line = String::new();
         match std::io::stdin().lock().read_line(&mut line) {
-            Ok(0) | Err(_) => return None,
+            Ok(0) | Err(_) => {
+                say("");
+                return None;
+            }
             Ok(_) => {}
         }
         let number = line.trim().parse::<usize>().ok();

@@ -38,6 +38,11 @@ pub(super) async fn run(app: &App, args: &ListArgs) -> Result<(), CliError> {
         print_json(&entries);
         return Ok(());
     }
+    let narrowed = args.provider.is_some() || args.feature.is_some() || args.since.is_some();
+    if sessions.is_empty() && narrowed {
+        say("no sessions match");
+        return Ok(());
+    }
     if sessions.is_empty() {
         let elsewhere = if args.all {
             ""
