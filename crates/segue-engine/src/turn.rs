@@ -1,15 +1,14 @@
 //! One turn, from prompt to settled figures.
 
-use std::time::Duration;
+mod listen;
 
-use segue_agents::{AgentError, Conversation, Step};
+use segue_agents::Conversation;
 use segue_core::{
-    AgentEvent, Decision, DecisionKind, Failure, FailureClass, LegId, Message, Opened, Part,
-    PermissionAnswer, PermissionRequest, Role, Session, StopReason, Title, TitleSource, Turn,
-    TurnEnd, TurnId, TurnState, Usage,
+    Decision, DecisionKind, Failure, FailureClass, LegId, Message, Opened, Role, Session, Turn,
+    TurnId, TurnState, Usage,
 };
-use segue_store::{DraftKind, Finish, StoreError};
-use tokio::sync::{mpsc, oneshot, watch};
+use segue_store::{Finish, StoreError};
+use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use crate::hold::Hold;
@@ -17,15 +16,6 @@ use crate::open::{CannotOpen, OpenLeg};
 use crate::record::Recorder;
 use crate::resolve::Resolved;
 use crate::{ChatRequest, Engine, EngineError, Stop, TurnEvent, TurnReport};
-
-/// Who answered a permission request, if it was a person.
-const BY_THE_USER: &str = "by the user";
-
-/// How many oddities of one turn are reported; an agent that prints nothing else must not flood the log.
-const ODDITIES: usize = 5;
-
-/// How long an agent that was asked to stop may take; then it is ended.
-const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
 /// How the agent's part of a turn ended.
 struct Outcome {
@@ -286,186 +276,6 @@ impl Run<'_> {
                 .await?;
         }
         Ok(())
-    }
-
-    /// Takes in what the agent does until the turn is over.
-    async fn listen(
-        &mut self,
-        conversation: &mut dyn Conversation,
-    ) -> Result<Outcome, EngineError> {
-        let mut give_up_at = None;
-        loop {
-            let level = if give_up_at.is_some() {
-                Stop::Now
-            } else {
-                Stop::Ask
-            };
-            tokio::select! {
-                biased;
-                () = stopped(self.stop.clone(), level) => {
-                    if give_up_at.is_some() {
-                        return Ok(Outcome::ended(TurnState::Cancelled));
-                    }
-                    give_up_at = Some(Instant::now() + STOP_PATIENCE);
-                    conversation.cancel();
-                }
-                () = until(give_up_at) => return Ok(Outcome::ended(TurnState::Cancelled)),
-                () = until(self.recorder.due()) => self.recorder.draft(self.now()).await?,
-                step = conversation.next() => match step {
-                    Step::Event(event) => self.take_in(event).await?,
-                    Step::Ask(request, reply) => reply(self.permit(&request).await?),
-                    Step::Done(end) => return self.done(end, give_up_at.is_some()).await,
-                },
-            }
-        }
-    }
-
-    /// What the agent's end of the turn means, given what it was asked.
-    async fn done(
-        &mut self,
-        end: Result<TurnEnd, AgentError>,
-        asked_to_stop: bool,
-    ) -> Result<Outcome, EngineError> {
-        let end = match end {
-            Ok(end) => end,
-            // Whatever an agent answers to a cancel, the cancel is what happened.
-            Err(_) if asked_to_stop => return Ok(Outcome::ended(TurnState::Cancelled)),
-            Err(error) => return Ok(Outcome::failed(error.failure())),
-        };
-        self.report.usage.update(end.usage);
-        let note = match end.reason {
-            _ if asked_to_stop => return Ok(Outcome::ended(TurnState::Cancelled)),
-            StopReason::EndTurn => None,
-            StopReason::Limit => {
-                Some("the agent stopped at a limit of its own and may not be done")
-            }
-            StopReason::Refusal => Some("the agent refused to go on"),
-            StopReason::Cancelled if self.refused => {
-                self.report.stopped_by_policy = true;
-                return Ok(Outcome::ended(TurnState::Cancelled));
-            }
-            StopReason::Cancelled => {
-                let failure = Failure::new(
-                    FailureClass::Agent,
-                    "the agent cancelled the turn by itself",
-                );
-                return Ok(Outcome::failed(failure));
-            }
-        };
-        if let Some(text) = note {
-            self.decide(Decision::new(DecisionKind::Oddity, text))
-                .await?;
-        }
-        Ok(Outcome::ended(TurnState::Finished))
-    }
-
-    async fn take_in(&mut self, event: AgentEvent) -> Result<(), EngineError> {
-        let at = self.now();
-        match event {
-            AgentEvent::Text(words) => {
-                let (message, ended) = self.recorder.hear(DraftKind::Text, &words, at).await?;
-                self.saved(ended).await?;
-                self.emit(TurnEvent::Text { message, words }).await?;
-            }
-            AgentEvent::Thought(words) => {
-                let (message, ended) = self.recorder.hear(DraftKind::Thought, &words, at).await?;
-                self.saved(ended).await?;
-                self.emit(TurnEvent::Thought { message, words }).await?;
-            }
-            AgentEvent::Tool(call) => {
-                let seq = self.recorder.tool(&call, at).await?;
-                self.emit(TurnEvent::Tool(call)).await?;
-                self.saved(Some(seq)).await?;
-            }
-            AgentEvent::Usage(usage) => {
-                self.report.usage.update(usage);
-                self.emit(TurnEvent::Usage(usage)).await?;
-            }
-            AgentEvent::Title(title) => self.name(&title).await?,
-            AgentEvent::Data(data) => {
-                let seq = self.recorder.keep(Part::InlineData(data), at).await?;
-                self.saved(Some(seq)).await?;
-            }
-            AgentEvent::Unknown(json) => {
-                let seq = self.recorder.keep(Part::Unknown(json), at).await?;
-                self.saved(Some(seq)).await?;
-            }
-            AgentEvent::Garbage(line) => self.odd(&line).await?,
-        }
-        Ok(())
-    }
-
-    async fn saved(&mut self, message: Option<u32>) -> Result<(), StoreError> {
-        match message {
-            Some(message) => self.emit(TurnEvent::Saved { message }).await,
-            None => Ok(()),
-        }
-    }
-
-    /// The agent named the session: its word counts for more than the first prompt, and less than a person's.
-    async fn name(&mut self, title: &str) -> Result<(), EngineError> {
-        let title: String = title.chars().take(200).collect();
-        if let Ok(title) = Title::given(&title, TitleSource::Model) {
-            let at = self.now();
-            self.engine
-                .store
-                .suggest_title(&self.hold.lease, &title, at)
-                .await?;
-        }
-        Ok(())
-    }
-
-    async fn odd(&mut self, line: &str) -> Result<(), EngineError> {
-        self.oddities += 1;
-        if self.oddities > ODDITIES {
-            return Ok(());
-        }
-        let text = format!("the agent printed something that is not the protocol: {line:?}");
-        Ok(self
-            .decide(Decision::new(DecisionKind::Oddity, text))
-            .await?)
-    }
-
-    /// Answers a permission request by policy or by asking, and notes the answer.
-    async fn permit(
-        &mut self,
-        request: &PermissionRequest,
-    ) -> Result<PermissionAnswer, EngineError> {
-        let at = self.now();
-        self.recorder.tool(&request.call, at).await?;
-        let policy = self.request.permissions;
-        let (answer, by) = match policy.answer(request) {
-            Some(answer) => (answer, format!("by policy {}", policy.as_str())),
-            None => match self.ask(request).await {
-                Some(answer) => (answer, BY_THE_USER.to_owned()),
-                None => (
-                    request.reject(),
-                    "since nobody answered and no policy allows it".to_owned(),
-                ),
-            },
-        };
-        let allowed = request.allows(&answer);
-        self.refused |= !allowed && by != BY_THE_USER;
-        let name = &request.call.name;
-        let text = match (&answer, allowed) {
-            (PermissionAnswer::Cancelled, _) => format!("stopped before {name:?} was answered"),
-            (PermissionAnswer::Choose(_), true) => format!("allowed {name:?} {by}"),
-            (PermissionAnswer::Choose(_), false) => format!("refused {name:?} {by}"),
-        };
-        self.decide(Decision::new(DecisionKind::Permission, text))
-            .await?;
-        Ok(answer)
-    }
-
-    async fn ask(&mut self, request: &PermissionRequest) -> Option<PermissionAnswer> {
-        let (sender, answer) = oneshot::channel();
-        self.emit(TurnEvent::Ask(request.clone(), sender))
-            .await
-            .ok()?;
-        tokio::select! {
-            answer = answer => answer.ok(),
-            () = stopped(self.stop.clone(), Stop::Ask) => Some(PermissionAnswer::Cancelled),
-        }
     }
 
     /// Closes the record and settles the figures, in one transaction.

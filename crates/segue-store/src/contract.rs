@@ -116,8 +116,8 @@ fn new_session(n: u32) -> NewSession {
     NewSession {
         id: id(n),
         project: Project {
-            key: "/work/app/.git".into(),
-            cwd: "/work/app".into(),
+            key: "/src/app/.git".into(),
+            cwd: "/src/app".into(),
         },
         title: Title::from_prompt(&format!("session {n}")),
         feature: None,

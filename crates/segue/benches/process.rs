@@ -215,8 +215,8 @@ fn new_session(number: u32) -> NewSession {
     NewSession {
         id: SessionId::at(at, number),
         project: Project {
-            key: format!("/work/app-{project}/.git"),
-            cwd: format!("/work/app-{project}"),
+            key: format!("/src/app-{project}/.git"),
+            cwd: format!("/src/app-{project}"),
         },
         title: Title::from_prompt(&format!("why does test {number} of the parser fail?")),
         feature: None,

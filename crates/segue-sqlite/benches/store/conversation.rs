@@ -56,8 +56,8 @@ async fn claimed_session(store: &SqliteStore, number: u32) -> Lease {
     let new = NewSession {
         id: SessionId::at(at, number),
         project: Project {
-            key: "/work/app/.git".into(),
-            cwd: "/work/app".into(),
+            key: "/src/app/.git".into(),
+            cwd: "/src/app".into(),
         },
         title: Title::from_prompt(&format!("session {number}")),
         feature: None,
