@@ -170,6 +170,8 @@ impl Run<'_> {
                     }
                     return Ok(());
                 }
+                // Whoever wants us to end now does not wait for a listener either.
+                () = stopped(self.stop.clone(), Stop::Now) => return Ok(()),
                 () = until(self.recorder.due()) => self.recorder.draft(self.now()).await?,
             }
         }

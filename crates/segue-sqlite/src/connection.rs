@@ -24,13 +24,16 @@ pub(crate) fn prepare(directory: &Path) -> Result<(PathBuf, Connection), StoreEr
     if !path.exists() {
         make_private(directory, &path).map_err(|error| cannot_make(&path, error))?;
     }
-    let open = || open_reader(&path).map_err(|fault| fault.into_store_error("open", &path));
-    let mut reader = open()?;
-    if !schema::is_current(&reader, &path)? {
-        drop(reader);
-        migrate(directory, &path)?;
-        reader = open()?;
+    let failed = |fault: Fault| fault.into_store_error("open", &path);
+    match open_reader(&path) {
+        Ok(reader) if schema::is_current(&reader, &path)? => return Ok((path, reader)),
+        Ok(_) => {}
+        // A process was killed while it made the store: what it left can be put right by a writer only.
+        Err(fault) if fault.needs_a_writer() => {}
+        Err(fault) => return Err(failed(fault)),
     }
+    migrate(directory, &path)?;
+    let reader = open_reader(&path).map_err(failed)?;
     Ok((path, reader))
 }
 

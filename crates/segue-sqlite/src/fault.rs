@@ -18,6 +18,14 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
+    /// Whether the file needs a repair that a connection which only reads may not make.
+    pub(crate) fn needs_a_writer(&self) -> bool {
+        match self {
+            Self::Store(_) => false,
+            Self::Sqlite(error) => error.sqlite_error_code() == Some(ErrorCode::ReadOnly),
+        }
+    }
+
     pub(crate) fn into_store_error(self, doing: &'static str, path: &Path) -> StoreError {
         match self {
             Self::Store(error) => error,

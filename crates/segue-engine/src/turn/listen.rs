@@ -1,11 +1,12 @@
 //! Listening to the agent: what it does is taken in, what it asks is answered, until the turn is over.
 
+use std::fmt;
 use std::time::Duration;
 
 use segue_agents::{AgentError, Conversation, Step};
 use segue_core::{
     AgentEvent, Decision, DecisionKind, Failure, FailureClass, Part, PermissionAnswer,
-    PermissionRequest, StopReason, Title, TitleSource, TurnEnd, TurnState,
+    PermissionPolicy, PermissionRequest, StopReason, Title, TitleSource, TurnEnd, TurnState,
 };
 use segue_store::{DraftKind, StoreError};
 use tokio::sync::oneshot;
@@ -14,14 +15,28 @@ use tokio::time::Instant;
 use super::{Outcome, Run, stopped, until};
 use crate::{EngineError, Stop, TurnEvent};
 
-/// Who answered a permission request, if it was a person.
-const BY_THE_USER: &str = "by the user";
-
 /// How many oddities of one turn are reported; an agent that prints nothing else must not flood the log.
 const ODDITIES: usize = 5;
 
 /// How long an agent that was asked to stop may take; then it is ended.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Who answered a permission request.
+enum AnsweredBy {
+    Policy(PermissionPolicy),
+    Person,
+    Nobody,
+}
+
+impl fmt::Display for AnsweredBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Policy(policy) => write!(f, "by policy {}", policy.as_str()),
+            Self::Person => f.write_str("by the user"),
+            Self::Nobody => f.write_str("since nobody answered and no policy allows it"),
+        }
+    }
+}
 
 impl Run<'_> {
     /// Takes in what the agent does until the turn is over.
@@ -171,17 +186,14 @@ impl Run<'_> {
         self.recorder.tool(&request.call, at).await?;
         let policy = self.request.permissions;
         let (answer, by) = match policy.answer(request) {
-            Some(answer) => (answer, format!("by policy {}", policy.as_str())),
+            Some(answer) => (answer, AnsweredBy::Policy(policy)),
             None => match self.ask(request).await {
-                Some(answer) => (answer, BY_THE_USER.to_owned()),
-                None => (
-                    request.reject(),
-                    "since nobody answered and no policy allows it".to_owned(),
-                ),
+                Some(answer) => (answer, AnsweredBy::Person),
+                None => (request.reject(), AnsweredBy::Nobody),
             },
         };
         let allowed = request.allows(&answer);
-        self.refused |= !allowed && by != BY_THE_USER;
+        self.refused |= !allowed && !matches!(by, AnsweredBy::Person);
         let name = &request.call.name;
         let text = match (&answer, allowed) {
             (PermissionAnswer::Cancelled, _) => format!("stopped before {name:?} was answered"),

@@ -55,6 +55,28 @@ async fn an_empty_file_becomes_a_store() {
     assert_eq!(count(&store).await, 1);
 }
 
+#[tokio::test]
+async fn a_store_whose_making_was_cut_off_is_made_anew() {
+    let elsewhere = tempfile::tempdir().unwrap();
+    let half_made = elsewhere.path().join(FILE_NAME);
+    #[expect(clippy::disallowed_methods, reason = "a file as a kill may leave it")]
+    let db = rusqlite::Connection::open(&half_made).unwrap();
+    // A small cache makes SQLite write to the file before the commit, with the way back in its journal.
+    db.execute_batch("PRAGMA cache_size = 1; BEGIN; CREATE TABLE t (x);")
+        .unwrap();
+    for _ in 0..200 {
+        db.execute("INSERT INTO t VALUES (zeroblob(4000))", [])
+            .unwrap();
+    }
+    let directory = tempfile::tempdir().unwrap();
+    for name in [FILE_NAME, "segue.db-journal"] {
+        fs::copy(elsewhere.path().join(name), directory.path().join(name)).unwrap();
+    }
+    let store = SqliteStore::open(directory.path()).unwrap();
+    store.create(new_session(1)).await.unwrap();
+    assert_eq!(count(&store).await, 1);
+}
+
 #[test]
 fn a_foreign_file_is_refused_and_left_alone() {
     let directory = tempfile::tempdir().unwrap();

@@ -81,7 +81,7 @@ async fn turn(
         feature: args.feature.clone(),
         permissions: args.permissions.into(),
         open_timeout: Duration::from_secs_f64(args.open_timeout),
-        stop: stopped,
+        stop: stopped.clone(),
     };
     let (sender, events) = mpsc::channel(WAITING);
     let telling = Telling::start(form, events);
@@ -96,9 +96,22 @@ async fn turn(
             }
         }
     };
+    let told = tokio::task::spawn_blocking(move || telling.end());
+    tokio::select! {
+        told = told => *began = told.ok().flatten(),
+        // The turn is settled; only a reader that does not read keeps us, and we were told to end.
+        () = impatience(stopped) => std::process::exit(130),
+    }
     listening.abort();
-    *began = telling.end();
     Ok(outcome?)
+}
+
+/// Returns a moment after we were told to end now.
+async fn impatience(mut stop: watch::Receiver<Stop>) {
+    if stop.wait_for(|level| *level == Stop::Now).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
 }
 
 /// The telling of a turn, on a thread of its own: a reader that does not read must not hold the turn up.

@@ -304,8 +304,10 @@ fn a_reader_that_does_not_read_holds_no_turn_up() {
     }
     let shown = world.json(["session", "show", "--json", "latest"]);
     assert_eq!(shown["turns"][0]["state"], "finished");
-    drop(child.stdout.take());
-    child.wait().unwrap();
+    // Nor does it keep a process that is told to end.
+    let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    rustix::process::kill_process(pid, Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
     world.assert_nothing_runs();
 }
 

@@ -275,6 +275,20 @@ fn nothing_acknowledged_is_lost_by_a_kill() {
 }
 
 #[test]
+fn a_store_survives_a_kill_while_it_is_made() {
+    let mut dice = Dice(setting("SEGUE_SEED", 7));
+    for _ in 0..setting("SEGUE_KILLS", 200) / 4 {
+        let world = world();
+        let events = world.events(["first words"]);
+        std::thread::sleep(Duration::from_micros(dice.below(25_000)));
+        let _ = events.kill();
+        assert_no_session_is_empty(&world);
+        let turn = world.json(["chat", "--json", "--continue", "go on"]);
+        assert_eq!(turn["stop"], "finished", "{turn}");
+    }
+}
+
+#[test]
 fn words_that_were_streamed_a_second_ago_survive_a_kill() {
     let world = world();
     let words = (0..60)
