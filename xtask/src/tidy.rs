@@ -18,6 +18,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "segue-store",
             "segue-agents",
             "segue-acp",
+            "segue-catalog",
             "segue-core",
         ],
     ),
@@ -29,6 +30,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("segue-store", &["segue-core"]),
     ("segue-agents", &["segue-acp", "segue-core"]),
     ("segue-acp", &["segue-core"]),
+    ("segue-catalog", &["segue-core"]),
     ("segue-core", &[]),
     ("segue-testkit", &[]),
     ("xtask", &[]),
@@ -60,6 +62,7 @@ const LIBRARIES: &[&str] = &[
     "segue-sqlite",
     "segue-acp",
     "segue-agents",
+    "segue-catalog",
     "segue-engine",
 ];
 

@@ -1,0 +1,623 @@
+//! Claude Code: `projects/<working directory, encoded>/<session id>.jsonl`
+//!
+//! The encoding of the directory is lossy, so the `cwd` inside the file decides. A file is a log of records;
+//! those with a `uuid` form a chain by `parentUuid`, in which attachments and notices stand between what was
+//! said. Each block of an answer is a record of its own. A prompt whose parent is not the newest record is a
+//! rewind: the person went back and asked something else. Only prompts can do that; the results of parallel
+//! tool calls also have other parents, and take nothing back.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use memchr::memmem;
+use segue_core::{
+    InlineData, Json, Message, NativeId, Part, Role, Title, TitleSource, TurnState, Usage,
+};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::dialect::{self, Dialect, LineRecords, Malformed, Told};
+use crate::found::IdHint;
+use crate::injected::is_injected;
+use crate::json::{Blocks, Text};
+use crate::record::Back;
+use crate::{
+    Event, Found, Head, Kind, NativeTurn, ReadError, Reader, Records, Said, Start, Whereabouts,
+};
+
+/// Claude Code's sessions.
+#[derive(Debug, Clone)]
+pub struct Claude {
+    projects: PathBuf,
+}
+
+impl Claude {
+    /// `config` is `$CLAUDE_CONFIG_DIR`, usually `~/.claude`.
+    #[must_use]
+    pub fn new(config: impl Into<PathBuf>) -> Self {
+        Self {
+            projects: config.into().join("projects"),
+        }
+    }
+}
+
+impl Reader for Claude {
+    fn provider(&self) -> &'static str {
+        "claude"
+    }
+
+    fn find(&self) -> Whereabouts {
+        let mut there = Whereabouts::default();
+        for project in there.entries(&self.projects) {
+            if project.file_type().is_ok_and(|kind| kind.is_file()) {
+                continue;
+            }
+            for entry in there.entries(&project.path()) {
+                let name = entry.file_name();
+                let id = name.to_str().and_then(|name| name.strip_suffix(".jsonl"));
+                // What sub-agents did is kept beside the conversations they belong to.
+                let id = id.filter(|id| !id.starts_with("agent-"));
+                if let Some(id) = id.filter(|id| NativeId::parse(id).is_ok()) {
+                    there.add_file(&entry, IdHint::Whole(id.to_owned()), false);
+                }
+            }
+        }
+        there
+    }
+
+    fn head(&self, found: &Found) -> Result<Head, ReadError> {
+        head(found)
+    }
+
+    fn records(&self, found: &Found, start: &Start) -> Result<Box<dyn Records>, ReadError> {
+        Ok(Box::new(LineRecords::<Lines>::open(&found.path, start)?))
+    }
+
+    fn recent(&self, found: &Found, turns: usize) -> Result<(Vec<NativeTurn>, bool), ReadError> {
+        dialect::recent::<Lines>(&found.path, turns)
+    }
+}
+
+/// One line, as far as it concerns us.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Line<'a> {
+    #[serde(borrow)]
+    r#type: Text<'a>,
+    #[serde(borrow, default)]
+    uuid: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    parent_uuid: Option<Text<'a>>,
+    #[serde(default)]
+    is_sidechain: Option<bool>,
+    #[serde(default)]
+    is_meta: Option<bool>,
+    #[serde(default)]
+    is_compact_summary: Option<bool>,
+    #[serde(default)]
+    is_api_error_message: Option<bool>,
+    #[serde(borrow, default)]
+    timestamp: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    message: Option<Spoken<'a>>,
+    #[serde(borrow, default)]
+    summary: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    leaf_uuid: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    custom_title: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    ai_title: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    cwd: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    git_branch: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    version: Option<Text<'a>>,
+}
+
+impl Line<'_> {
+    fn at(&self) -> Option<Timestamp> {
+        self.timestamp.as_deref()?.parse().ok()
+    }
+}
+
+/// What was said in a line.
+#[derive(Deserialize)]
+struct Spoken<'a> {
+    #[serde(borrow, default)]
+    id: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    model: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    content: Option<Blocks<'a, Block<'a>>>,
+    #[serde(borrow, default)]
+    stop_reason: Option<Text<'a>>,
+    #[serde(default)]
+    usage: Option<Tokens>,
+}
+
+/// A piece of it. Which of these fields it has depends on its type.
+#[derive(Deserialize)]
+struct Block<'a> {
+    #[serde(borrow)]
+    r#type: Text<'a>,
+    #[serde(borrow, default)]
+    text: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    thinking: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    id: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    name: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    input: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    tool_use_id: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    content: Option<&'a RawValue>,
+    #[serde(default)]
+    is_error: Option<bool>,
+    #[serde(borrow, default)]
+    source: Option<Source<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Source<'a> {
+    #[serde(borrow, default)]
+    media_type: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    data: Option<Text<'a>>,
+}
+
+#[derive(Deserialize, Clone, Copy)]
+struct Tokens {
+    input_tokens: Option<u64>,
+    cache_creation_input_tokens: Option<u64>,
+    cache_read_input_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+}
+
+impl From<Tokens> for Usage {
+    fn from(tokens: Tokens) -> Self {
+        let read = tokens.cache_read_input_tokens;
+        let written = tokens.cache_creation_input_tokens.unwrap_or(0);
+        let input = tokens
+            .input_tokens
+            .map(|input| input + written + read.unwrap_or(0));
+        let total = input.map(|input| input + tokens.output_tokens.unwrap_or(0));
+        Self {
+            input_tokens: input,
+            output_tokens: tokens.output_tokens,
+            cached_tokens: read,
+            total_tokens: total,
+            context_tokens: total,
+            context_window: None,
+        }
+    }
+}
+
+/// What Claude Code writes in the person's name when they stop it.
+const INTERRUPTED: &str = "[Request interrupted by user";
+
+/// The dialect. It remembers the newest record of the chain and the tools that were called.
+#[derive(Default)]
+struct Lines {
+    newest: Option<String>,
+    calls: HashMap<String, String>,
+}
+
+impl Dialect for Lines {
+    fn read(&mut self, line: &str, told: &mut Told) -> Result<(), Malformed> {
+        let bytes = line.trim_ascii().as_bytes();
+        if !(bytes.starts_with(b"{") && bytes.ends_with(b"}")) {
+            return Err(Malformed);
+        }
+        // Dumps of whole requests are most of a file; they are no part of the chain.
+        if !has(bytes, b"\"uuid\"") && !has(bytes, b"-title\"") && !has(bytes, b"\"summary\"") {
+            return Ok(());
+        }
+        let line: Line<'_> = serde_json::from_str(line)?;
+        if line.is_sidechain == Some(true) {
+            return Ok(());
+        }
+        told.at = line.at();
+        self.take(&line, bytes, &mut told.events)?;
+        if let Some(uuid) = line.uuid {
+            if told.events.is_empty() {
+                told.events.push(Event::Step(uuid.to_string()));
+            }
+            self.newest = Some(uuid.into_owned());
+        }
+        Ok(())
+    }
+
+    fn may_prompt(line: &[u8]) -> bool {
+        has(line, b"\"user\"") && !has(line, b"\"tool_use_id\"")
+    }
+}
+
+fn has(bytes: &[u8], needle: &[u8]) -> bool {
+    memmem::find(bytes, needle).is_some()
+}
+
+impl Lines {
+    fn take(
+        &mut self,
+        line: &Line<'_>,
+        bytes: &[u8],
+        events: &mut Vec<Event>,
+    ) -> Result<(), Malformed> {
+        match &*line.r#type {
+            "user" => self.user(line, bytes, events)?,
+            "assistant" => self.assistant(line, bytes, events)?,
+            "summary" => {
+                let title = line.summary.as_deref();
+                events.extend(titled(title, TitleSource::Model, line.leaf_uuid.as_deref()));
+            }
+            "custom-title" => {
+                events.extend(titled(
+                    line.custom_title.as_deref(),
+                    TitleSource::User,
+                    None,
+                ));
+            }
+            "ai-title" => events.extend(titled(line.ai_title.as_deref(), TitleSource::Model, None)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn user(
+        &mut self,
+        line: &Line<'_>,
+        bytes: &[u8],
+        events: &mut Vec<Event>,
+    ) -> Result<(), Malformed> {
+        let key = line.uuid.as_deref().map(str::to_owned);
+        let at = line.at().unwrap_or(Timestamp::UNIX_EPOCH);
+        let spoken = line.message.as_ref().ok_or(Malformed)?;
+        let content = spoken.content.as_ref().ok_or(Malformed)?;
+        if line.is_compact_summary == Some(true) {
+            let summary = content.text(|block| block.text.as_deref());
+            events.extend(key.map(Event::Step));
+            events.push(Event::Compacted(Some(summary)));
+            return Ok(());
+        }
+        let mut asked = Vec::new();
+        let mut notes = Vec::new();
+        let mut cancelled = false;
+        match content {
+            Blocks::Text(text) => hear(text, &mut asked, &mut notes, &mut cancelled),
+            Blocks::List(blocks) => {
+                for (index, block) in blocks.iter().enumerate() {
+                    match &*block.r#type {
+                        "text" => {
+                            let text = block.text.as_deref().unwrap_or_default();
+                            hear(text, &mut asked, &mut notes, &mut cancelled);
+                        }
+                        "tool_result" => {
+                            let part = self.result(block);
+                            let message = Message::new(Role::Tool, vec![part], at);
+                            events.push(Event::Said(Said {
+                                key: key.clone().filter(|_| events.is_empty()),
+                                message,
+                            }));
+                        }
+                        "image" | "document" => asked.push(inline(block)),
+                        _ => asked.push(unknown(bytes, index)),
+                    }
+                }
+            }
+        }
+        if line.is_meta == Some(true) {
+            asked.clear();
+        }
+        if !asked.is_empty() {
+            events.extend(self.rewind(line.parent_uuid.as_deref()));
+            let message = Message::new(Role::User, asked, at);
+            events.push(Event::Prompt(Said {
+                key: key.clone(),
+                message,
+            }));
+        }
+        for note in notes {
+            let message = Message::new(Role::System, vec![Part::Text(note)], at);
+            events.push(Event::Said(Said {
+                key: key.clone().filter(|_| events.is_empty()),
+                message,
+            }));
+        }
+        if cancelled {
+            events.extend(key.filter(|_| events.is_empty()).map(Event::Step));
+            events.push(Event::Ended(TurnState::Cancelled));
+        }
+        Ok(())
+    }
+
+    /// A prompt that does not follow the newest record goes back to an earlier one.
+    fn rewind(&self, parent: Option<&str>) -> Option<Event> {
+        let newest = self.newest.as_deref()?;
+        match parent {
+            Some(parent) if parent == newest => None,
+            Some(parent) => Some(Event::Rewind(Back::After(parent.to_owned()))),
+            None => Some(Event::Rewind(Back::ToTheBeginning)),
+        }
+    }
+
+    fn result(&mut self, block: &Block<'_>) -> Part {
+        let call_id = block.tool_use_id.as_deref().unwrap_or_default().to_owned();
+        Part::FunctionResponse {
+            name: self.calls.remove(&call_id).unwrap_or_default(),
+            call_id,
+            response: block.content.map_or_else(|| Json::string(""), Json::from),
+            is_error: block.is_error == Some(true),
+        }
+    }
+
+    fn assistant(
+        &mut self,
+        line: &Line<'_>,
+        bytes: &[u8],
+        events: &mut Vec<Event>,
+    ) -> Result<(), Malformed> {
+        let spoken = line.message.as_ref().ok_or(Malformed)?;
+        let at = line.at().unwrap_or(Timestamp::UNIX_EPOCH);
+        let mut parts = Vec::new();
+        match &spoken.content {
+            Some(Blocks::Text(text)) => parts.push(Part::Text(text.to_string())),
+            Some(Blocks::List(blocks)) => {
+                for (index, block) in blocks.iter().enumerate() {
+                    parts.extend(self.part(block, || unknown(bytes, index)));
+                }
+            }
+            None => {}
+        }
+        // Written in its name when a conversation goes on after it was cut off.
+        let synthetic = spoken.model.as_deref() == Some("<synthetic>");
+        if synthetic && line.is_api_error_message != Some(true) {
+            return Ok(());
+        }
+        for (index, part) in parts.into_iter().enumerate() {
+            let key = line.uuid.as_deref().filter(|_| index == 0);
+            events.push(Event::Said(Said {
+                key: key.map(str::to_owned),
+                message: Message::new(Role::Assistant, vec![part], at),
+            }));
+        }
+        if let Some(tokens) = spoken.usage.filter(|_| !synthetic) {
+            events.push(Event::Used {
+                request: spoken.id.as_deref().map(str::to_owned),
+                usage: tokens.into(),
+            });
+        }
+        if line.is_api_error_message == Some(true) {
+            events.push(Event::Ended(TurnState::Failed));
+        } else if matches!(
+            spoken.stop_reason.as_deref(),
+            Some("end_turn" | "stop_sequence" | "max_tokens" | "refusal")
+        ) {
+            events.push(Event::Ended(TurnState::Finished));
+        }
+        if events.iter().all(|event| !matches!(event, Event::Said(_))) {
+            events.extend(line.uuid.as_deref().map(|key| Event::Step(key.to_owned())));
+        }
+        Ok(())
+    }
+
+    fn part(&mut self, block: &Block<'_>, unknown: impl FnOnce() -> Part) -> Option<Part> {
+        let filled = |text: &Option<Text<'_>>| text.as_deref().unwrap_or_default().to_owned();
+        let part = match &*block.r#type {
+            "text" => Part::Text(filled(&block.text)),
+            // What the agent keeps to itself is an empty thought with a signature.
+            "thinking" => Part::Thought(filled(&block.thinking)),
+            "redacted_thinking" => return None,
+            "tool_use" | "server_tool_use" => {
+                let (id, name) = (filled(&block.id), filled(&block.name));
+                self.calls.insert(id.clone(), name.clone());
+                Part::FunctionCall {
+                    id,
+                    name,
+                    args: block.input.map_or_else(Json::empty_object, Json::from),
+                }
+            }
+            "tool_result" | "web_search_tool_result" => self.result(block),
+            "image" | "document" => inline(block),
+            _ => unknown(),
+        };
+        let empty = matches!(&part, Part::Text(text) | Part::Thought(text) if text.is_empty());
+        (!empty).then_some(part)
+    }
+}
+
+/// Sorts what stands in the person's name: what they asked, what a command of theirs printed, that they
+/// stopped it.
+fn hear(text: &str, asked: &mut Vec<Part>, notes: &mut Vec<String>, cancelled: &mut bool) {
+    if text.starts_with(INTERRUPTED) {
+        *cancelled = true;
+    } else if let Some(command) = command(text) {
+        asked.push(Part::Text(command));
+    } else if let Some(output) = tagged(text, "local-command-stdout") {
+        let output = output.trim();
+        if !output.is_empty() {
+            notes.push(output.to_owned());
+        }
+    } else if !is_injected(text) && !text.trim().is_empty() {
+        asked.push(Part::Text(text.to_owned()));
+    }
+}
+
+/// A slash command, as the person typed it.
+fn command(text: &str) -> Option<String> {
+    if !text.trim_start().starts_with("<command-") {
+        return None;
+    }
+    let name = tagged(text, "command-name")?;
+    let args = tagged(text, "command-args").unwrap_or_default();
+    Some(format!("{} {}", name.trim(), args.trim()).trim().to_owned())
+}
+
+fn tagged<'a>(text: &'a str, tag: &str) -> Option<&'a str> {
+    let (_, rest) = text.split_once(&format!("<{tag}>"))?;
+    rest.split_once(&format!("</{tag}>"))
+        .map(|(inside, _)| inside)
+}
+
+fn inline(block: &Block<'_>) -> Part {
+    let source = block.source.as_ref();
+    let text = |text: Option<&Text<'_>>| text.map(|text| text.to_string());
+    Part::InlineData(InlineData {
+        mime_type: text(source.and_then(|source| source.media_type.as_ref()))
+            .unwrap_or_else(|| "application/octet-stream".to_owned()),
+        data: text(source.and_then(|source| source.data.as_ref())),
+    })
+}
+
+/// A block of a kind we do not know, as it stands in the line.
+fn unknown(line: &[u8], index: usize) -> Part {
+    #[derive(Deserialize)]
+    struct Message<'a> {
+        #[serde(borrow)]
+        content: Vec<&'a RawValue>,
+    }
+    #[derive(Deserialize)]
+    struct Line<'a> {
+        #[serde(borrow)]
+        message: Message<'a>,
+    }
+    let line = serde_json::from_slice::<Line<'_>>(line).ok();
+    let block = line.and_then(|line| line.message.content.get(index).copied());
+    Part::Unknown(block.map_or_else(Json::empty_object, Json::from))
+}
+
+fn titled(title: Option<&str>, source: TitleSource, of: Option<&str>) -> Option<Event> {
+    Some(Event::Titled {
+        title: Title::given(title?, source).ok()?,
+        of: of.map(str::to_owned),
+    })
+}
+
+/// How much of a file's beginning is read for its head at first, and at most.
+const FIRST_LOOK: usize = 16 << 10;
+const LAST_LOOK: usize = 512 << 10;
+/// How much of its end.
+const END: u64 = 16 << 10;
+
+fn head(found: &Found) -> Result<Head, ReadError> {
+    let failed = |error| ReadError::io(&found.path, error);
+    let IdHint::Whole(id) = &found.id else {
+        return Err(ReadError::not_a_session(&found.path, "its name is no id"));
+    };
+    let mut head = Head {
+        id: NativeId::parse(id)
+            .map_err(|error| ReadError::not_a_session(&found.path, error.to_string()))?,
+        kind: Kind::Empty,
+        cwd: None,
+        branch: None,
+        created_at: None,
+        updated_at: found.modified,
+        title: None,
+        first_prompt: None,
+        forked_from: None,
+        version: None,
+    };
+    let mut file = File::open(&found.path).map_err(failed)?;
+    let mut bytes = Vec::with_capacity(FIRST_LOOK);
+    let mut looked = FIRST_LOOK;
+    loop {
+        let wanted = (looked - bytes.len()) as u64;
+        let read = (&mut file).take(wanted).read_to_end(&mut bytes);
+        let at_end = (read.map_err(failed)? as u64) < wanted;
+        if begin(&bytes, at_end, &mut head) || at_end || looked >= LAST_LOOK {
+            break;
+        }
+        looked = LAST_LOOK;
+    }
+    if head.first_prompt.is_none() && found.size > LAST_LOOK as u64 {
+        head.kind = Kind::Conversation;
+    }
+    let ending = if found.size <= bytes.len() as u64 {
+        bytes
+    } else {
+        dialect::ending(&mut file, found.size, END).map_err(failed)?
+    };
+    end(&ending, &mut head);
+    if head.title.is_none() {
+        head.title = head.first_prompt.as_deref().map(Title::from_prompt);
+    }
+    Ok(head)
+}
+
+/// Reads the beginning of a file, up to the first prompt. Tells whether it got there.
+fn begin(bytes: &[u8], at_end: bool, head: &mut Head) -> bool {
+    let mut dialect = Lines::default();
+    for line in dialect::whole_lines(bytes, at_end) {
+        let line = String::from_utf8_lossy(line);
+        let Ok(told) = serde_json::from_str::<Line<'_>>(&line) else {
+            continue;
+        };
+        if told.is_sidechain == Some(true) {
+            continue;
+        }
+        head.created_at = head.created_at.or_else(|| told.at());
+        let take = |old: &mut Option<String>, new: &Option<Text<'_>>| {
+            if old.is_none() {
+                *old = new.as_deref().map(str::to_owned);
+            }
+        };
+        take(&mut head.cwd, &told.cwd);
+        take(&mut head.branch, &told.git_branch);
+        take(&mut head.version, &told.version);
+        if !matches!(&*told.r#type, "user" | "assistant") {
+            continue;
+        }
+        head.kind = Kind::Conversation;
+        let mut events = Vec::new();
+        if dialect.take(&told, line.as_bytes(), &mut events).is_err() {
+            continue;
+        }
+        let prompt = events.into_iter().find_map(|event| match event {
+            Event::Prompt(said) => Some(said.message.words()),
+            _ => None,
+        });
+        // A command to the program says nothing of what the conversation is about.
+        if let Some(prompt) = prompt.filter(|prompt| !prompt.starts_with('/')) {
+            head.first_prompt = Some(prompt);
+            return true;
+        }
+    }
+    false
+}
+
+/// Reads the end of a file: when it was last written to, and what it is called by now.
+fn end(bytes: &[u8], head: &mut Head) {
+    if let Some(at) = dialect::last_time(bytes, b"\"timestamp\":") {
+        head.updated_at = at;
+    }
+    for line in dialect::whole_lines(bytes, true) {
+        if !has(line, b"-title\"") && !has(line, b"\"type\":\"summary\"") {
+            continue;
+        }
+        let Ok(line) = serde_json::from_slice::<Line<'_>>(line) else {
+            continue;
+        };
+        let mut events = Vec::new();
+        if Lines::default().take(&line, b"", &mut events).is_err() {
+            continue;
+        }
+        for event in events {
+            // A summary may be of another session; it is of this one if it names a record that is here.
+            let Event::Titled { title, of } = event else {
+                continue;
+            };
+            let here = |of: &str| memmem::find_iter(bytes, of).count() > 1;
+            let better = |old: &Title| title.source() >= old.source();
+            if of.as_deref().is_none_or(here) && head.title.as_ref().is_none_or(better) {
+                head.title = Some(title);
+            }
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! What a format of lines has to say of itself, and what all such formats then can do.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use memchr::{memmem, memrchr};
+
+use crate::lines::{Backwards, Lines};
+use crate::{Event, Fold, Mark, NativeTurn, ReadError, Record, Records, Skipped, Start};
+
+/// A line is not what the format has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Malformed;
+
+impl From<serde_json::Error> for Malformed {
+    fn from(_: serde_json::Error) -> Self {
+        Self
+    }
+}
+
+/// What a line tells.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    pub(crate) at: Option<Timestamp>,
+    pub(crate) events: Vec<Event>,
+}
+
+/// A format in which a session is a file of lines, each of them a JSON object.
+///
+/// Reading may begin at any prompt, so a dialect may remember what the last lines said, but must not need what
+/// the first ones did.
+pub(crate) trait Dialect: Default {
+    /// Reads one line. A line that means nothing to us tells nothing.
+    fn read(&mut self, line: &str, told: &mut Told) -> Result<(), Malformed>;
+
+    /// Whether a line can begin a turn: cheap, and mistaken in one direction only.
+    fn may_prompt(line: &[u8]) -> bool;
+}
+
+/// The records of a file in some dialect.
+pub(crate) struct LineRecords<D> {
+    path: PathBuf,
+    lines: Lines<Box<dyn Read>>,
+    dialect: D,
+    skipped: Skipped,
+}
+
+impl<D: Dialect> LineRecords<D> {
+    /// Reads a file from `start` on.
+    pub(crate) fn open(path: &Path, start: &Start) -> Result<Self, ReadError> {
+        let failed = |error| ReadError::io(path, error);
+        let mut file = File::open(path).map_err(failed)?;
+        let size = file.metadata().map_err(failed)?.len();
+        let begin = match start {
+            Start::Beginning => 0,
+            Start::After(mark) => find(&mut file, size, mark)
+                .map_err(failed)?
+                .ok_or_else(|| ReadError::lost(path, mark))?,
+        };
+        Self::at(path, file, begin, size).map_err(failed)
+    }
+
+    fn at(path: &Path, mut file: File, begin: u64, size: u64) -> std::io::Result<Self> {
+        file.seek(SeekFrom::Start(begin))?;
+        // What is written from now on is for the next read: a busy writer must not keep this one for ever.
+        let input = file.take(size.saturating_sub(begin));
+        Ok(Self::over(path, Box::new(input), begin))
+    }
+
+    /// Reads lines from anywhere; `begin` is where they are in the whole.
+    pub(crate) fn over(path: &Path, input: Box<dyn Read>, begin: u64) -> Self {
+        Self {
+            path: path.to_owned(),
+            lines: Lines::new(input, begin),
+            dialect: D::default(),
+            skipped: Skipped::default(),
+        }
+    }
+}
+
+impl<D: Dialect> Records for LineRecords<D> {
+    fn next(&mut self) -> Result<Option<Record>, ReadError> {
+        loop {
+            let line = self
+                .lines
+                .next()
+                .map_err(|error| ReadError::io(&self.path, error))?;
+            let Some(line) = line else { return Ok(None) };
+            if line.bytes.trim_ascii().is_empty() {
+                continue;
+            }
+            let mut told = Told::default();
+            let read = match std::str::from_utf8(line.bytes) {
+                Ok(text) => self.dialect.read(text, &mut told),
+                Err(_) if line.whole => {
+                    self.skipped.mended += 1;
+                    let text = String::from_utf8_lossy(line.bytes);
+                    self.dialect.read(&text, &mut told)
+                }
+                Err(_) => Err(Malformed),
+            };
+            match read {
+                Ok(()) if told.events.is_empty() => {}
+                Ok(()) => {
+                    return Ok(Some(Record {
+                        mark: Mark::line(line.end, line.bytes),
+                        at: told.at,
+                        events: told.events,
+                    }));
+                }
+                Err(Malformed) if line.whole => self.skipped.malformed += 1,
+                Err(Malformed) => self.skipped.torn = true,
+            }
+        }
+    }
+
+    fn skipped(&self) -> Skipped {
+        Skipped {
+            oversized: self.lines.oversized,
+            ..self.skipped
+        }
+    }
+}
+
+/// Where to go on after a mark; none if the line it was made of is not there any more.
+fn find(file: &mut File, size: u64, mark: &Mark) -> std::io::Result<Option<u64>> {
+    let Mark::Line { end, .. } = mark else {
+        return Ok(None);
+    };
+    if *end > size {
+        return Ok(None);
+    }
+    let Some((start, line)) = Backwards::new(file.try_clone()?, *end).next()? else {
+        return Ok(None);
+    };
+    let bytes = line.strip_suffix(b"\r").unwrap_or(&line);
+    let there = start + line.len() as u64 == *end && Mark::line(*end, bytes) == *mark;
+    Ok(there.then_some(*end))
+}
+
+/// The last turns of a file, found from its end.
+pub(crate) fn recent<D: Dialect>(
+    path: &Path,
+    turns: usize,
+) -> Result<(Vec<NativeTurn>, bool), ReadError> {
+    let failed = |error| ReadError::io(path, error);
+    let file = File::open(path).map_err(failed)?;
+    let size = file.metadata().map_err(failed)?.len();
+    let mut lines = Backwards::new(file.try_clone().map_err(failed)?, size);
+    let mut wanted = turns;
+    let mut prompts = 0;
+    loop {
+        let mut begin = 0;
+        while let Some((start, line)) = lines.next().map_err(failed)? {
+            if D::may_prompt(&line) && prompts_for_real::<D>(&line) {
+                prompts += 1;
+                if prompts >= wanted {
+                    begin = start;
+                    break;
+                }
+            }
+        }
+        let file = File::open(path).map_err(failed)?;
+        let mut records = LineRecords::<D>::at(path, file, begin, size).map_err(failed)?;
+        let mut fold = Fold::whole();
+        while let Some(record) = records.next()? {
+            fold.add(record);
+        }
+        // What was rewound is no turn any more, and a rewind may reach further back than we did.
+        if begin == 0 || (!fold.is_unresolved() && fold.turns().len() >= turns) {
+            let mut all = fold.into_turns();
+            let skipped = all.len().saturating_sub(turns);
+            all.drain(..skipped);
+            return Ok((all, begin == 0 && skipped == 0));
+        }
+        wanted = wanted.saturating_mul(2).max(prompts + 1);
+    }
+}
+
+fn prompts_for_real<D: Dialect>(line: &[u8]) -> bool {
+    let mut told = Told::default();
+    let text = String::from_utf8_lossy(line);
+    D::default().read(&text, &mut told).is_ok()
+        && told
+            .events
+            .iter()
+            .any(|event| matches!(event, Event::Prompt(_)))
+}
+
+/// The end of a file, from the first whole line in it on.
+pub(crate) fn ending(file: &mut File, size: u64, bytes: u64) -> std::io::Result<Vec<u8>> {
+    let begin = size.saturating_sub(bytes);
+    file.seek(SeekFrom::Start(begin))?;
+    let mut tail = Vec::new();
+    file.take(bytes).read_to_end(&mut tail)?;
+    if begin > 0 {
+        let first = memchr::memchr(b'\n', &tail).map_or(tail.len(), |at| at + 1);
+        tail.drain(..first);
+    }
+    Ok(tail)
+}
+
+/// The lines of the beginning of a file; what follows the last line feed is one only at the end of the file.
+pub(crate) fn whole_lines(bytes: &[u8], at_end: bool) -> impl Iterator<Item = &[u8]> {
+    let until = if at_end {
+        bytes.len()
+    } else {
+        memrchr(b'\n', bytes).unwrap_or(0)
+    };
+    let lines = bytes.get(..until).unwrap_or_default();
+    lines
+        .split(|&byte| byte == b'\n')
+        .filter(|line| !line.is_empty())
+}
+
+/// The last time that stands behind `name` in some lines, without reading them.
+pub(crate) fn last_time(bytes: &[u8], name: &[u8]) -> Option<Timestamp> {
+    let at = memmem::rfind(bytes, name)?;
+    let rest = bytes.get(at + name.len()..)?.trim_ascii_start();
+    let rest = rest.strip_prefix(b"\"")?;
+    let time = rest.get(..memchr::memchr(b'"', rest)?)?;
+    std::str::from_utf8(time).ok()?.parse().ok()
+}

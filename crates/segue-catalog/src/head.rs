@@ -1,0 +1,40 @@
+//! What can be told of a native session without reading it whole.
+
+use jiff::Timestamp;
+use segue_core::{NativeId, Title};
+
+/// What a native session is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A conversation with a person, or with the program that prompts in their place.
+    Conversation,
+    /// What an agent did inside another conversation.
+    Subagent,
+    /// Nothing was said in it yet.
+    Empty,
+}
+
+/// The head of a native session: enough for a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    /// What the agent calls it.
+    pub id: NativeId,
+    /// What it is.
+    pub kind: Kind,
+    /// The directory it works in, as the agent wrote it.
+    pub cwd: Option<String>,
+    /// The branch that was checked out.
+    pub branch: Option<String>,
+    /// When it began.
+    pub created_at: Option<Timestamp>,
+    /// When something last happened in it, as far as its end tells; else when its file was written.
+    pub updated_at: Timestamp,
+    /// What it is called.
+    pub title: Option<Title>,
+    /// The first thing that a person asked.
+    pub first_prompt: Option<String>,
+    /// The session it branched off from.
+    pub forked_from: Option<String>,
+    /// Which version of the agent began it.
+    pub version: Option<String>,
+}

@@ -1,0 +1,107 @@
+//! JSON read without copying what can stay where it is.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Deref;
+
+use serde::de::value::SeqAccessDeserializer;
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+/// A JSON string, borrowed from the line if it has no escapes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Text<'a>(Cow<'a, str>);
+
+impl Text<'_> {
+    pub(crate) fn into_owned(self) -> String {
+        self.0.into_owned()
+    }
+}
+
+impl Deref for Text<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Words;
+
+        impl<'de> Visitor<'de> for Words {
+            type Value = Text<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Borrowed(text)))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Owned(text.to_owned())))
+            }
+
+            fn visit_string<E>(self, text: String) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Owned(text)))
+            }
+        }
+
+        deserializer.deserialize_str(Words)
+    }
+}
+
+/// Content that is either one text or a list of blocks.
+#[derive(Debug)]
+pub(crate) enum Blocks<'a, B> {
+    Text(Text<'a>),
+    List(Vec<B>),
+}
+
+impl<B> Blocks<'_, B> {
+    /// All the words in it.
+    pub(crate) fn text<'b>(&'b self, words: impl Fn(&'b B) -> Option<&'b str>) -> String {
+        match self {
+            Self::Text(text) => text.to_string(),
+            Self::List(blocks) => blocks.iter().filter_map(words).collect(),
+        }
+    }
+}
+
+impl<'de: 'a, 'a, B: Deserialize<'de>> Deserialize<'de> for Blocks<'a, B> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either<'a, B>(PhantomData<(&'a (), B)>);
+
+        impl<'de: 'a, 'a, B: Deserialize<'de>> Visitor<'de> for Either<'a, B> {
+            type Value = Blocks<'a, B>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text or a list")
+            }
+
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+                Ok(Blocks::Text(Text(Cow::Borrowed(text))))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Blocks::Text(Text(Cow::Owned(text.to_owned()))))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
+                Vec::deserialize(SeqAccessDeserializer::new(list)).map(Blocks::List)
+            }
+        }
+
+        deserializer.deserialize_any(Either(PhantomData))
+    }
+}

@@ -1,0 +1,29 @@
+//! The native sessions of the agents on this machine, read in segue's own types.
+//!
+//! Each agent keeps its conversations in its own home, in its own format. A [`Reader`] knows one of them: where
+//! the sessions are ([`Found`]), the [`Head`] of one without reading it whole, and its [`Records`] from any
+//! [`Mark`] on. Everything else is the same for all: records are folded into [`NativeTurn`]s by [`Fold`], which
+//! is the one place that knows what a rewind or a replaced record does to a conversation.
+//!
+//! Nothing here writes. A line that can't be read is counted in [`Skipped`] and never the end of a file; a file
+//! is never in memory as a whole.
+
+mod claude;
+mod dialect;
+mod fold;
+mod found;
+mod head;
+mod injected;
+mod json;
+mod lines;
+mod mark;
+mod reader;
+mod record;
+
+pub use claude::Claude;
+pub use fold::{Fold, NativeTurn};
+pub use found::{Found, IdHint, Whereabouts};
+pub use head::{Head, Kind};
+pub use mark::{Mark, MarkError};
+pub use reader::{ReadError, Reader, conversation, outline, turn};
+pub use record::{Back, Event, Record, Records, Said, Skipped, Start};

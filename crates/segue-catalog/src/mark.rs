@@ -1,0 +1,106 @@
+//! A place in a native session that a later read can start from.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The native record that something ends at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Mark {
+    /// In a file of lines: where the record's line ends, and what the line looks like.
+    Line {
+        /// The byte after the line, its line feed not counted.
+        end: u64,
+        /// A checksum, so that a file which was cut or written anew is noticed.
+        check: u64,
+    },
+    /// Where records have ids and no fixed place: the id.
+    Id(String),
+}
+
+/// A text is not a mark.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a mark in a native session")]
+pub struct MarkError(String);
+
+impl Mark {
+    /// The mark of a line that ends before `end`.
+    pub(crate) fn line(end: u64, line: &[u8]) -> Self {
+        let check = checksum(line);
+        Self::Line { end, check }
+    }
+}
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Line { end, check } => write!(f, "line:{end}:{check:016x}"),
+            Self::Id(id) => write!(f, "id:{id}"),
+        }
+    }
+}
+
+impl FromStr for Mark {
+    type Err = MarkError;
+
+    fn from_str(text: &str) -> Result<Self, MarkError> {
+        let line = |text: &str| {
+            let (end, check) = text.split_once(':')?;
+            Some(Self::Line {
+                end: end.parse().ok()?,
+                check: u64::from_str_radix(check, 16).ok()?,
+            })
+        };
+        let mark = match text.split_once(':') {
+            Some(("line", rest)) => line(rest),
+            Some(("id", id)) => Some(Self::Id(id.to_owned())),
+            _ => None,
+        };
+        mark.ok_or_else(|| MarkError(text.to_owned()))
+    }
+}
+
+/// FNV-1a over the length, the beginning and the end of a line: that is where ids and times are, and a line
+/// may have megabytes between them. Marks are kept in stores, so this may never change.
+fn checksum(line: &[u8]) -> u64 {
+    const BEGINNING: usize = 192;
+    const END: usize = 64;
+    let (beginning, rest) = line.split_at(line.len().min(BEGINNING));
+    let end = rest.split_at(rest.len().saturating_sub(END)).1;
+    let length = (line.len() as u64).to_le_bytes();
+    let bytes = length.iter().chain(beginning).chain(end);
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_survives_being_written_down() {
+        let cases = [
+            (Mark::line(77, b"{}"), "line:77:9caafcd328e9298b"),
+            (Mark::Id("msg:1".into()), "id:msg:1"),
+        ];
+        for (mark, text) in cases {
+            assert_eq!(mark.to_string(), text);
+            assert_eq!(text.parse(), Ok(mark));
+        }
+        for bad in ["", "line:", "line:x:00", "line:1:zz", "page:4"] {
+            assert!(bad.parse::<Mark>().is_err(), "{bad:?} was accepted");
+        }
+    }
+
+    #[test]
+    fn other_lines_have_other_checksums() {
+        let long = |at: usize| {
+            let mut line = vec![b'x'; 1000];
+            line[at] = b'y';
+            checksum(&line)
+        };
+        assert_ne!(long(0), long(1));
+        assert_ne!(long(999), long(998));
+        assert_ne!(checksum(b"x"), checksum(b"xx"));
+    }
+}
