@@ -1,4 +1,5 @@
-//! Tests and benchmarks only: a hermetic home with the segue binary run in it, and figures measured side by side.
+//! Tests and benchmarks only: a hermetic home with the segue binary run in it, the real CLIs on a model stub, and
+//! figures measured side by side.
 //!
 //! A [`World`] has its own home, its own project directory and an environment with nothing of the developer's
 //! in it. It can tell which processes were started in it and still live, whoever their parents are.
@@ -14,8 +15,10 @@
 )]
 
 pub mod figures;
+pub mod model;
 mod output;
 mod processes;
+pub mod sandbox;
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
@@ -160,7 +163,8 @@ impl World {
     /// The processes of this world that live.
     #[must_use]
     pub fn processes(&self) -> Vec<String> {
-        processes::of(&self.home())
+        let entry = format!("SEGUE_HOME={}", self.home().display());
+        processes::described(&processes::with(&entry))
     }
 
     /// Waits until no process of this world lives, and fails if one still does after some seconds.

@@ -1,26 +1,41 @@
 //! Finding processes by the environment they were born with.
 
 use std::fs;
-use std::path::Path;
 
-/// The living processes whose environment names this home, as "number: command line".
-pub(crate) fn of(home: &Path) -> Vec<String> {
-    let wanted = format!("SEGUE_HOME={}", home.display());
+use rustix::process::{Pid, Signal, kill_process};
+
+/// The living processes, other than this one, that were born with this entry (`NAME=value`) in their environment.
+pub(crate) fn with(entry: &str) -> Vec<u32> {
     let numbers = fs::read_dir("/proc").unwrap().flatten();
     numbers
-        .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
+        .filter_map(|process| process.file_name().to_str()?.parse::<u32>().ok())
         .filter(|number| *number != std::process::id())
-        .filter_map(|number| {
-            let environment = fs::read(format!("/proc/{number}/environ")).ok()?;
-            let ours = environment
+        .filter(|number| {
+            let environment = fs::read(format!("/proc/{number}/environ")).unwrap_or_default();
+            environment
                 .split(|byte| *byte == 0)
-                .any(|entry| entry == wanted.as_bytes());
-            ours.then(|| format!("{number}: {}", command_line(number)))
+                .any(|found| found == entry.as_bytes())
         })
         .collect()
 }
 
-fn command_line(number: u32) -> String {
-    let line = fs::read(format!("/proc/{number}/cmdline")).unwrap_or_default();
-    String::from_utf8_lossy(&line).replace('\0', " ")
+/// These processes as "number: command line".
+pub(crate) fn described(numbers: &[u32]) -> Vec<String> {
+    let described = |number: &u32| {
+        let line = fs::read(format!("/proc/{number}/cmdline")).unwrap_or_default();
+        format!(
+            "{number}: {}",
+            String::from_utf8_lossy(&line).replace('\0', " ")
+        )
+    };
+    numbers.iter().map(described).collect()
+}
+
+/// Kills a process without warning.
+pub(crate) fn kill(number: u32) {
+    let pid = i32::try_from(number).ok().and_then(Pid::from_raw);
+    if let Some(pid) = pid {
+        // It may have ended by itself just now.
+        let _ = kill_process(pid, Signal::KILL);
+    }
 }

@@ -1,0 +1,58 @@
+//! The model stub by hand: `model-stub [--port N] [--script FILE.json] [--log FILE.jsonl]`.
+
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command-line tool for developers"
+)]
+
+use std::fs::{self, File};
+use std::process::ExitCode;
+
+use segue_testkit::model::{Model, Script};
+
+const USAGE: &str = "\
+usage: model-stub [--port N] [--script FILE.json] [--log FILE.jsonl]
+
+  --port     where to listen on 127.0.0.1; a free port otherwise
+  --script   what to answer: {\"rules\": [{\"on\": \"PROMPT\", \"steps\": [{\"text\": \"ANSWER\"}]}]}
+  --log      a line of JSON for each request";
+
+fn main() -> ExitCode {
+    match start() {
+        Ok(model) => {
+            println!("{}", model.url());
+            loop {
+                std::thread::park();
+            }
+        }
+        Err(complaint) => {
+            eprintln!("error: {complaint}\n{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn start() -> Result<Model, String> {
+    let (mut port, mut script, mut log) = (0, Script::new(), None);
+    let mut args = std::env::args().skip(1);
+    while let Some(name) = args.next() {
+        let value = args.next().ok_or(format!("{name} needs a value"))?;
+        match name.as_str() {
+            "--port" => port = value.parse().map_err(|error| format!("{value}: {error}"))?,
+            "--script" => script = read(&value)?,
+            "--log" => log = Some(create(&value)?),
+            _ => return Err(format!("unknown option {name}")),
+        }
+    }
+    Ok(Model::start_at(port, script, log))
+}
+
+fn read(path: &str) -> Result<Script, String> {
+    let text = fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+    serde_json::from_str(&text).map_err(|error| format!("{path}: {error}"))
+}
+
+fn create(path: &str) -> Result<File, String> {
+    File::create(path).map_err(|error| format!("{path}: {error}"))
+}

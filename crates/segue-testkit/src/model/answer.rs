@@ -1,0 +1,88 @@
+//! From a script and a request to what is to be said.
+
+use super::request::ModelRequest;
+use super::script::{Reply, Script, Usage};
+use super::seen;
+use super::side;
+use super::tools::{self, Placed};
+
+/// Which step of which rule a reply comes from: what failures are counted by.
+pub(crate) type Step = (usize, usize);
+
+/// What the script has for a request.
+pub(crate) struct Chosen {
+    pub(crate) reply: Reply,
+    /// None for the answers that are not in the script.
+    pub(crate) step: Option<Step>,
+}
+
+/// Finds the reply to a request.
+pub(crate) fn choose(script: &Script, request: &ModelRequest) -> Chosen {
+    let unscripted = |text: &str| Chosen {
+        reply: Reply::say(text),
+        step: None,
+    };
+    if let Some(side) = request.side {
+        let text = side::answer(side, request.dialect, &request.body, script);
+        return unscripted(&text);
+    }
+    let seen = request.seen();
+    let prompt = seen::last_prompt(&seen).unwrap_or_default();
+    let mut rules = script.rules.iter().enumerate();
+    let Some((rule, found)) = rules.find(|(_, rule)| prompt.contains(&rule.on)) else {
+        return unscripted(&format!("You said: {prompt}"));
+    };
+    let round = seen::rounds(&seen);
+    match found.steps.get(round) {
+        Some(reply) => Chosen {
+            reply: reply.clone(),
+            step: Some((rule, round)),
+        },
+        None => unscripted("Done."),
+    }
+}
+
+/// A reply whose calls fit the tools on offer.
+pub(crate) struct Answer {
+    pub(crate) model: String,
+    pub(crate) think: Option<String>,
+    pub(crate) text: String,
+    pub(crate) calls: Vec<(u64, Placed)>,
+    pub(crate) usage: Usage,
+    /// Unique within a stub.
+    pub(crate) number: u64,
+}
+
+impl Answer {
+    /// The reply in the words of the request. `next` gives numbers that nobody else has.
+    pub(crate) fn new(
+        reply: &Reply,
+        request: &ModelRequest,
+        mut next: impl FnMut() -> u64,
+    ) -> Self {
+        let offered = tools::offered(request.dialect, &request.body);
+        let mut text = reply.text.clone().unwrap_or_default();
+        let mut calls = Vec::new();
+        for call in &reply.calls {
+            match tools::place(call, &offered) {
+                Ok(placed) => calls.push((next(), placed)),
+                Err(complaint) => text.push_str(&complaint),
+            }
+        }
+        Self {
+            model: request.model.clone().unwrap_or_else(|| "stub".to_owned()),
+            think: reply.think.clone(),
+            text,
+            calls,
+            usage: reply.usage,
+            number: next(),
+        }
+    }
+
+    /// The text in the pieces it is streamed in: at most four, between words.
+    pub(crate) fn pieces(&self) -> Vec<String> {
+        let words: Vec<&str> = self.text.split_inclusive(char::is_whitespace).collect();
+        let size = words.len().div_ceil(4).max(1);
+        words.chunks(size).map(<[&str]>::concat).collect()
+    }
+}

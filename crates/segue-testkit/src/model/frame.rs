@@ -1,0 +1,44 @@
+//! The pieces of a streamed answer.
+
+use serde_json::Value;
+
+/// One server-sent event.
+pub(crate) struct Frame {
+    /// As it goes over the wire.
+    pub(crate) wire: String,
+    /// Whether it carries text of the answer: what is cut is cut behind some of it.
+    pub(crate) text: bool,
+}
+
+impl Frame {
+    /// An event that has its name in its data too (Anthropic, `OpenAI`).
+    pub(crate) fn named(data: &Value) -> Self {
+        let name = data["type"].as_str().unwrap_or_default();
+        Self {
+            wire: format!("event: {name}\ndata: {data}\n\n"),
+            text: name == "content_block_delta" && data["delta"]["type"] == "text_delta"
+                || name == "response.output_text.delta",
+        }
+    }
+
+    /// An event without a name (Gemini).
+    pub(crate) fn plain(data: &Value) -> Self {
+        let part = &data["candidates"][0]["content"]["parts"][0];
+        Self {
+            wire: format!("data: {data}\n\n"),
+            text: part["text"].is_string() && part["thought"] != true,
+        }
+    }
+}
+
+/// The beginning of an answer: up to the middle of its text.
+pub(crate) fn beginning(mut frames: Vec<Frame>) -> Vec<Frame> {
+    let texts = frames.iter().filter(|frame| frame.text).count();
+    let mut left = texts.div_ceil(2);
+    let end = frames.iter().position(|frame| {
+        left -= usize::from(frame.text);
+        frame.text && left == 0
+    });
+    frames.truncate(end.map_or(1, |end| end + 1));
+    frames
+}

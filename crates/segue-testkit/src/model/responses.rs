@@ -1,0 +1,234 @@
+//! `OpenAI` Responses.
+
+use serde_json::{Value, json};
+
+use super::answer::Answer;
+use super::frame::Frame;
+use super::script::{Failure, Usage};
+use super::tools::{Form, Placed};
+
+/// The answer in one piece.
+pub(crate) fn whole(answer: &Answer) -> Value {
+    response(answer, "completed", &items(answer))
+}
+
+/// The answer as it is streamed.
+pub(crate) fn stream(answer: &Answer) -> Vec<Frame> {
+    let items = items(answer);
+    let begun = response(answer, "in_progress", &[]);
+    let mut events = vec![
+        json!({"type": "response.created", "response": begun}),
+        json!({"type": "response.in_progress", "response": begun}),
+    ];
+    for (index, item) in items.iter().enumerate() {
+        events.extend(item_events(index, item, answer));
+    }
+    let done = response(answer, "completed", &items);
+    events.push(json!({"type": "response.completed", "response": done}));
+    for (number, event) in events.iter_mut().enumerate() {
+        event["sequence_number"] = number.into();
+    }
+    events.iter().map(Frame::named).collect()
+}
+
+/// A failure that this dialect reports in the stream rather than by a status.
+pub(crate) fn failed_stream(answer: &Answer, failure: Failure) -> Vec<Frame> {
+    let (_, body) = self::failure(failure);
+    let mut response = response(answer, "failed", &[]);
+    let error = &body["error"];
+    response["error"] = json!({"code": error["code"], "message": error["message"]});
+    [
+        json!({"type": "response.created", "response": self::response(answer, "in_progress", &[])}),
+        json!({"type": "response.failed", "response": response}),
+    ]
+    .iter()
+    .map(Frame::named)
+    .collect()
+}
+
+fn response(answer: &Answer, status: &str, items: &[Value]) -> Value {
+    let done = status == "completed";
+    json!({
+        "id": format!("resp_stub_{:06}", answer.number),
+        "object": "response",
+        "created_at": 1_700_000_000,
+        "status": status,
+        "model": answer.model,
+        "output": items,
+        "error": null,
+        "usage": if done { usage(&answer.usage) } else { Value::Null },
+    })
+}
+
+fn items(answer: &Answer) -> Vec<Value> {
+    let number = answer.number;
+    let mut items = Vec::new();
+    if let Some(thoughts) = &answer.think {
+        items.push(json!({
+            "type": "reasoning",
+            "id": format!("rs_stub_{number:06}"),
+            "summary": [{"type": "summary_text", "text": thoughts}],
+            "encrypted_content": "c3R1Yg==",
+        }));
+    }
+    if !answer.text.is_empty() {
+        items.push(json!({
+            "type": "message",
+            "id": format!("msg_stub_{number:06}"),
+            "status": "completed",
+            "role": "assistant",
+            "content": [{"type": "output_text", "text": answer.text, "annotations": []}],
+        }));
+    }
+    items.extend(
+        answer
+            .calls
+            .iter()
+            .map(|(number, call)| call_item(*number, call)),
+    );
+    items
+}
+
+fn call_item(number: u64, call: &Placed) -> Value {
+    let mut item = json!({
+        "status": "completed",
+        "call_id": format!("call_stub_{number:06}"),
+        "name": call.name,
+    });
+    if let Some(space) = &call.namespace {
+        item["namespace"] = json!(space);
+    }
+    match call.form {
+        Form::Arguments => {
+            item["type"] = json!("function_call");
+            item["id"] = json!(format!("fc_stub_{number:06}"));
+            item["arguments"] = json!(call.input.to_string());
+        }
+        Form::Text => {
+            item["type"] = json!("custom_tool_call");
+            item["id"] = json!(format!("ctc_stub_{number:06}"));
+            let text = call.input.as_str().map(str::to_owned);
+            item["input"] = json!(text.unwrap_or_else(|| call.input.to_string()));
+        }
+    }
+    item
+}
+
+fn item_events(index: usize, item: &Value, answer: &Answer) -> Vec<Value> {
+    let mut bare = item.clone();
+    bare["status"] = json!("in_progress");
+    let mut events = match item["type"].as_str().unwrap_or_default() {
+        "reasoning" => {
+            bare["summary"] = json!([]);
+            thought_events(&item["summary"][0])
+        }
+        "message" => {
+            bare["content"] = json!([]);
+            text_events(&item["content"][0], answer)
+        }
+        "function_call" => {
+            bare["arguments"] = json!("");
+            input_events("function_call_arguments", "arguments", &item["arguments"])
+        }
+        _ => {
+            bare["input"] = json!("");
+            input_events("custom_tool_call_input", "input", &item["input"])
+        }
+    };
+    for event in &mut events {
+        event["output_index"] = index.into();
+        event["item_id"] = item["id"].clone();
+    }
+    let added = json!({"type": "response.output_item.added", "output_index": index, "item": bare});
+    let done = json!({"type": "response.output_item.done", "output_index": index, "item": item});
+    [added].into_iter().chain(events).chain([done]).collect()
+}
+
+fn thought_events(part: &Value) -> Vec<Value> {
+    let empty = json!({"type": "summary_text", "text": ""});
+    let text = &part["text"];
+    vec![
+        json!({"type": "response.reasoning_summary_part.added", "summary_index": 0, "part": empty}),
+        json!({"type": "response.reasoning_summary_text.delta", "summary_index": 0, "delta": text}),
+        json!({"type": "response.reasoning_summary_text.done", "summary_index": 0, "text": text}),
+        json!({"type": "response.reasoning_summary_part.done", "summary_index": 0, "part": part}),
+    ]
+}
+
+fn text_events(part: &Value, answer: &Answer) -> Vec<Value> {
+    let empty = json!({"type": "output_text", "text": "", "annotations": []});
+    let start = json!({"type": "response.content_part.added", "content_index": 0, "part": empty});
+    let pieces = answer.pieces();
+    let deltas = pieces.iter().map(
+        |piece| json!({"type": "response.output_text.delta", "content_index": 0, "delta": piece}),
+    );
+    let text =
+        json!({"type": "response.output_text.done", "content_index": 0, "text": part["text"]});
+    let done = json!({"type": "response.content_part.done", "content_index": 0, "part": part});
+    [start]
+        .into_iter()
+        .chain(deltas)
+        .chain([text, done])
+        .collect()
+}
+
+fn input_events(kind: &str, field: &str, input: &Value) -> Vec<Value> {
+    let mut done = json!({"type": format!("response.{kind}.done")});
+    done[field] = input.clone();
+    vec![
+        json!({"type": format!("response.{kind}.delta"), "delta": input}),
+        done,
+    ]
+}
+
+fn usage(usage: &Usage) -> Value {
+    json!({
+        "input_tokens": usage.input,
+        "input_tokens_details": {"cached_tokens": usage.cache_read},
+        "output_tokens": usage.output,
+        "output_tokens_details": {"reasoning_tokens": usage.thoughts},
+        "total_tokens": usage.input + usage.output,
+    })
+}
+
+/// Status and body of a failure.
+pub(crate) fn failure(failure: Failure) -> (u16, Value) {
+    let (status, kind, code, message) = match failure {
+        Failure::RateLimit { .. } => (
+            429,
+            "rate_limit_error",
+            "rate_limit_exceeded",
+            "Rate limit reached for requests. Please try again later.",
+        ),
+        Failure::Unauthorized => (
+            401,
+            "invalid_request_error",
+            "invalid_api_key",
+            "Incorrect API key provided.",
+        ),
+        Failure::BadRequest => (
+            400,
+            "invalid_request_error",
+            "invalid_value",
+            "stub: the request is bad",
+        ),
+        Failure::TooLong => (
+            400,
+            "invalid_request_error",
+            "context_length_exceeded",
+            "Your input exceeds the context window of this model. Please adjust your input and try again.",
+        ),
+        Failure::Server | Failure::Stall | Failure::Cut => (
+            500,
+            "server_error",
+            "server_error",
+            "The server had an error while processing your request.",
+        ),
+    };
+    (status, error(kind, code, message))
+}
+
+/// An error body.
+pub(crate) fn error(kind: &str, code: &str, message: &str) -> Value {
+    json!({"error": {"message": message, "type": kind, "param": null, "code": code}})
+}

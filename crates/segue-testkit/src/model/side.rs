@@ -1,0 +1,135 @@
+//! What CLIs ask on their own account: titles, summaries, which model to take, whether a tool is harmless.
+//!
+//! These requests must not use up the steps of a script, and they need an answer that the CLI accepts, or the
+//! turn goes wrong for reasons that no test is about.
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::request::Dialect;
+use super::script::Script;
+use super::seen::{self, Seen};
+use super::tools;
+
+/// What a CLI wants to know for itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Side {
+    /// An object of a given schema.
+    Object,
+    /// A title, or a line about the session.
+    Title,
+    /// The conversation, summed up to replace it.
+    Summary,
+    /// Whether the model can be reached at all.
+    Probe,
+}
+
+/// The beginnings of instructions by which these requests are known, in small letters.
+const SUMMARIES: &[&str] = &[
+    "context checkpoint compaction",
+    "your task is to create a detailed summary of the conversation",
+    "your task is to create a detailed summary of the recent",
+    "state_snapshot",
+    "provide a detailed prompt for continuing our conversation",
+    "update the anchored summary",
+    "create a new anchored summary",
+];
+const TITLES: &[&str] = &[
+    "title generator",
+    "generate a concise title",
+    "generate a title",
+    "generate a short title",
+    "concise, sentence-case title",
+    "summarize the user's primary intent",
+    "name this session",
+    "kebab-case",
+];
+
+/// What this request is for, if it is not for the user's turn.
+pub(crate) fn of(dialect: Dialect, body: &Value, seen: &[Seen]) -> Option<Side> {
+    if schema(dialect, body).is_some() {
+        return Some(Side::Object);
+    }
+    if body["max_tokens"] == 1 {
+        return Some(Side::Probe);
+    }
+    let prompt = seen::last_prompt(seen).unwrap_or_default().to_lowercase();
+    let mentioned = |text: &str, known: &[&str]| known.iter().any(|known| text.contains(known));
+    if mentioned(&prompt, SUMMARIES) {
+        return Some(Side::Summary);
+    }
+    if !tools::offered(dialect, body).is_empty() {
+        return None;
+    }
+    let instructions = seen.iter().filter_map(|piece| match piece {
+        Seen::System(text) => Some(text.to_lowercase()),
+        _ => None,
+    });
+    let all: Vec<String> = instructions.chain([prompt]).collect();
+    if all.iter().any(|text| mentioned(text, SUMMARIES)) {
+        return Some(Side::Summary);
+    }
+    let title = all.iter().any(|text| mentioned(text, TITLES));
+    title.then_some(Side::Title)
+}
+
+/// The text that answers it.
+pub(crate) fn answer(side: Side, dialect: Dialect, body: &Value, script: &Script) -> String {
+    match side {
+        Side::Object => schema(dialect, body)
+            .map_or(Value::Null, |schema| example("", schema))
+            .to_string(),
+        Side::Title => script.title.clone().unwrap_or("Stub title".to_owned()),
+        Side::Summary => summary(script),
+        Side::Probe => "ok".to_owned(),
+    }
+}
+
+/// In the tags that Gemini and Claude look for; the others take them for text.
+fn summary(script: &Script) -> String {
+    let text = script.summary.as_deref().unwrap_or("Stub summary.");
+    format!("<state_snapshot>\n<summary>{text}</summary>\n</state_snapshot>")
+}
+
+/// The schema that the answer must have.
+fn schema(dialect: Dialect, body: &Value) -> Option<&Value> {
+    let place = match dialect {
+        Dialect::Anthropic => body.pointer("/output_config/format/schema"),
+        Dialect::Responses => body.pointer("/text/format/schema"),
+        Dialect::Gemini => body
+            .pointer("/generationConfig/responseJsonSchema")
+            .or(body.pointer("/generationConfig/responseSchema")),
+        Dialect::Unknown => None,
+    };
+    place.filter(|schema| schema.is_object())
+}
+
+/// The plainest value that fits a schema. Where a verdict is asked for, it is a kind one.
+pub(crate) fn example(name: &str, schema: &Value) -> Value {
+    const KIND: [&str; 4] = ["allow", "approve", "low", "flash"];
+    if let Some(choices) = schema["enum"].as_array() {
+        let kind = choices
+            .iter()
+            .find(|choice| choice.as_str().is_some_and(|text| KIND.contains(&text)));
+        return kind.or(choices.first()).cloned().unwrap_or_default();
+    }
+    let kind = schema["type"].as_str();
+    let kind = kind.or_else(|| schema["type"][0].as_str());
+    match kind.unwrap_or_default().to_lowercase().as_str() {
+        "object" => object(schema),
+        "array" => json!([]),
+        "integer" | "number" => schema.get("minimum").cloned().unwrap_or(json!(1)),
+        "boolean" => json!(false),
+        _ if name == "title" => json!("Stub title"),
+        _ => json!("stub"),
+    }
+}
+
+fn object(schema: &Value) -> Value {
+    let properties = schema["properties"].as_object().into_iter().flatten();
+    let filled: Map<String, Value> = properties
+        .map(|(name, schema)| (name.clone(), example(name, schema)))
+        .collect();
+    Value::Object(filled)
+}

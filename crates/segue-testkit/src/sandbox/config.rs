@@ -1,0 +1,141 @@
+//! What the CLIs find in their home and in their environment.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::json;
+
+/// The environment of all of them, apart from what depends on where the sandbox is.
+pub(crate) fn environment(url: &str) -> Vec<(&'static str, String)> {
+    let mut variables = vec![
+        ("ANTHROPIC_BASE_URL", url.to_owned()),
+        ("GOOGLE_GEMINI_BASE_URL", url.to_owned()),
+        ("HTTP_PROXY", url.to_owned()),
+        ("HTTPS_PROXY", url.to_owned()),
+        ("http_proxy", url.to_owned()),
+        ("https_proxy", url.to_owned()),
+    ];
+    let fixed = [
+        ("LANG", "C.UTF-8"),
+        ("TERM", "xterm-256color"),
+        ("TZ", "UTC"),
+        ("USER", "stub"),
+        ("LOGNAME", "stub"),
+        ("SHELL", "/bin/sh"),
+        ("NO_PROXY", "127.0.0.1,localhost"),
+        ("no_proxy", "127.0.0.1,localhost"),
+        ("NO_BROWSER", "1"),
+        ("GIT_CONFIG_NOSYSTEM", "1"),
+        ("GEMINI_API_KEY", "dummy"),
+        ("GEMINI_CLI_TRUST_WORKSPACE", "true"),
+        // One process instead of two, and 1.5 s less.
+        ("GEMINI_CLI_NO_RELAUNCH", "true"),
+        ("ANTHROPIC_API_KEY", "sk-ant-dummy"),
+        ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
+        ("CLAUDE_CODE_MAX_RETRIES", "1"),
+        ("API_TIMEOUT_MS", "20000"),
+        ("DISABLE_AUTOUPDATER", "1"),
+        ("STUB_KEY", "dummy"),
+        ("OPENCODE_DISABLE_AUTOUPDATE", "1"),
+        ("OPENCODE_DISABLE_MODELS_FETCH", "1"),
+        ("OPENCODE_DISABLE_LSP_DOWNLOAD", "1"),
+        ("OPENCODE_DISABLE_DEFAULT_PLUGINS", "1"),
+        ("OPENCODE_DISABLE_SHARE", "1"),
+    ];
+    variables.extend(fixed.map(|(name, value)| (name, value.to_owned())));
+    variables
+}
+
+/// Writes everybody's configuration.
+pub(crate) fn write(home: &Path, project: &Path, url: &str) {
+    file(
+        &home.join(".gitconfig"),
+        "[user]\n\tname = Stub\n\temail = stub@localhost\n",
+    );
+    file(&home.join(".gemini/settings.json"), &gemini());
+    file(&home.join(".codex/config.toml"), &codex(project, url));
+    file(&home.join(".config/opencode/opencode.json"), &opencode(url));
+}
+
+fn file(path: &Path, text: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+/// A model with a name, since `auto` asks another model first; no retention, since it deletes sessions that were
+/// resumed (PROVIDERS.md §2).
+fn gemini() -> String {
+    json!({
+        "security": {"auth": {"selectedType": "gemini-api-key"}},
+        "privacy": {"usageStatisticsEnabled": false},
+        "telemetry": {"enabled": false},
+        "model": {"name": "gemini-2.5-flash"},
+        "general": {
+            "sessionRetention": {"enabled": false},
+            "maxAttempts": 1,
+            "enableAutoUpdate": false,
+            "enableAutoUpdateNotification": false,
+        },
+    })
+    .to_string()
+}
+
+/// No sandbox of its own: it needs rights that a container may not have, and the home is one already.
+fn codex(project: &Path, url: &str) -> String {
+    format!(
+        r#"model = "gpt-5.5"
+model_provider = "stub"
+approval_policy = "never"
+sandbox_mode = "danger-full-access"
+check_for_update_on_startup = false
+
+[analytics]
+enabled = false
+
+# These ask GitHub and chatgpt.com at every start.
+[features]
+plugins = false
+apps = false
+plugin_discovery_prefetch = false
+in_app_updates = false
+daemon_auto_start = false
+
+[model_providers.stub]
+name = "Stub"
+base_url = "{url}/v1"
+wire_api = "responses"
+env_key = "STUB_KEY"
+request_max_retries = 0
+stream_max_retries = 0
+stream_idle_timeout_ms = 5000
+
+[projects."{project}"]
+trust_level = "trusted"
+"#,
+        project = project.display()
+    )
+}
+
+/// The Anthropic provider is part of the program; any other would be downloaded.
+fn opencode(url: &str) -> String {
+    let model = json!({
+        "name": "Stub",
+        "tool_call": true,
+        "reasoning": true,
+        "limit": {"context": 200_000, "output": 8192},
+    });
+    json!({
+        "$schema": "https://opencode.ai/config.json",
+        "autoupdate": false,
+        "share": "disabled",
+        "model": "stub/stub-model",
+        "small_model": "stub/stub-model",
+        "provider": {"stub": {
+            "npm": "@ai-sdk/anthropic",
+            "name": "Stub",
+            "options": {"baseURL": format!("{url}/v1"), "apiKey": "dummy"},
+            "models": {"stub-model": model},
+        }},
+    })
+    .to_string()
+}

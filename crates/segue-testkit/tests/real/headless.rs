@@ -1,0 +1,128 @@
+//! Each CLI as it is run from a shell.
+
+use std::time::{Duration, Instant};
+
+use segue_testkit::model::{Call, Failure, Reply, Script};
+use segue_testkit::sandbox::{Cli, Ran, Sandbox};
+
+/// The arguments for one prompt, with tools allowed and a line of JSON for each event.
+fn args(cli: Cli) -> &'static [&'static str] {
+    match cli {
+        Cli::Gemini => &["--yolo", "-o", "stream-json"],
+        Cli::Claude => &[
+            "-p",
+            "--output-format=stream-json",
+            "--verbose",
+            "--allowedTools=Bash,Read,Write",
+        ],
+        Cli::Codex => &["exec", "--json"],
+        Cli::Opencode => &["run", "--format=json"],
+        Cli::ClaudeAcp | Cli::CodexAcp => panic!("{} has no headless mode", cli.name()),
+    }
+}
+
+fn run(sandbox: &Sandbox, cli: Cli, prompt: &str) -> Ran {
+    sandbox.run(cli, args(cli).iter().copied().chain([prompt]))
+}
+
+/// All that was said, whatever the events look like.
+fn said(ran: &Ran) -> String {
+    let texts = ran.json_lines().into_iter().filter_map(|event| {
+        let places = ["/content", "/item/text", "/part/text", "/result"];
+        let mut found = places
+            .iter()
+            .filter_map(|place| event.pointer(place)?.as_str());
+        found.next().map(str::to_owned)
+    });
+    texts.collect()
+}
+
+fn runs_a_turn(cli: Cli) {
+    let sandbox = Sandbox::new(
+        Script::new().on(
+            "greet",
+            [
+                Reply::say("I run something.")
+                    .think("What to run?")
+                    .call(Call::shell("echo hi-from-here")),
+                Reply::say("It said hi and went away."),
+            ],
+        ),
+    );
+
+    let ran = run(&sandbox, cli, "greet");
+
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    assert!(said(&ran).contains("It said hi and went away."), "{ran:#?}");
+    let turns = sandbox.model().turns();
+    assert_eq!(turns.len(), 2, "{turns:#?}");
+    assert_eq!(turns[0].prompts(), ["greet"]);
+    assert_eq!(turns[1].prompts(), ["greet"]);
+    assert!(
+        turns[1].results()[0].contains("hi-from-here"),
+        "{:?}",
+        turns[1].results()
+    );
+    assert!(turns[1].contains("I run something."));
+    let escapes = sandbox.escapes();
+    assert!(escapes.is_empty() || cli == Cli::Opencode, "{escapes:#?}");
+}
+
+fn fails_soon(cli: Cli, failure: Failure) {
+    let sandbox = Sandbox::new(Script::new().on("fail", [Reply::fail(failure)]));
+    let start = Instant::now();
+
+    let ran = run(&sandbox, cli, "fail");
+
+    let took = start.elapsed();
+    assert!(
+        !ran.timed_out && took < Duration::from_secs(60),
+        "{took:?} {ran:#?}"
+    );
+    assert_ne!(ran.code, Some(0), "{ran:#?}");
+}
+
+macro_rules! turns {
+    ($($name:ident: $cli:expr,)*) => {$(
+        #[test]
+        #[ignore = "runs the real CLIs: cargo xtask test"]
+        fn $name() {
+            runs_a_turn($cli);
+        }
+    )*};
+}
+
+turns! {
+    gemini_runs_a_turn: Cli::Gemini,
+    claude_runs_a_turn: Cli::Claude,
+    codex_runs_a_turn: Cli::Codex,
+    opencode_runs_a_turn: Cli::Opencode,
+}
+
+macro_rules! failures {
+    ($($name:ident: $cli:expr, $failure:expr;)*) => {$(
+        #[test]
+        #[ignore = "runs the real CLIs: cargo xtask test"]
+        fn $name() {
+            let start = std::time::Instant::now();
+            let r = std::panic::catch_unwind(|| fails_soon($cli, $failure));
+            eprintln!("TOOK {} {:?} {}", stringify!($name), start.elapsed(), r.is_ok());
+            r.unwrap();
+        }
+    )*};
+}
+
+failures! {
+    gemini_fails_at_a_429: Cli::Gemini, Failure::RateLimit { retry_after: 1 };
+    gemini_fails_at_a_500: Cli::Gemini, Failure::Server;
+    gemini_fails_at_a_cut: Cli::Gemini, Failure::Cut;
+    claude_fails_at_a_429: Cli::Claude, Failure::RateLimit { retry_after: 1 };
+    claude_fails_at_a_500: Cli::Claude, Failure::Server;
+    claude_fails_at_a_cut: Cli::Claude, Failure::Cut;
+    codex_fails_at_a_429: Cli::Codex, Failure::RateLimit { retry_after: 1 };
+    codex_fails_at_a_500: Cli::Codex, Failure::Server;
+    codex_fails_at_a_cut: Cli::Codex, Failure::Cut;
+    opencode_fails_at_a_429: Cli::Opencode, Failure::RateLimit { retry_after: 1 };
+    opencode_fails_at_a_500: Cli::Opencode, Failure::Server;
+    opencode_fails_at_a_cut: Cli::Opencode, Failure::Cut;
+}
