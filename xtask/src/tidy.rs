@@ -24,7 +24,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ),
     (
         "segue-engine",
-        &["segue-store", "segue-agents", "segue-core"],
+        &["segue-store", "segue-agents", "segue-catalog", "segue-core"],
     ),
     ("segue-sqlite", &["segue-store", "segue-core"]),
     ("segue-store", &["segue-core"]),

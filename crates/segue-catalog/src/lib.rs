@@ -8,6 +8,7 @@
 //! Nothing here writes. A line that can't be read is counted in [`Skipped`] and never the end of a file; a file
 //! is never in memory as a whole.
 
+mod catalog;
 mod claude;
 mod dialect;
 mod fold;
@@ -17,13 +18,16 @@ mod injected;
 mod json;
 mod lines;
 mod mark;
+mod project;
 mod reader;
 mod record;
 
+pub use catalog::{Catalog, NativeSession, Natives};
 pub use claude::Claude;
 pub use fold::{Fold, NativeTurn};
 pub use found::{Found, IdHint, Whereabouts};
 pub use head::{Head, Kind};
 pub use mark::{Mark, MarkError};
+pub use project::project_key;
 pub use reader::{ReadError, Reader, conversation, outline, turn};
 pub use record::{Back, Event, Record, Records, Said, Skipped, Start};

@@ -1,7 +1,10 @@
 //! Why the engine could not do what it was asked.
 
-use segue_core::{ProviderId, SessionId, TurnNumberError};
+use segue_catalog::ReadError;
+use segue_core::{ProviderId, TurnNumberError};
 use segue_store::StoreError;
+
+use crate::ConversationId;
 
 /// Why a call failed before, or apart from, a turn. A turn that fails is reported as such.
 #[derive(Debug, thiserror::Error)]
@@ -18,8 +21,14 @@ pub enum EngineError {
         /// What was asked for.
         text: String,
         /// Which fit.
-        candidates: Vec<SessionId>,
+        candidates: Vec<ConversationId>,
     },
+    /// What was meant is there, but only as a native session.
+    #[error("{0} is a session of {provider} itself, which segue can only read", provider = .0.provider())]
+    OnlyNative(ConversationId),
+    /// A native session can't be read.
+    #[error(transparent)]
+    Native(#[from] ReadError),
     /// The provider is not one that can be driven.
     #[error("provider {provider} can't be driven by this segue")]
     UnknownProvider {

@@ -5,6 +5,7 @@
 
 mod error;
 mod hold;
+mod native;
 mod open;
 mod record;
 mod recover;
@@ -17,10 +18,12 @@ mod world;
 use std::sync::Arc;
 
 use segue_agents::Agent;
+use segue_catalog::Catalog;
 use segue_core::ProviderId;
 use segue_store::Store;
 
 pub use error::EngineError;
+pub use native::{Conversation, ConversationId, Conversations, Native, Survey};
 pub use request::{ChatRequest, Stop, Target, TurnEvent, TurnReport};
 pub use resolve::Scope;
 pub use sessions::{Forked, Listed, Reverted, SessionView, Transcript, TranscriptTurn};
@@ -30,16 +33,24 @@ pub use world::World;
 pub struct Engine {
     store: Arc<dyn Store>,
     agents: Vec<Arc<dyn Agent>>,
+    catalog: Catalog,
     world: World,
 }
 
 impl Engine {
-    /// An engine over `store` that may drive `agents`, the preferred ones first.
+    /// An engine over `store` that may drive `agents`, the preferred ones first, and knows the native sessions
+    /// in `catalog`.
     #[must_use]
-    pub fn new(store: Arc<dyn Store>, agents: Vec<Arc<dyn Agent>>, world: World) -> Self {
+    pub fn new(
+        store: Arc<dyn Store>,
+        agents: Vec<Arc<dyn Agent>>,
+        catalog: Catalog,
+        world: World,
+    ) -> Self {
         Self {
             store,
             agents,
+            catalog,
             world,
         }
     }

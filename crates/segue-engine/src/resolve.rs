@@ -6,7 +6,7 @@ use segue_core::{
 };
 use segue_store::{Filter, NewSession, Page, Started, StoreError};
 
-use crate::{ChatRequest, Engine, EngineError, Target};
+use crate::{ChatRequest, ConversationId, Engine, EngineError, Target};
 
 /// Where a reference is looked up from.
 #[derive(Debug, Clone)]
@@ -14,7 +14,7 @@ pub struct Scope {
     /// Where we are.
     pub project: Project,
     /// The sessions of the last list that was shown, for references by number.
-    pub last_list: Vec<SessionId>,
+    pub last_list: Vec<ConversationId>,
 }
 
 /// Which session a prompt is for, and who is to answer.
@@ -26,8 +26,26 @@ pub(crate) struct Resolved {
 }
 
 impl Engine {
-    /// The session that a typed reference means.
+    /// The session that a typed reference means. One that only an agent has is told, not taken.
     pub async fn find(
+        &self,
+        reference: &SessionRef,
+        scope: &Scope,
+    ) -> Result<Session, EngineError> {
+        match self.find_own(reference, scope).await {
+            Err(EngineError::NoMatch(text)) if matches!(reference, SessionRef::Text(_)) => {
+                let natives = self.lookup_native(&text).await?;
+                Err(match natives.as_slice() {
+                    [native] => EngineError::OnlyNative(native.id()),
+                    _ => EngineError::NoMatch(text),
+                })
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// The session of our own that a typed reference means.
+    pub(crate) async fn find_own(
         &self,
         reference: &SessionRef,
         scope: &Scope,
@@ -56,7 +74,8 @@ impl Engine {
                     .checked_sub(1)
                     .and_then(|index| scope.last_list.get(index));
                 match listed {
-                    Some(id) => self.existing(id).await,
+                    Some(ConversationId::Session(id)) => self.existing(id).await,
+                    Some(native) => Err(EngineError::OnlyNative(native.clone())),
                     None => Err(EngineError::NoMatch(number.to_string())),
                 }
             }
@@ -65,7 +84,10 @@ impl Engine {
                 Pick::None => Err(EngineError::NoMatch(text.clone())),
                 Pick::Ambiguous(candidates) => Err(EngineError::Ambiguous {
                     text: text.clone(),
-                    candidates,
+                    candidates: candidates
+                        .into_iter()
+                        .map(ConversationId::Session)
+                        .collect(),
                 }),
             },
         }

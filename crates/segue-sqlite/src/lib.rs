@@ -18,8 +18,8 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use rusqlite::Connection;
 use segue_core::{
-    Attempt, Candidate, Decision, Leg, LegEnd, LegId, Message, ProcessMark, Session, SessionId,
-    Title, Turn, TurnId,
+    Attempt, Candidate, Decision, Leg, LegEnd, LegId, Message, NativeId, ProcessMark, ProviderId,
+    Session, SessionId, Title, Turn, TurnId,
 };
 use segue_store::{
     Entry, Filter, Finish, ForkPoint, Found, Granted, Holder, Lease, LeaseRequest, NewLeg,
@@ -145,6 +145,12 @@ impl Store for SqliteStore {
     async fn candidates(&self, text: &str) -> Result<Vec<Candidate>> {
         let text = text.to_owned();
         self.read("search", move |db| ops::find::candidates(db, &text))
+            .await
+    }
+
+    async fn carried(&self, provider: &ProviderId, ids: &[NativeId]) -> Result<Vec<NativeId>> {
+        let (provider, ids) = (provider.clone(), ids.to_vec());
+        self.read("search", move |db| ops::find::carried(db, &provider, ids))
             .await
     }
 

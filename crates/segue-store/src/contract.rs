@@ -35,8 +35,9 @@ pub use lease::{
 };
 pub use sessions::{
     a_persons_title_stays, a_session_starts_whole, candidates_are_found_by_every_name,
-    decisions_are_kept_in_order, filters_select, ids_are_unique_and_unknown_ones_are_said,
-    paging_sees_each_session_once, what_is_created_is_found_again,
+    carried_native_sessions_are_known, decisions_are_kept_in_order, filters_select,
+    ids_are_unique_and_unknown_ones_are_said, paging_sees_each_session_once,
+    what_is_created_is_found_again,
 };
 pub use turns::{
     a_finished_turn_is_immutable, a_turn_is_recorded_whole, an_unsent_turn_is_told_apart,
@@ -57,6 +58,7 @@ macro_rules! store_contract {
             filters_select
             paging_sees_each_session_once
             candidates_are_found_by_every_name
+            carried_native_sessions_are_known
             decisions_are_kept_in_order
             a_session_starts_whole
             a_persons_title_stays

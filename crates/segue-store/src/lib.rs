@@ -15,8 +15,8 @@ pub mod contract;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use segue_core::{
-    Attempt, Candidate, Decision, Leg, LegEnd, LegId, Message, ProcessMark, Session, SessionId,
-    Title, Turn, TurnId,
+    Attempt, Candidate, Decision, Leg, LegEnd, LegId, Message, NativeId, ProcessMark, ProviderId,
+    Session, SessionId, Title, Turn, TurnId,
 };
 
 pub use error::{BoxError, StoreError};
@@ -56,6 +56,8 @@ pub trait Store: Send + Sync {
     async fn find(&self, filter: &Filter, page: Page) -> Result<Found>;
     /// The sessions that a typed reference may mean.
     async fn candidates(&self, text: &str) -> Result<Vec<Candidate>>;
+    /// Those of a provider's native sessions that some session here has ever run on.
+    async fn carried(&self, provider: &ProviderId, ids: &[NativeId]) -> Result<Vec<NativeId>>;
 
     // Turns.
 

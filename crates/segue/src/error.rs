@@ -101,16 +101,17 @@ impl From<EngineError> for CliError {
             EngineError::NoMatch(_) => Self::failed(error.to_string())
                 .hint("`segue session list --all` shows every session there is"),
             EngineError::Ambiguous { ref candidates, .. } => {
-                let candidates: Vec<&str> = candidates
-                    .iter()
-                    .map(segue_core::SessionId::as_str)
-                    .collect();
+                let candidates: Vec<String> = candidates.iter().map(ToString::to_string).collect();
                 Self::usage(error.to_string()).hint(format!("say which: {}", candidates.join(", ")))
             }
             EngineError::UnknownProvider { ref known, .. } => {
                 let known: Vec<&str> = known.iter().map(segue_core::ProviderId::as_str).collect();
                 Self::usage(error.to_string()).hint(format!("it drives: {}", known.join(", ")))
             }
+            EngineError::OnlyNative(ref id) => Self::failed(error.to_string()).hint(format!(
+                "`segue session show {id}` and `segue session info {id}` read it"
+            )),
+            EngineError::Native(ref cause) => Self::failed(chain(cause)),
             EngineError::NoAgents => Self::failed(error.to_string()),
             EngineError::TurnNumber(error) => Self::usage(error.to_string()),
         }

@@ -7,13 +7,14 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use segue_core::SessionId;
+use segue_core::{NativeId, ProviderId, SessionId};
+use segue_engine::ConversationId;
 
 const FILE: &str = "last-list";
 
 /// Remembers a list.
-pub(crate) fn remember(home: &Path, sessions: &[SessionId]) {
-    let lines: Vec<&str> = sessions.iter().map(SessionId::as_str).collect();
+pub(crate) fn remember(home: &Path, listed: &[ConversationId]) {
+    let lines: Vec<String> = listed.iter().map(ToString::to_string).collect();
     let file = OpenOptions::new()
         .create(true)
         .write(true)
@@ -24,9 +25,17 @@ pub(crate) fn remember(home: &Path, sessions: &[SessionId]) {
 }
 
 /// The list that was remembered last.
-pub(crate) fn recall(home: &Path) -> Vec<SessionId> {
+pub(crate) fn recall(home: &Path) -> Vec<ConversationId> {
     let text = std::fs::read_to_string(home.join(FILE)).unwrap_or_default();
-    text.lines()
-        .filter_map(|line| SessionId::parse(line).ok())
-        .collect()
+    text.lines().filter_map(parse).collect()
+}
+
+fn parse(line: &str) -> Option<ConversationId> {
+    match line.split_once(':') {
+        None => SessionId::parse(line).ok().map(ConversationId::Session),
+        Some((provider, id)) => Some(ConversationId::Native(
+            ProviderId::parse(provider).ok()?,
+            NativeId::parse(id).ok()?,
+        )),
+    }
 }

@@ -1,14 +1,14 @@
 //! Choosing the implementations, and telling the libraries about the world.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use etcetera::BaseStrategy;
 use jiff::Timestamp;
 use segue_agents::{Agent, Leash, mark_of, rehearsal};
+use segue_catalog::{Catalog, Claude, Reader, project_key};
 use segue_core::{NativeId, ProcessMark, Project, Session, SessionRef};
-use segue_engine::{Engine, Scope, World};
+use segue_engine::{Conversation, Engine, Scope, World};
 use segue_sqlite::SqliteStore;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -32,7 +32,7 @@ impl App {
         let home = home()?;
         let project = project()?;
         let store = Arc::new(SqliteStore::open(&home)?);
-        let engine = Engine::new(store, agents(&home), world());
+        let engine = Engine::new(store, agents(&home), catalog(), world());
         Ok(Self {
             home,
             project,
@@ -42,11 +42,19 @@ impl App {
 
     /// The session that a typed reference means.
     pub(crate) async fn find(&self, reference: &SessionRef) -> Result<Session, CliError> {
-        let scope = Scope {
+        Ok(self.engine.find(reference, &self.scope()).await?)
+    }
+
+    /// The conversation that a typed reference means, also one that only an agent has.
+    pub(crate) async fn find_any(&self, reference: &SessionRef) -> Result<Conversation, CliError> {
+        Ok(self.engine.find_any(reference, &self.scope()).await?)
+    }
+
+    fn scope(&self) -> Scope {
+        Scope {
             project: self.project.clone(),
             last_list: last_list::recall(&self.home),
-        };
-        Ok(self.engine.find(reference, &scope).await?)
+        }
     }
 }
 
@@ -95,6 +103,20 @@ pub(crate) fn agents(home: &Path) -> Vec<Arc<dyn Agent>> {
     vec![Arc::new(rehearsal)]
 }
 
+/// The native sessions of the agents on this machine. Without a home directory there are none.
+fn catalog() -> Catalog {
+    let Ok(base) = etcetera::base_strategy::Xdg::new() else {
+        return Catalog::default();
+    };
+    let place = |variable: &str, usual: &str| {
+        let set = std::env::var_os(variable).filter(|value| !value.is_empty());
+        set.map_or_else(|| base.home_dir().join(usual), PathBuf::from)
+    };
+    let readers: Vec<Arc<dyn Reader>> =
+        vec![Arc::new(Claude::new(place("CLAUDE_CONFIG_DIR", ".claude")))];
+    Catalog::new(readers)
+}
+
 /// The clock, chance, and this process.
 fn world() -> World {
     World {
@@ -141,27 +163,7 @@ fn project() -> Result<Project, CliError> {
         ))),
     };
     Ok(Project {
-        key: text(&git_common_dir(&cwd).unwrap_or_else(|| cwd.clone()))?,
+        key: text(&project_key(&cwd))?,
         cwd: text(&cwd)?,
     })
-}
-
-/// The git directory that all worktrees of a repository share.
-fn git_common_dir(cwd: &Path) -> Option<PathBuf> {
-    let dot_git = cwd
-        .ancestors()
-        .map(|directory| directory.join(".git"))
-        .find(|path| path.exists())?;
-    if dot_git.is_dir() {
-        return dot_git.canonicalize().ok();
-    }
-    // A worktree has a file that names its own git directory, which names the common one.
-    let pointer = fs::read_to_string(&dot_git).ok()?;
-    let own = dot_git
-        .parent()?
-        .join(pointer.strip_prefix("gitdir:")?.trim());
-    match fs::read_to_string(own.join("commondir")) {
-        Ok(common) => own.join(common.trim()).canonicalize().ok(),
-        Err(_) => own.canonicalize().ok(),
-    }
 }

@@ -1,11 +1,12 @@
 //! The JSON that other programs build on. Fields may be added; none goes away or changes its meaning.
 
 use jiff::Timestamp;
+use segue_catalog::{NativeTurn, Skipped};
 use segue_core::stored::PartShape;
 use segue_core::{
     Capabilities, Failure, Leg, Message, Session, SessionStatus, ToolCall, TurnState, Usage,
 };
-use segue_engine::{SessionView, Transcript, TurnEvent, TurnReport};
+use segue_engine::{Conversation, Native, SessionView, Survey, Transcript, TurnEvent, TurnReport};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -206,18 +207,18 @@ fn tool(call: &ToolCall) -> Value {
 /// One entry of `session list --json`.
 #[derive(Serialize)]
 pub(crate) struct SessionJson {
-    id: String,
+    id: Option<String>,
     provider: String,
     native_session_id: Option<String>,
-    project: String,
-    cwd: String,
-    title: String,
-    title_from: &'static str,
+    project: Option<String>,
+    cwd: Option<String>,
+    title: Option<String>,
+    title_from: Option<&'static str>,
     feature: Option<String>,
     tags: Vec<String>,
-    turns: u32,
+    turns: Option<u32>,
     total_tokens: Option<u64>,
-    created_at: String,
+    created_at: Option<String>,
     updated_at: String,
     status: &'static str,
     forked_from: Option<ForkJson>,
@@ -232,18 +233,18 @@ struct ForkJson {
 impl SessionJson {
     pub(crate) fn new(session: &Session, status: SessionStatus) -> Self {
         Self {
-            id: session.id.to_string(),
+            id: Some(session.id.to_string()),
             provider: session.provider.to_string(),
             native_session_id: session.native_id.as_ref().map(ToString::to_string),
-            project: session.project.key.clone(),
-            cwd: session.project.cwd.clone(),
-            title: session.title.as_str().to_owned(),
-            title_from: session.title.source().as_str(),
+            project: Some(session.project.key.clone()),
+            cwd: Some(session.project.cwd.clone()),
+            title: Some(session.title.as_str().to_owned()),
+            title_from: Some(session.title.source().as_str()),
             feature: session.feature.as_ref().map(ToString::to_string),
             tags: Vec::new(),
-            turns: session.turns,
+            turns: Some(session.turns),
             total_tokens: session.total_tokens,
-            created_at: time(session.created_at),
+            created_at: Some(time(session.created_at)),
             updated_at: time(session.updated_at),
             status: status.as_str(),
             forked_from: session.forked_from.as_ref().map(|(id, turn)| ForkJson {
@@ -252,6 +253,90 @@ impl SessionJson {
             }),
         }
     }
+}
+
+impl From<&Native> for SessionJson {
+    fn from(native: &Native) -> Self {
+        let (found, head) = (&native.session.found, &native.session.head);
+        let title = head.title.as_ref();
+        Self {
+            id: None,
+            provider: native.session.provider.to_string(),
+            native_session_id: Some(head.id.to_string()),
+            project: native.project.clone(),
+            cwd: head.cwd.clone(),
+            title: title.map(|title| title.as_str().to_owned()),
+            title_from: title.map(|title| title.source().as_str()),
+            feature: None,
+            tags: Vec::new(),
+            turns: None,
+            total_tokens: None,
+            created_at: head.created_at.map(time),
+            updated_at: time(head.updated_at),
+            status: if found.archived { "archived" } else { "idle" },
+            forked_from: None,
+        }
+    }
+}
+
+impl SessionJson {
+    /// With what only reading a native session through tells.
+    pub(crate) fn surveyed(native: &Native, survey: &Survey) -> Self {
+        let mut session = Self::from(native);
+        if let Some(title) = &survey.title {
+            session.title = Some(title.as_str().to_owned());
+            session.title_from = Some(title.source().as_str());
+        }
+        session.turns = u32::try_from(survey.turns.len()).ok();
+        session.total_tokens = total_tokens(&survey.turns);
+        session
+    }
+}
+
+/// The tokens of all turns; unknown if no turn knows.
+pub(crate) fn total_tokens(turns: &[NativeTurn]) -> Option<u64> {
+    let known = turns.iter().filter_map(|turn| turn.usage.total_tokens);
+    known.reduce(u64::saturating_add)
+}
+
+/// One entry of `session list --json`.
+pub(crate) fn conversation(row: &Conversation) -> SessionJson {
+    match row {
+        Conversation::Session(session, status) => SessionJson::new(session, *status),
+        Conversation::Native(native) => SessionJson::from(native.as_ref()),
+    }
+}
+
+/// What `session info --json` prints of a native session.
+pub(crate) fn native_info(native: &Native, survey: &Survey) -> Value {
+    let (found, head) = (&native.session.found, &native.session.head);
+    json!({
+        "session": SessionJson::surveyed(native, survey),
+        "legs": [],
+        "decisions": [],
+        "held_by": null,
+        "native": {
+            "path": found.path,
+            "bytes": found.size,
+            "archived": found.archived,
+            "branch": head.branch,
+            "version": head.version,
+            "first_prompt": head.first_prompt,
+            "forked_from": head.forked_from,
+            "compactions": survey.compactions,
+            "skipped": skipped(survey.skipped),
+        },
+    })
+}
+
+/// What could not be read of a native session.
+pub(crate) fn skipped(skipped: Skipped) -> Value {
+    json!({
+        "malformed": skipped.malformed,
+        "oversized": skipped.oversized,
+        "mended": skipped.mended,
+        "torn": skipped.torn,
+    })
 }
 
 fn leg(leg: &Leg) -> Value {
@@ -305,14 +390,29 @@ impl<'a> From<&'a Message> for MessageJson<'a> {
 }
 
 #[derive(Serialize)]
-struct TurnJson<'a> {
-    n: u32,
+pub(crate) struct TurnJson<'a> {
+    n: Option<u32>,
     state: &'static str,
     messages: Vec<MessageJson<'a>>,
     usage: UsageJson,
     error: Option<ErrorJson>,
-    started_at: String,
+    started_at: Option<String>,
     ended_at: Option<String>,
+}
+
+impl<'a> TurnJson<'a> {
+    /// A turn of a native session; its number is not known where only the end was read.
+    pub(crate) fn native(n: Option<u32>, turn: &'a NativeTurn) -> Self {
+        Self {
+            n,
+            state: turn.state.as_str(),
+            messages: turn.messages.iter().map(MessageJson::from).collect(),
+            usage: turn.usage.into(),
+            error: None,
+            started_at: turn.started_at.map(time),
+            ended_at: turn.ended_at.map(time),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -325,12 +425,12 @@ pub(crate) struct TranscriptJson<'a> {
 impl<'a> From<&'a Transcript> for TranscriptJson<'a> {
     fn from(transcript: &'a Transcript) -> Self {
         let turns = transcript.turns.iter().map(|entry| TurnJson {
-            n: entry.turn.n,
+            n: Some(entry.turn.n),
             state: entry.turn.state.as_str(),
             messages: entry.messages.iter().map(MessageJson::from).collect(),
             usage: entry.turn.usage.into(),
             error: entry.turn.failure.as_ref().map(ErrorJson::from),
-            started_at: time(entry.turn.started_at),
+            started_at: Some(time(entry.turn.started_at)),
             ended_at: entry.turn.ended_at.map(time),
         });
         Self {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use segue_agents::{Agent, AgentError, Conversation, OpenRequest, Opening, Probe, Step};
+use segue_catalog::Catalog;
 use segue_core::{
     AgentEvent, NativeId, Opened, PermissionAnswer, PermissionPolicy, PermissionRequest,
     ProcessMark, Project, ProviderId, SessionId, StopReason, TurnEnd, Usage,
@@ -186,7 +187,12 @@ impl Stage {
             me: segue_agents::mark_of(std::process::id()).unwrap(),
         };
         Self {
-            engine: Engine::new(store.clone(), vec![agent.clone()], world),
+            engine: Engine::new(
+                store.clone(),
+                vec![agent.clone()],
+                Catalog::default(),
+                world,
+            ),
             store,
             agent,
             stop: watch::channel(Stop::No).0,

@@ -2,7 +2,7 @@
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
-use segue_core::{Candidate, MatchedBy, SessionId};
+use segue_core::{Candidate, MatchedBy, NativeId, ProviderId, SessionId};
 use segue_store::{Cursor, Filter, Found, Page};
 
 use super::Outcome;
@@ -100,4 +100,25 @@ pub(crate) fn candidates(db: &Connection, text: &str) -> Outcome<Vec<Candidate>>
         &[text, &end],
     )?;
     Ok(found)
+}
+
+pub(crate) fn carried(
+    db: &Connection,
+    provider: &ProviderId,
+    mut ids: Vec<NativeId>,
+) -> Outcome<Vec<NativeId>> {
+    let mut statement =
+        db.prepare_cached("SELECT 1 FROM legs WHERE native_id = ? AND provider = ?")?;
+    let mut failed = None;
+    ids.retain(|id| {
+        let exists = statement.exists([id.as_str(), provider.as_str()]);
+        exists.unwrap_or_else(|error| {
+            failed = Some(error);
+            false
+        })
+    });
+    match failed {
+        Some(error) => Err(error.into()),
+        None => Ok(ids),
+    }
 }

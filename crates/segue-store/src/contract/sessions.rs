@@ -1,6 +1,9 @@
 //! Sessions as such.
 
-use segue_core::{Candidate, Decision, DecisionKind, FeatureId, MatchedBy, Title, TitleSource};
+use segue_core::{
+    Candidate, Decision, DecisionKind, FeatureId, MatchedBy, NativeId, ProviderId, Title,
+    TitleSource,
+};
 
 use super::{at, finished, id, native, new_session, open_session, owner, prompt, story};
 use crate::{Filter, Page, Store, StoreError};
@@ -231,4 +234,17 @@ pub async fn a_persons_title_stays(store: &dyn Store) {
         .unwrap();
     let session = store.session(&id(1)).await.unwrap().unwrap();
     assert_eq!(session.title, mine);
+}
+
+/// It can be told which native sessions are carried by sessions here.
+pub async fn carried_native_sessions_are_known(store: &dyn Store) {
+    let (_, lease) = open_session(store, 1).await;
+    let first = store.open_leg(&lease, native("n-old")).await.unwrap();
+    let second = store.open_leg(&lease, native("n-new")).await.unwrap();
+    let ids = ["n-other", "n-old", "n-new", "n-ol"].map(|id| NativeId::parse(id).unwrap());
+    let carried = store.carried(&first.provider, &ids).await.unwrap();
+    assert_eq!(carried, [first.native_id, second.native_id]);
+    let stranger = ProviderId::parse("stranger").unwrap();
+    assert_eq!(store.carried(&stranger, &ids).await.unwrap(), []);
+    assert_eq!(store.carried(&first.provider, &[]).await.unwrap(), []);
 }

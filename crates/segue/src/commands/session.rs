@@ -1,6 +1,7 @@
 //! `segue session`: everything about sessions that is not a turn.
 
 mod list;
+mod native;
 mod show;
 
 use std::io::{BufRead, IsTerminal, Write};

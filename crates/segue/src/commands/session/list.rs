@@ -2,14 +2,15 @@
 
 use jiff::{SignedDuration, Timestamp};
 use segue_core::SessionStatus;
-use segue_store::{Filter, Page};
+use segue_engine::{Conversation, Native};
+use segue_store::Filter;
 
 use crate::cli::ListArgs;
 use crate::error::CliError;
 use crate::last_list;
 use crate::setup::App;
-use crate::terminal::{Style, Table, ago, print, say};
-use crate::wire::{SessionJson, print_json};
+use crate::terminal::{Style, Table, ago, clean, print, say};
+use crate::wire::{self, print_json};
 
 pub(super) async fn run(app: &App, args: &ListArgs) -> Result<(), CliError> {
     let now = Timestamp::now();
@@ -29,21 +30,24 @@ pub(super) async fn run(app: &App, args: &ListArgs) -> Result<(), CliError> {
     } else {
         args.limit
     };
-    let (sessions, more) = app.engine.list(&filter, Page::first(limit)).await?;
+    let listed = app.engine.conversations(&filter, limit).await?;
+    for (provider, why) in &listed.unreadable {
+        let mark = Style::stderr().yellow("segue:");
+        say(&clean(&format!(
+            "{mark} some of {provider}'s sessions are missing here: {why}"
+        )));
+    }
     if args.json {
-        let entries: Vec<_> = sessions
-            .iter()
-            .map(|(session, status)| SessionJson::new(session, *status))
-            .collect();
+        let entries: Vec<_> = listed.rows.iter().map(wire::conversation).collect();
         print_json(&entries);
         return Ok(());
     }
     let narrowed = args.provider.is_some() || args.feature.is_some() || args.since.is_some();
-    if sessions.is_empty() && narrowed {
+    if listed.rows.is_empty() && narrowed {
         say("no sessions match");
         return Ok(());
     }
-    if sessions.is_empty() {
+    if listed.rows.is_empty() {
         let elsewhere = if args.all {
             ""
         } else {
@@ -55,31 +59,65 @@ pub(super) async fn run(app: &App, args: &ListArgs) -> Result<(), CliError> {
         return Ok(());
     }
     let mut table = Table::new(&["#", "ID", "AGENT", "TURNS", "UPDATED", "TITLE"]);
-    for (number, (session, status)) in (1..).zip(&sessions) {
-        let note = match status {
-            SessionStatus::Idle => "",
-            SessionStatus::Running => " (running)",
-            SessionStatus::Interrupted => " (interrupted)",
-        };
-        table.row(&[
-            number.to_string(),
-            session.id.to_string(),
-            session.provider.to_string(),
-            session.turns.to_string(),
-            ago(session.updated_at, now),
-            format!("{}{note}", session.title.as_str()),
-        ]);
+    for (number, row) in (1..).zip(&listed.rows) {
+        let [id, agent, turns, updated, title] = cells(row, now);
+        table.row(&[number.to_string(), id, agent, turns, updated, title]);
     }
     table.print();
-    if more.is_some() {
+    if listed.more {
         print(&Style::stdout().dim("there are more: --limit 0 shows all"));
     }
-    let ids: Vec<_> = sessions
-        .into_iter()
-        .map(|(session, _)| session.id)
-        .collect();
+    let ids: Vec<_> = listed.rows.iter().map(Conversation::id).collect();
     last_list::remember(&app.home, &ids);
     Ok(())
+}
+
+fn cells(row: &Conversation, now: Timestamp) -> [String; 5] {
+    match row {
+        Conversation::Session(session, status) => {
+            let note = match status {
+                SessionStatus::Idle => "",
+                SessionStatus::Running => " (running)",
+                SessionStatus::Interrupted => " (interrupted)",
+            };
+            [
+                session.id.to_string(),
+                session.provider.to_string(),
+                session.turns.to_string(),
+                ago(session.updated_at, now),
+                format!("{}{note}", session.title.as_str()),
+            ]
+        }
+        Conversation::Native(native) => {
+            let note = if native.session.found.archived {
+                " (archived)"
+            } else {
+                ""
+            };
+            [
+                short_id(native),
+                native.session.provider.to_string(),
+                // Only reading it through would tell.
+                "-".to_owned(),
+                ago(native.session.head.updated_at, now),
+                format!("{}{note}", title(native)),
+            ]
+        }
+    }
+}
+
+/// As much of a native id as one of segue's own has: enough to name it by.
+fn short_id(native: &Native) -> String {
+    native.session.head.id.as_str().chars().take(20).collect()
+}
+
+/// What a native session is called.
+pub(super) fn title(native: &Native) -> String {
+    let title = native.session.head.title.as_ref();
+    title.map_or_else(
+        || "(no title)".to_owned(),
+        |title| title.as_str().to_owned(),
+    )
 }
 
 /// A moment: a time, a day, or how long ago.

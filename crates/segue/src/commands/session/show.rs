@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use segue_core::{Message, Part, Role, SessionStatus, TurnState};
-use segue_engine::{SessionView, Transcript, TranscriptTurn};
+use segue_engine::{Conversation, SessionView, Transcript};
 
 use crate::cli::{OneArgs, ShowArgs};
 use crate::error::CliError;
@@ -11,8 +11,11 @@ use crate::terminal::{Style, ago, clean, print, width};
 use crate::wire::{self, TranscriptJson, print_json};
 
 pub(super) async fn info(app: &App, args: &OneArgs) -> Result<(), CliError> {
-    let session = app.find(&args.id).await?;
-    let view = app.engine.view(session).await?;
+    let session = match app.find_any(&args.id).await? {
+        Conversation::Session(session, _) => session,
+        Conversation::Native(native) => return super::native::info(app, &native, args.json),
+    };
+    let view = app.engine.view(*session).await?;
     if args.json {
         print_json(&wire::info(&view));
     } else {
@@ -83,8 +86,11 @@ fn status(view: &SessionView) -> String {
 }
 
 pub(super) async fn transcript(app: &App, args: &ShowArgs) -> Result<(), CliError> {
-    let session = app.find(&args.one.id).await?;
-    let mut transcript = app.engine.transcript(session).await?;
+    let session = match app.find_any(&args.one.id).await? {
+        Conversation::Session(session, _) => session,
+        Conversation::Native(native) => return super::native::transcript(app, &native, args),
+    };
+    let mut transcript = app.engine.transcript(*session).await?;
     if let Some(last) = args.last {
         let skipped = transcript.turns.len().saturating_sub(last);
         transcript.turns.drain(..skipped);
@@ -112,18 +118,29 @@ fn print_transcript(transcript: &Transcript) {
         session.provider,
         transcript.turns.len()
     )));
-    for turn in &transcript.turns {
-        print_turn(turn, session.provider.as_str(), style);
+    let provider = session.provider.as_str();
+    for entry in &transcript.turns {
+        let turn = &entry.turn;
+        print_turn(Some(turn.n), turn.state, &entry.messages, provider, style);
+        if let Some(failure) = &turn.failure {
+            print(&style.red(&format!("  {}", clean(&failure.message))));
+        }
     }
 }
 
-fn print_turn(entry: &TranscriptTurn, provider: &str, style: Style) {
-    let turn = &entry.turn;
-    let note = match turn.state {
+pub(super) fn print_turn(
+    n: Option<u32>,
+    state: TurnState,
+    messages: &[Message],
+    provider: &str,
+    style: Style,
+) {
+    let number = n.map_or(String::new(), |n| format!(" {n}"));
+    let note = match state {
         TurnState::Finished => String::new(),
         state => format!(" · {}", state.as_str()),
     };
-    let head = format!("── turn {}{note} ", turn.n);
+    let head = format!("── turn{number}{note} ");
     let rule = "─".repeat(
         width()
             .unwrap_or(80)
@@ -132,11 +149,8 @@ fn print_turn(entry: &TranscriptTurn, provider: &str, style: Style) {
     );
     print("");
     print(&style.dim(&format!("{head}{rule}")));
-    for message in &entry.messages {
+    for message in messages {
         print_message(message, provider, style);
-    }
-    if let Some(failure) = &turn.failure {
-        print(&style.red(&format!("  {}", clean(&failure.message))));
     }
 }
 

@@ -1,0 +1,163 @@
+//! The native sessions of all agents as one list.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use segue_core::{NativeId, ProviderId};
+
+use crate::{Found, Head, Kind, NativeTurn, ReadError, Reader, Records, Start};
+
+/// A native session, and what its head tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NativeSession {
+    /// The agent it belongs to.
+    pub provider: ProviderId,
+    /// Where it is.
+    pub found: Found,
+    /// What it is.
+    pub head: Head,
+}
+
+/// Native sessions, and what could not be looked at on the way to them.
+#[derive(Debug, Default)]
+pub struct Natives {
+    /// The conversations, in no order.
+    pub sessions: Vec<NativeSession>,
+    /// Of which agent something could not be read, and why.
+    pub unreadable: Vec<(ProviderId, ReadError)>,
+}
+
+/// The native sessions on this machine.
+#[derive(Clone, Default)]
+pub struct Catalog {
+    readers: Vec<(ProviderId, Arc<dyn Reader>)>,
+}
+
+impl Catalog {
+    /// A catalog of what these readers find.
+    #[must_use]
+    pub fn new(readers: Vec<Arc<dyn Reader>>) -> Self {
+        let named = |reader: Arc<dyn Reader>| {
+            let provider = ProviderId::parse(reader.provider()).ok()?;
+            Some((provider, reader))
+        };
+        Self {
+            readers: readers.into_iter().filter_map(named).collect(),
+        }
+    }
+
+    /// All conversations, or those of one agent, or those that something happened in since a moment.
+    #[must_use]
+    pub fn sessions(&self, provider: Option<&ProviderId>, since: Option<Timestamp>) -> Natives {
+        // A file that was not written to since then need not be opened.
+        self.gather(provider, |found| {
+            since.is_none_or(|since| found.modified >= since)
+        })
+    }
+
+    /// The conversations whose id begins with `text`; only the one whose whole id it is, if there is one.
+    /// `claude:ID` looks at one agent only.
+    #[must_use]
+    pub fn lookup(&self, text: &str) -> Natives {
+        let known = |name: &str| {
+            self.readers
+                .iter()
+                .map(|(known, _)| known)
+                .find(|known| known.as_str() == name)
+        };
+        let named = text
+            .split_once(':')
+            .and_then(|(name, rest)| Some((known(name)?, rest)));
+        let (provider, text) = named.map_or((None, text), |(name, rest)| (Some(name), rest));
+        let mut natives = self.gather(provider, |found| found.id.fits(text));
+        let sessions = &mut natives.sessions;
+        sessions.retain(|session| session.head.id.as_str().starts_with(text));
+        if sessions
+            .iter()
+            .any(|session| session.head.id.as_str() == text)
+        {
+            sessions.retain(|session| session.head.id.as_str() == text);
+        }
+        natives
+    }
+
+    fn gather(&self, provider: Option<&ProviderId>, wanted: impl Fn(&Found) -> bool) -> Natives {
+        let mut natives = Natives::default();
+        for (name, reader) in &self.readers {
+            if provider.is_some_and(|provider| provider != name) {
+                continue;
+            }
+            let there = reader.find();
+            let unreadable = there.unreadable.into_iter();
+            natives
+                .unreadable
+                .extend(unreadable.map(|error| (name.clone(), error)));
+            let mut by_id: HashMap<NativeId, NativeSession> = HashMap::new();
+            for found in there.found.into_iter().filter(&wanted) {
+                match reader.head(&found) {
+                    Ok(head) if head.kind == Kind::Conversation => {
+                        let session = NativeSession {
+                            provider: name.clone(),
+                            found,
+                            head,
+                        };
+                        keep_the_fuller(&mut by_id, session);
+                    }
+                    Ok(_) => {}
+                    Err(error) => natives.unreadable.push((name.clone(), error)),
+                }
+            }
+            natives.sessions.extend(by_id.into_values());
+        }
+        natives
+    }
+
+    fn reader(&self, session: &NativeSession) -> Result<&dyn Reader, ReadError> {
+        let of_it = |(name, _): &&(ProviderId, _)| *name == session.provider;
+        match self.readers.iter().find(of_it) {
+            Some((_, reader)) => Ok(reader.as_ref()),
+            None => Err(ReadError::not_a_session(
+                &session.found.path,
+                format!("nobody here reads sessions of {}", session.provider),
+            )),
+        }
+    }
+
+    /// The records of a session.
+    pub fn records(
+        &self,
+        session: &NativeSession,
+        start: &Start,
+    ) -> Result<Box<dyn Records>, ReadError> {
+        self.reader(session)?.records(&session.found, start)
+    }
+
+    /// The last turns of a session, and whether those are all.
+    pub fn recent(
+        &self,
+        session: &NativeSession,
+        turns: usize,
+    ) -> Result<(Vec<NativeTurn>, bool), ReadError> {
+        self.reader(session)?.recent(&session.found, turns)
+    }
+
+    /// One turn of an outline, with what was said.
+    pub fn turn(
+        &self,
+        session: &NativeSession,
+        outlined: &NativeTurn,
+    ) -> Result<NativeTurn, ReadError> {
+        crate::turn(self.reader(session)?, &session.found, outlined)
+    }
+}
+
+/// An agent may have written one conversation into two files, of which one holds next to nothing.
+fn keep_the_fuller(by_id: &mut HashMap<NativeId, NativeSession>, session: NativeSession) {
+    match by_id.get(&session.head.id) {
+        Some(other) if other.found.size >= session.found.size => {}
+        Some(_) | None => {
+            by_id.insert(session.head.id.clone(), session);
+        }
+    }
+}

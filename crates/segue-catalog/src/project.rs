@@ -1,0 +1,40 @@
+//! Which project a directory belongs to.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What tells projects apart: the git directory that all worktrees of a repository share, or outside of git
+/// the directory itself.
+///
+/// A directory that is gone belongs where its nearest remaining parent does, if that is a repository.
+#[must_use]
+pub fn project_key(cwd: &Path) -> PathBuf {
+    let there = cwd.ancestors().find(|directory| directory.is_dir());
+    let there = there.and_then(|directory| directory.canonicalize().ok());
+    let common = there.as_deref().and_then(git_common_dir);
+    match (common, there) {
+        (Some(common), _) => common,
+        (None, Some(there)) if cwd.is_dir() => there,
+        (None, _) => cwd.to_owned(),
+    }
+}
+
+/// The git directory that all worktrees of a repository share.
+fn git_common_dir(cwd: &Path) -> Option<PathBuf> {
+    let dot_git = cwd
+        .ancestors()
+        .map(|directory| directory.join(".git"))
+        .find(|path| path.exists())?;
+    if dot_git.is_dir() {
+        return dot_git.canonicalize().ok();
+    }
+    // A worktree has a file that names its own git directory, which names the common one.
+    let pointer = fs::read_to_string(&dot_git).ok()?;
+    let own = dot_git
+        .parent()?
+        .join(pointer.strip_prefix("gitdir:")?.trim());
+    match fs::read_to_string(own.join("commondir")) {
+        Ok(common) => own.join(common.trim()).canonicalize().ok(),
+        Err(_) => own.canonicalize().ok(),
+    }
+}

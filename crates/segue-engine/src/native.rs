@@ -1,0 +1,296 @@
+//! Native sessions beside segue's own: one list, one way to name them.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::path::Path;
+
+use segue_catalog::{
+    Catalog, NativeSession, NativeTurn, Natives, Skipped, Start, outline, project_key,
+};
+use segue_core::{NativeId, ProviderId, Session, SessionId, SessionRef, SessionStatus, Title};
+use segue_store::{Filter, Page};
+
+use crate::{Engine, EngineError, Scope};
+
+/// What a conversation is called, whoever keeps it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConversationId {
+    /// One of segue's own.
+    Session(SessionId),
+    /// One that only an agent has.
+    Native(ProviderId, NativeId),
+}
+
+impl ConversationId {
+    /// Who keeps it.
+    #[must_use]
+    pub fn provider(&self) -> &str {
+        match self {
+            Self::Session(_) => "segue",
+            Self::Native(provider, _) => provider.as_str(),
+        }
+    }
+}
+
+impl fmt::Display for ConversationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Session(id) => write!(f, "{id}"),
+            Self::Native(provider, id) => write!(f, "{provider}:{id}"),
+        }
+    }
+}
+
+/// A native session and the project it belongs to.
+#[derive(Debug, Clone)]
+pub struct Native {
+    /// The session.
+    pub session: NativeSession,
+    /// What tells its project from others; none where the agent does not say where it worked.
+    pub project: Option<String>,
+}
+
+impl Native {
+    /// What it is called.
+    #[must_use]
+    pub fn id(&self) -> ConversationId {
+        ConversationId::Native(self.session.provider.clone(), self.session.head.id.clone())
+    }
+}
+
+/// A conversation: one of segue's own, or one that only an agent has.
+#[derive(Debug, Clone)]
+pub enum Conversation {
+    /// A session of segue's, and where it stands.
+    Session(Box<Session>, SessionStatus),
+    /// A native session.
+    Native(Box<Native>),
+}
+
+impl Conversation {
+    /// What it is called.
+    #[must_use]
+    pub fn id(&self) -> ConversationId {
+        match self {
+            Self::Session(session, _) => ConversationId::Session(session.id.clone()),
+            Self::Native(native) => native.id(),
+        }
+    }
+
+    fn updated_at(&self) -> jiff::Timestamp {
+        match self {
+            Self::Session(session, _) => session.updated_at,
+            Self::Native(native) => native.session.head.updated_at,
+        }
+    }
+}
+
+/// What is in a native session, apart from what was said.
+#[derive(Debug)]
+pub struct Survey {
+    /// What it is called by now, where a record says so.
+    pub title: Option<Title>,
+    /// Its turns, without their messages.
+    pub turns: Vec<NativeTurn>,
+    /// How often the agent made its own context smaller.
+    pub compactions: u32,
+    /// What could not be read.
+    pub skipped: Skipped,
+}
+
+/// A list of conversations.
+#[derive(Debug)]
+pub struct Conversations {
+    /// The conversations, newest first.
+    pub rows: Vec<Conversation>,
+    /// Whether there are more.
+    pub more: bool,
+    /// Of which agents something could not be read, and why.
+    pub unreadable: Vec<(ProviderId, String)>,
+}
+
+impl Engine {
+    /// The newest conversations that fit a filter, each of them once: a native session that carries one of
+    /// segue's own is part of that one.
+    pub async fn conversations(
+        &self,
+        filter: &Filter,
+        limit: u32,
+    ) -> Result<Conversations, EngineError> {
+        let (own, more) = self.list(filter, Page::first(limit)).await?;
+        let (natives, unreadable) = self.natives(filter).await?;
+        let own = own
+            .into_iter()
+            .map(|(session, status)| Conversation::Session(Box::new(session), status));
+        let natives = natives
+            .into_iter()
+            .map(|native| Conversation::Native(Box::new(native)));
+        let mut rows: Vec<_> = own.chain(natives).collect();
+        rows.sort_by_key(|row| std::cmp::Reverse(row.updated_at()));
+        let more = more.is_some() || rows.len() > limit as usize;
+        rows.truncate(limit as usize);
+        Ok(Conversations {
+            rows,
+            more,
+            unreadable,
+        })
+    }
+
+    /// The native sessions that fit a filter and carry none of segue's own.
+    async fn natives(
+        &self,
+        filter: &Filter,
+    ) -> Result<(Vec<Native>, Vec<(ProviderId, String)>), EngineError> {
+        // What a native session is for, only segue knows.
+        if filter.feature.is_some() {
+            return Ok((Vec::new(), Vec::new()));
+        }
+        let wanted = filter.clone();
+        let found = self
+            .with_catalog(move |catalog| {
+                let found = catalog.sessions(wanted.provider.as_ref(), wanted.since);
+                let fits = |native: &Native| {
+                    let head = &native.session.head;
+                    let project = wanted.project.as_ref();
+                    wanted.since.is_none_or(|since| head.updated_at >= since)
+                        && project.is_none_or(|project| native.project.as_ref() == Some(project))
+                };
+                let unreadable = causes(&found);
+                let natives = placed(found.sessions).into_iter().filter(fits);
+                (natives.collect::<Vec<_>>(), unreadable)
+            })
+            .await;
+        let (natives, unreadable) = found;
+        Ok((self.not_carried(natives).await?, unreadable))
+    }
+
+    async fn not_carried(&self, natives: Vec<Native>) -> Result<Vec<Native>, EngineError> {
+        let mut by_provider: HashMap<ProviderId, Vec<NativeId>> = HashMap::new();
+        for native in &natives {
+            let ids = by_provider.entry(native.session.provider.clone());
+            ids.or_default().push(native.session.head.id.clone());
+        }
+        let mut carried = HashSet::new();
+        for (provider, ids) in by_provider {
+            for id in self.store.carried(&provider, &ids).await? {
+                carried.insert((provider.clone(), id));
+            }
+        }
+        let free = |native: &Native| {
+            let session = &native.session;
+            !carried.contains(&(session.provider.clone(), session.head.id.clone()))
+        };
+        Ok(natives.into_iter().filter(free).collect())
+    }
+
+    /// The conversation that a typed reference means. `claude:ID` names one of an agent's own.
+    pub async fn find_any(
+        &self,
+        reference: &SessionRef,
+        scope: &Scope,
+    ) -> Result<Conversation, EngineError> {
+        if matches!(reference, SessionRef::Latest) {
+            let here = Filter {
+                project: Some(scope.project.key.clone()),
+                ..Filter::default()
+            };
+            let newest = self.conversations(&here, 1).await?.rows.into_iter().next();
+            return newest.ok_or_else(|| EngineError::NoMatch("latest".into()));
+        }
+        let text = match self.find_own(reference, scope).await {
+            Ok(session) => {
+                let status = self.status(&session).await?;
+                return Ok(Conversation::Session(Box::new(session), status));
+            }
+            Err(EngineError::NoMatch(text)) => text,
+            Err(EngineError::OnlyNative(id)) => id.to_string(),
+            Err(error) => return Err(error),
+        };
+        let mut natives = self.lookup_native(&text).await?;
+        match natives.len() {
+            0 => Err(EngineError::NoMatch(text)),
+            1 => Ok(Conversation::Native(Box::new(natives.remove(0)))),
+            _ => Err(EngineError::Ambiguous {
+                text,
+                candidates: natives.iter().map(Native::id).collect(),
+            }),
+        }
+    }
+
+    /// The native sessions that a text may mean.
+    pub(crate) async fn lookup_native(&self, text: &str) -> Result<Vec<Native>, EngineError> {
+        let text = text.to_owned();
+        let found = self
+            .with_catalog(move |catalog| placed(catalog.lookup(&text).sessions))
+            .await;
+        Ok(found)
+    }
+
+    /// Reads a native session through, and keeps only where its turns are.
+    pub fn survey(&self, native: &NativeSession) -> Result<Survey, EngineError> {
+        let mut records = self.catalog.records(native, &Start::Beginning)?;
+        let outlined = outline(records.as_mut())?;
+        Ok(Survey {
+            title: outlined.title().cloned(),
+            compactions: outlined.compactions(),
+            skipped: records.skipped(),
+            turns: outlined.into_turns(),
+        })
+    }
+
+    /// A turn of a survey, with what was said. Told turn by turn, even a huge session is never in memory.
+    pub fn recall(
+        &self,
+        native: &NativeSession,
+        surveyed: &NativeTurn,
+    ) -> Result<NativeTurn, EngineError> {
+        Ok(self.catalog.turn(native, surveyed)?)
+    }
+
+    /// The last turns of a native session, however long it is, and whether those are all.
+    pub fn recent(
+        &self,
+        native: &NativeSession,
+        turns: usize,
+    ) -> Result<(Vec<NativeTurn>, bool), EngineError> {
+        Ok(self.catalog.recent(native, turns)?)
+    }
+
+    /// Reading many small files would hold up everything else in this process.
+    async fn with_catalog<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Catalog) -> T + Send + 'static,
+    ) -> T {
+        let catalog = self.catalog.clone();
+        match tokio::task::spawn_blocking(move || work(&catalog)).await {
+            Ok(outcome) => outcome,
+            // The task is never cancelled, so it can only have panicked.
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        }
+    }
+}
+
+/// Sessions with the projects they belong to. Many share a directory, which is looked at once.
+fn placed(sessions: Vec<NativeSession>) -> Vec<Native> {
+    let mut projects: HashMap<String, String> = HashMap::new();
+    let place = |session: NativeSession| {
+        let project = session.head.cwd.as_ref().map(|cwd| {
+            let key = projects.entry(cwd.clone());
+            let key = key.or_insert_with(|| project_key(Path::new(cwd)).display().to_string());
+            key.clone()
+        });
+        Native { session, project }
+    };
+    sessions.into_iter().map(place).collect()
+}
+
+fn causes(natives: &Natives) -> Vec<(ProviderId, String)> {
+    let cause = |(provider, error): &(ProviderId, segue_catalog::ReadError)| {
+        let why = std::error::Error::source(error).map(|why| format!(": {why}"));
+        (
+            provider.clone(),
+            format!("{error}{}", why.unwrap_or_default()),
+        )
+    };
+    natives.unreadable.iter().map(cause).collect()
+}
