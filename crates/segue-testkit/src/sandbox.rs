@@ -141,9 +141,19 @@ impl Sandbox {
 
     /// Runs a CLI to its end, or kills it when its time is over.
     pub fn run<A: AsRef<OsStr>>(&self, cli: Cli, args: impl IntoIterator<Item = A>) -> Ran {
+        self.run_within(LIMIT, cli, args)
+    }
+
+    /// Likewise, with another limit.
+    pub fn run_within<A: AsRef<OsStr>>(
+        &self,
+        limit: Duration,
+        cli: Cli,
+        args: impl IntoIterator<Item = A>,
+    ) -> Ran {
         let mut command = self.command(cli);
         command.args(args);
-        Ran::of(command, LIMIT)
+        Ran::of(command, limit)
     }
 
     /// Starts a CLI as an ACP agent and shakes hands with it.

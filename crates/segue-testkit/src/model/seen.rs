@@ -50,6 +50,8 @@ const INJECTED: &[&str] = &[
     "<command-message>",
     "# AGENTS.md instructions",
     "[Request interrupted by user",
+    "Another language model started to solve this problem",
+    "This session is being continued from a previous conversation",
     "This is the Gemini CLI. We are setting up the context",
 ];
 

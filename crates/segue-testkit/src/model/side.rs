@@ -23,6 +23,8 @@ pub enum Side {
     Summary,
     /// Whether the model can be reached at all.
     Probe,
+    /// What the user might want to say next.
+    Suggestion,
 }
 
 /// The beginnings of instructions by which these requests are known, in small letters.
@@ -55,6 +57,9 @@ pub(crate) fn of(dialect: Dialect, body: &Value, seen: &[Seen]) -> Option<Side> 
         return Some(Side::Probe);
     }
     let prompt = seen::last_prompt(seen).unwrap_or_default().to_lowercase();
+    if prompt.starts_with("[suggestion mode") {
+        return Some(Side::Suggestion);
+    }
     let mentioned = |text: &str, known: &[&str]| known.iter().any(|known| text.contains(known));
     if mentioned(&prompt, SUMMARIES) {
         return Some(Side::Summary);
@@ -81,15 +86,20 @@ pub(crate) fn answer(side: Side, dialect: Dialect, body: &Value, script: &Script
             .map_or(Value::Null, |schema| example("", schema))
             .to_string(),
         Side::Title => script.title.clone().unwrap_or("Stub title".to_owned()),
-        Side::Summary => summary(script),
+        Side::Summary => summary(dialect, script),
         Side::Probe => "ok".to_owned(),
+        Side::Suggestion => "go on".to_owned(),
     }
 }
 
-/// In the tags that Gemini and Claude look for; the others take them for text.
-fn summary(script: &Script) -> String {
+/// In the tags that Gemini and Claude look for.
+fn summary(dialect: Dialect, script: &Script) -> String {
     let text = script.summary.as_deref().unwrap_or("Stub summary.");
-    format!("<state_snapshot>\n<summary>{text}</summary>\n</state_snapshot>")
+    match dialect {
+        Dialect::Anthropic => format!("<summary>{text}</summary>"),
+        Dialect::Gemini => format!("<state_snapshot>{text}</state_snapshot>"),
+        Dialect::Responses | Dialect::Unknown => text.to_owned(),
+    }
 }
 
 /// The schema that the answer must have.

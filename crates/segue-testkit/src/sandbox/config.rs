@@ -34,6 +34,7 @@ pub(crate) fn environment(url: &str) -> Vec<(&'static str, String)> {
         ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
         ("CLAUDE_CODE_MAX_RETRIES", "1"),
         ("API_TIMEOUT_MS", "20000"),
+        ("CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION", "false"),
         ("DISABLE_AUTOUPDATER", "1"),
         ("STUB_KEY", "dummy"),
         ("OPENCODE_DISABLE_AUTOUPDATE", "1"),
