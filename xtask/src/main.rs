@@ -6,12 +6,14 @@
     reason = "a command-line tool for developers"
 )]
 
+mod clis;
 #[cfg(test)]
 mod tidy;
 mod tools;
 
 use std::env;
 use std::ffi::OsString;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -20,8 +22,9 @@ use anyhow::{Context, Result, bail};
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  test    set up what the tests need, and run every test
-  check   formatting, lints and documentation, with warnings as errors";
+  test    set up what the tests need, and run every test; with --quick, without the real CLIs
+  check   formatting, lints and documentation, with warnings as errors
+  clis    install the real CLIs, and print where they are: SEGUE_CLIS for the tests named `real`";
 
 fn main() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();
@@ -29,6 +32,7 @@ fn main() -> ExitCode {
     let outcome = match args.as_slice() {
         ["test", rest @ ..] => test(rest),
         ["check"] => check(),
+        ["clis"] => clis::prepare(&root()).map(|place| println!("{}", place.display())),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);
@@ -43,10 +47,65 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs every test; further arguments go to `cargo test`.
+/// The real CLIs are heavy: more at once than this, and they run into their own time limits.
+const REAL_THREADS: &str = "--test-threads=2";
+
+/// Runs every test; further arguments go to `cargo test`, of the whole workspace.
 fn test(rest: &[&str]) -> Result<()> {
-    let variables = tools::prepare(&target_directory())?;
-    cargo(&[&["test", "--workspace"], rest].concat(), &variables)
+    let (quick, rest): (Vec<&str>, Vec<&str>) = rest.iter().partition(|arg| **arg == "--quick");
+    let mut variables = tools::prepare(&target_directory())?;
+    if quick.is_empty() {
+        // Before the long part, so that what is missing is known at once.
+        variables.push(("SEGUE_CLIS", clis::prepare(&root())?.into()));
+    }
+    cargo(
+        &[&["test", "--workspace"], rest.as_slice()].concat(),
+        &variables,
+    )?;
+    let packages = real_suites()?;
+    if !quick.is_empty() {
+        println!(
+            "left out (--quick): the tests with the real CLIs, in {}",
+            packages.join(", ")
+        );
+        return Ok(());
+    }
+    for package in packages {
+        let real = [
+            "test",
+            "--package",
+            &package,
+            "--test",
+            "real",
+            "--",
+            "--ignored",
+            REAL_THREADS,
+        ];
+        cargo(&real, &variables)?;
+    }
+    Ok(())
+}
+
+/// The crates that have tests with the real CLIs.
+fn real_suites() -> Result<Vec<String>> {
+    let crates = root().join("crates");
+    let mut found = Vec::new();
+    for entry in
+        fs::read_dir(&crates).with_context(|| format!("cannot read {}", crates.display()))?
+    {
+        let entry = entry?;
+        if entry.path().join("tests/real/main.rs").is_file() {
+            found.push(entry.file_name().to_string_lossy().into_owned());
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// The checkout that this program was built from.
+fn root() -> PathBuf {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    own.parent().unwrap_or(own).to_owned()
 }
 
 /// Where this very program was built: `target`, two directories above it.

@@ -1,0 +1,202 @@
+//! The real CLIs that the tests run, installed once for each state of their lock file.
+//!
+//! Together they are well over a gigabyte, so they go to the user's cache directory, where other checkouts and
+//! clean clones find them again. An install is made beside its place and then renamed, so one that was cut off is
+//! never taken for a whole one, and of two at once the second throws its own away.
+
+use std::env;
+use std::fs;
+use std::hash::Hasher;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail, ensure};
+
+/// What decides what is installed.
+const FILES: [&str; 2] = ["package.json", "package-lock.json"];
+
+/// What must run after an install.
+const PROGRAMS: [&str; 6] = [
+    "node",
+    "gemini",
+    "claude",
+    "codex",
+    "opencode",
+    "claude-agent-acp",
+];
+
+/// Sees to it that the CLIs are installed; returns the directory that has their `node_modules`.
+pub(crate) fn prepare(root: &Path) -> Result<PathBuf> {
+    let lists = root.join("crates/segue-testkit/clis");
+    let cache = cache()?.join("segue/clis");
+    let place = cache.join(key(&lists)?);
+    if place.is_dir() {
+        return Ok(place);
+    }
+    fs::create_dir_all(&cache).with_context(|| format!("cannot make {}", cache.display()))?;
+    let draft = cache.join(format!(".draft-{}", std::process::id()));
+    println!(
+        "installing the real CLIs into {} (more than 1 GB, once for each lock file)",
+        place.display()
+    );
+    let start = Instant::now();
+    let outcome = install(&lists, &draft).and_then(|()| publish(&draft, &place));
+    // Nothing is there any more if all went well.
+    let _ = fs::remove_dir_all(&draft);
+    outcome?;
+    println!("installed in {} s", start.elapsed().as_secs());
+    Ok(place)
+}
+
+fn cache() -> Result<PathBuf> {
+    let given = |name| env::var_os(name).filter(|value| !value.is_empty());
+    let cache = given("XDG_CACHE_HOME").map(PathBuf::from);
+    let home = || given("HOME").map(|home| Path::new(&home).join(".cache"));
+    cache
+        .or_else(home)
+        .context("neither XDG_CACHE_HOME nor HOME is set, so there is no place for the real CLIs")
+}
+
+/// A name for this state of the lists.
+fn key(lists: &Path) -> Result<String> {
+    let mut texts = Vec::new();
+    for name in FILES {
+        let path = lists.join(name);
+        let text = fs::read_to_string(&path);
+        texts.push(text.with_context(|| format!("cannot read {}", path.display()))?);
+    }
+    name_for(&texts)
+}
+
+fn name_for(texts: &[String]) -> Result<String> {
+    let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
+    for text in texts {
+        ensure!(
+            !text.contains("\"resolved\""),
+            "the lock file of the real CLIs names the registry it was made with; \
+             remove its `resolved` members, so that it works with any"
+        );
+        hash.write(text.as_bytes());
+        hash.write(&[0]);
+    }
+    Ok(format!("{:016x}", hash.finish()))
+}
+
+/// FNV-1a: the standard library's own hash may change with the compiler, and everything would be fetched anew.
+struct Fnv(u64);
+
+impl Hasher for Fnv {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}
+
+fn install(lists: &Path, draft: &Path) -> Result<()> {
+    fs::create_dir(draft).with_context(|| format!("cannot make {}", draft.display()))?;
+    for name in FILES {
+        fs::copy(lists.join(name), draft.join(name))?;
+    }
+    npm(draft)?;
+    for program in PROGRAMS {
+        ensure!(
+            runs(draft, program),
+            "{program} was installed but does not run; try again with `cargo xtask clis`"
+        );
+    }
+    Ok(())
+}
+
+/// `npm ci` would be the thing, but refuses a lock file in which the packages for other platforms are missing, and
+/// not every registry has those of opencode. `npm install` keeps to the versions and checksums of the lock too.
+fn npm(draft: &Path) -> Result<()> {
+    let status = Command::new("npm")
+        .args(["install", "--no-audit", "--no-fund", "--loglevel=error"])
+        .current_dir(draft)
+        .stdin(Stdio::null())
+        .status()
+        .context(
+            "cannot start npm, which installs the real CLIs: install Node.js 20 or later with npm \
+             (`apt-get install npm`), or leave these tests out with `cargo xtask test --quick`",
+        )?;
+    if !status.success() {
+        bail!(
+            "npm install failed ({status}); is there a registry (`npm config get registry`)? \
+             `cargo xtask test --quick` leaves the real CLIs out"
+        );
+    }
+    Ok(())
+}
+
+/// Runs in an empty home, so that nobody's configuration is read or made.
+fn runs(draft: &Path, program: &str) -> bool {
+    let programs = draft.join("node_modules/.bin");
+    let node = draft.join("node_modules/node/bin");
+    let rest = env::var_os("PATH").unwrap_or_default();
+    let paths = [node].into_iter().chain(env::split_paths(&rest));
+    let home = draft.join("home");
+    Command::new(programs.join(program))
+        .arg("--version")
+        .env_clear()
+        .env("HOME", &home)
+        .envs(env::join_paths(paths).map(|path| ("PATH", path)))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+/// Gives a whole install its name. Somebody else may have been faster; theirs is as good.
+fn publish(draft: &Path, place: &Path) -> Result<()> {
+    let _ = fs::remove_dir_all(draft.join("home"));
+    match fs::rename(draft, place) {
+        Err(error) if !place.is_dir() => {
+            Err(error).with_context(|| format!("cannot make {}", place.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(texts: &[&str]) -> Option<String> {
+        let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
+        name_for(&texts).ok()
+    }
+
+    #[test]
+    fn every_change_of_the_lists_has_a_place_of_its_own() {
+        let one = name(&["list", "lock"]).unwrap();
+        assert_eq!(name(&["list", "lock"]).unwrap(), one);
+        assert_ne!(name(&["list", "lock "]).unwrap(), one);
+        assert_ne!(name(&["lis", "tlock"]).unwrap(), one);
+    }
+
+    #[test]
+    fn a_lock_file_that_names_a_registry_is_refused() {
+        let lock = r#"{"resolved": "https://registry.example/node.tgz"}"#;
+        assert_eq!(name(&["list", lock]), None);
+    }
+
+    #[test]
+    fn a_second_install_gives_way_to_the_first() {
+        let directory = env::temp_dir().join(format!("segue-clis-{}", std::process::id()));
+        let (draft, place) = (directory.join("draft"), directory.join("place"));
+        fs::create_dir_all(&draft).unwrap();
+        fs::create_dir_all(place.join("first")).unwrap();
+
+        publish(&draft, &place).unwrap();
+
+        assert!(place.join("first").is_dir());
+        fs::remove_dir_all(&directory).unwrap();
+    }
+}
