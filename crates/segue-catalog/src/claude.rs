@@ -324,12 +324,16 @@ impl Lines {
                 message,
             }));
         }
+        let printed = !notes.is_empty();
         for note in notes {
             let message = Message::new(Role::System, vec![Part::Text(note)], at);
             events.push(Event::Said(Said {
                 key: key.clone().filter(|_| events.is_empty()),
                 message,
             }));
+        }
+        if printed {
+            events.push(Event::Ended(TurnState::Finished));
         }
         if cancelled {
             events.extend(key.filter(|_| events.is_empty()).map(Event::Step));
@@ -571,22 +575,26 @@ fn begin(bytes: &[u8], at_end: bool, head: &mut Head) -> bool {
         take(&mut head.cwd, &told.cwd);
         take(&mut head.branch, &told.git_branch);
         take(&mut head.version, &told.version);
-        if !matches!(&*told.r#type, "user" | "assistant") {
-            continue;
+        if matches!(&*told.r#type, "user" | "assistant") {
+            head.kind = Kind::Conversation;
         }
-        head.kind = Kind::Conversation;
         let mut events = Vec::new();
         if dialect.take(&told, line.as_bytes(), &mut events).is_err() {
             continue;
         }
-        let prompt = events.into_iter().find_map(|event| match event {
-            Event::Prompt(said) => Some(said.message.words()),
-            _ => None,
-        });
-        // A command to the program says nothing of what the conversation is about.
-        if let Some(prompt) = prompt.filter(|prompt| !prompt.starts_with('/')) {
-            head.first_prompt = Some(prompt);
-            return true;
+        for event in events {
+            match event {
+                Event::Titled { title, of: None } => head.title = Some(title),
+                Event::Prompt(said) => {
+                    // A command to the program says nothing of what the conversation is about.
+                    let prompt = said.message.words();
+                    if !prompt.starts_with('/') {
+                        head.first_prompt = Some(prompt);
+                        return true;
+                    }
+                }
+                _ => {}
+            }
         }
     }
     false

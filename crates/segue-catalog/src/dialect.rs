@@ -37,6 +37,15 @@ pub(crate) trait Dialect: Default {
 
     /// Whether a line can begin a turn: cheap, and mistaken in one direction only.
     fn may_prompt(line: &[u8]) -> bool;
+
+    /// Whether reading may begin at a line, because a turn does.
+    fn begins(line: &[u8]) -> bool {
+        let mut told = Told::default();
+        let text = String::from_utf8_lossy(line);
+        let read = Self::default().read(&text, &mut told);
+        let prompts = |event: &Event| matches!(event, Event::Prompt(_));
+        read.is_ok() && told.events.iter().any(prompts)
+    }
 }
 
 /// The records of a file in some dialect.
@@ -50,22 +59,36 @@ pub(crate) struct LineRecords<D> {
 impl<D: Dialect> LineRecords<D> {
     /// Reads a file from `start` on.
     pub(crate) fn open(path: &Path, start: &Start) -> Result<Self, ReadError> {
+        let (file, size) = open(path).map_err(|error| ReadError::io(path, error))?;
+        Self::within(path, file, size, start)
+    }
+
+    /// Reads a text of this size from `start` on.
+    pub(crate) fn within<R: Read + Seek + 'static>(
+        path: &Path,
+        mut text: R,
+        size: u64,
+        start: &Start,
+    ) -> Result<Self, ReadError> {
         let failed = |error| ReadError::io(path, error);
-        let mut file = File::open(path).map_err(failed)?;
-        let size = file.metadata().map_err(failed)?.len();
         let begin = match start {
             Start::Beginning => 0,
-            Start::After(mark) => find(&mut file, size, mark)
+            Start::After(mark) => find(&mut text, size, mark)
                 .map_err(failed)?
                 .ok_or_else(|| ReadError::lost(path, mark))?,
         };
-        Self::at(path, file, begin, size).map_err(failed)
+        Self::at(path, text, begin, size).map_err(failed)
     }
 
-    fn at(path: &Path, mut file: File, begin: u64, size: u64) -> std::io::Result<Self> {
-        file.seek(SeekFrom::Start(begin))?;
+    fn at<R: Read + Seek + 'static>(
+        path: &Path,
+        mut text: R,
+        begin: u64,
+        size: u64,
+    ) -> std::io::Result<Self> {
+        text.seek(SeekFrom::Start(begin))?;
         // What is written from now on is for the next read: a busy writer must not keep this one for ever.
-        let input = file.take(size.saturating_sub(begin));
+        let input = text.take(size.saturating_sub(begin));
         Ok(Self::over(path, Box::new(input), begin))
     }
 
@@ -77,6 +100,29 @@ impl<D: Dialect> LineRecords<D> {
             dialect: D::default(),
             skipped: Skipped::default(),
         }
+    }
+
+    /// Reads on to a mark, in a text that can only be read from its beginning.
+    pub(crate) fn pass(mut self, mark: &Mark) -> Result<Self, ReadError> {
+        let Mark::Line { end, .. } = mark else {
+            return Err(ReadError::lost(&self.path, mark));
+        };
+        loop {
+            let line = self.lines.next();
+            let line = line.map_err(|error| ReadError::io(&self.path, error))?;
+            let Some(line) = line.filter(|line| line.end <= *end) else {
+                return Err(ReadError::lost(&self.path, mark));
+            };
+            if Mark::line(line.end, line.bytes) == *mark {
+                return Ok(self);
+            }
+        }
+    }
+
+    /// Says that the beginning of the session is not there to be read.
+    pub(crate) fn orphaned(mut self, orphaned: bool) -> Self {
+        self.skipped.orphaned = orphaned;
+        self
     }
 }
 
@@ -124,20 +170,30 @@ impl<D: Dialect> Records for LineRecords<D> {
     }
 }
 
+fn open(path: &Path) -> std::io::Result<(File, u64)> {
+    let file = File::open(path)?;
+    let size = file.metadata()?.len();
+    Ok((file, size))
+}
+
 /// Where to go on after a mark; none if the line it was made of is not there any more.
-fn find(file: &mut File, size: u64, mark: &Mark) -> std::io::Result<Option<u64>> {
+fn find<R: Read + Seek>(text: &mut R, size: u64, mark: &Mark) -> std::io::Result<Option<u64>> {
     let Mark::Line { end, .. } = mark else {
         return Ok(None);
     };
     if *end > size {
         return Ok(None);
     }
-    let Some((start, line)) = Backwards::new(file.try_clone()?, *end).next()? else {
+    let Some((start, line)) = Backwards::new(text, *end).next()? else {
         return Ok(None);
     };
-    let bytes = line.strip_suffix(b"\r").unwrap_or(&line);
-    let there = start + line.len() as u64 == *end && Mark::line(*end, bytes) == *mark;
+    let there = start + line.len() as u64 == *end && mark_of(start, &line) == *mark;
     Ok(there.then_some(*end))
+}
+
+fn mark_of(start: u64, line: &[u8]) -> Mark {
+    let bytes = line.strip_suffix(b"\r").unwrap_or(line);
+    Mark::line(start + line.len() as u64, bytes)
 }
 
 /// The last turns of a file, found from its end.
@@ -145,16 +201,24 @@ pub(crate) fn recent<D: Dialect>(
     path: &Path,
     turns: usize,
 ) -> Result<(Vec<NativeTurn>, bool), ReadError> {
+    recent_within::<D, _>(path, || open(path), turns)
+}
+
+/// The last turns of any text that can be opened again.
+pub(crate) fn recent_within<D: Dialect, R: Read + Seek + 'static>(
+    path: &Path,
+    open: impl Fn() -> std::io::Result<(R, u64)>,
+    turns: usize,
+) -> Result<(Vec<NativeTurn>, bool), ReadError> {
     let failed = |error| ReadError::io(path, error);
-    let file = File::open(path).map_err(failed)?;
-    let size = file.metadata().map_err(failed)?.len();
-    let mut lines = Backwards::new(file.try_clone().map_err(failed)?, size);
+    let (text, size) = open().map_err(failed)?;
+    let mut lines = Backwards::new(text, size);
     let mut wanted = turns;
     let mut prompts = 0;
     loop {
         let mut begin = 0;
         while let Some((start, line)) = lines.next().map_err(failed)? {
-            if D::may_prompt(&line) && prompts_for_real::<D>(&line) {
+            if D::may_prompt(&line) && D::begins(&line) {
                 prompts += 1;
                 if prompts >= wanted {
                     begin = start;
@@ -162,9 +226,10 @@ pub(crate) fn recent<D: Dialect>(
                 }
             }
         }
-        let file = File::open(path).map_err(failed)?;
-        let mut records = LineRecords::<D>::at(path, file, begin, size).map_err(failed)?;
-        let mut fold = Fold::whole();
+        let (mut text, _) = open().map_err(failed)?;
+        let before = line_before(&mut text, begin).map_err(failed)?;
+        let mut records = LineRecords::<D>::at(path, text, begin, size).map_err(failed)?;
+        let mut fold = Fold::whole().after(before);
         while let Some(record) = records.next()? {
             fold.add(record);
         }
@@ -179,26 +244,21 @@ pub(crate) fn recent<D: Dialect>(
     }
 }
 
-fn prompts_for_real<D: Dialect>(line: &[u8]) -> bool {
-    let mut told = Told::default();
-    let text = String::from_utf8_lossy(line);
-    D::default().read(&text, &mut told).is_ok()
-        && told
-            .events
-            .iter()
-            .any(|event| matches!(event, Event::Prompt(_)))
+/// The mark of the line that ends before `start`.
+fn line_before<R: Read + Seek>(text: R, start: u64) -> std::io::Result<Option<Mark>> {
+    let line = Backwards::new(text, start.saturating_sub(1)).next()?;
+    Ok(line.map(|(start, line)| mark_of(start, &line)))
 }
 
-/// The end of a file, from the first whole line in it on.
-pub(crate) fn ending(file: &mut File, size: u64, bytes: u64) -> std::io::Result<Vec<u8>> {
-    let begin = size.saturating_sub(bytes);
-    file.seek(SeekFrom::Start(begin))?;
+/// The end of a file. Its first line is rarely whole; it does not parse, but may hold the last time.
+pub(crate) fn ending<R: Read + Seek>(
+    file: &mut R,
+    size: u64,
+    bytes: u64,
+) -> std::io::Result<Vec<u8>> {
+    file.seek(SeekFrom::Start(size.saturating_sub(bytes)))?;
     let mut tail = Vec::new();
     file.take(bytes).read_to_end(&mut tail)?;
-    if begin > 0 {
-        let first = memchr::memchr(b'\n', &tail).map_or(tail.len(), |at| at + 1);
-        tail.drain(..first);
-    }
     Ok(tail)
 }
 

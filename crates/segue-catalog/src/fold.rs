@@ -73,6 +73,12 @@ impl Fold {
         Self::default()
     }
 
+    /// What comes first follows this record.
+    pub(crate) fn after(mut self, last: Option<Mark>) -> Self {
+        self.last = last;
+        self
+    }
+
     /// Takes the next record.
     pub fn add(&mut self, record: Record) {
         let Record { mark, at, events } = record;
@@ -219,6 +225,7 @@ impl Fold {
             }
             Back::After(key) => (key, true),
             Back::Before(key) => (key, false),
+            Back::Turns(turns) => return self.undo(*turns),
         };
         let Some(mut place) = self.places.get(&hash(key)).copied() else {
             self.unresolved = true;
@@ -238,6 +245,14 @@ impl Fold {
             turn.state = TurnState::Running;
         }
         self.places.retain(|_, other| *other <= place);
+    }
+
+    fn undo(&mut self, turns: u32) {
+        let there = count_of(self.turns.len());
+        self.unresolved |= turns > there;
+        let left = there.saturating_sub(turns);
+        self.turns.truncate(left as usize);
+        self.places.retain(|_, place| place.turn <= left);
     }
 
     fn count(&mut self, request: Option<String>, usage: Usage) {

@@ -1,6 +1,5 @@
 //! Files of lines, forwards and backwards, with one line in memory at a time.
 
-use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 
 use memchr::{memchr, memrchr};
@@ -137,20 +136,20 @@ impl<R: Read> Lines<R> {
     }
 }
 
-/// The lines of a file from its end on.
-pub(crate) struct Backwards {
-    file: File,
+/// The lines of a text from its end on.
+pub(crate) struct Backwards<R> {
+    text: R,
     /// The bytes from `begin` on that are read and not given out.
     held: Vec<u8>,
     begin: u64,
     longest: usize,
 }
 
-impl Backwards {
+impl<R: Read + Seek> Backwards<R> {
     /// From the byte `end` on, towards the beginning.
-    pub(crate) fn new(file: File, end: u64) -> Self {
+    pub(crate) fn new(text: R, end: u64) -> Self {
         Self {
-            file,
+            text,
             held: Vec::new(),
             begin: end,
             longest: LONGEST,
@@ -193,9 +192,9 @@ impl Backwards {
     fn fill(&mut self) -> io::Result<usize> {
         let length = self.begin.min(BLOCK as u64);
         self.begin -= length;
-        self.file.seek(SeekFrom::Start(self.begin))?;
+        self.text.seek(SeekFrom::Start(self.begin))?;
         let mut block = Vec::with_capacity(BLOCK + self.held.len());
-        (&mut self.file).take(length).read_to_end(&mut block)?;
+        (&mut self.text).take(length).read_to_end(&mut block)?;
         let read = block.len();
         block.append(&mut self.held);
         self.held = block;

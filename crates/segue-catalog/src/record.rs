@@ -67,6 +67,8 @@ pub enum Back {
     After(String),
     /// The record with this key is the first that no longer counts.
     Before(String),
+    /// The last so many turns no longer count.
+    Turns(u32),
 }
 
 /// A message, and the key that later records know it by.
@@ -89,6 +91,8 @@ pub struct Skipped {
     pub mended: u64,
     /// Whether the file ends in the middle of a line: it was cut off, or is being written.
     pub torn: bool,
+    /// Whether the session goes on from another one that is not there.
+    pub orphaned: bool,
 }
 
 impl Skipped {

@@ -1,0 +1,148 @@
+//! What the real CLIs wrote, and hand-made sessions in older dialects, read to the same types.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use segue_catalog::{Reader, Start, conversation, outline, turn};
+
+use crate::agents::{AGENTS, Agent};
+use crate::story::story;
+
+fn sorted(directory: &Path) -> Vec<PathBuf> {
+    let mut entries: Vec<PathBuf> = fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    entries.sort();
+    entries
+}
+
+/// Each scenario of each version of an agent: its name, and the agent's home as it left it.
+fn scenarios(agent: &Agent) -> Vec<(String, PathBuf)> {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("fixtures")
+        .join(agent.name);
+    let mut all = Vec::new();
+    for version in sorted(&fixtures) {
+        for scenario in sorted(&version) {
+            let name = scenario
+                .strip_prefix(&fixtures)
+                .unwrap()
+                .display()
+                .to_string();
+            all.push((name, scenario));
+        }
+    }
+    all
+}
+
+/// Everything that is read of a home, in words. Ids and times are those of the day the corpus was made.
+fn told(reader: &dyn Reader, home: &Path) -> String {
+    let mut there = reader.find();
+    there.found.sort_by(|a, b| a.path.cmp(&b.path));
+    let mut text = String::new();
+    for found in &there.found {
+        let head = reader.head(found).unwrap();
+        let path = found.path.strip_prefix(home).unwrap();
+        let _ = writeln!(text, "## {}", path.display());
+        let _ = writeln!(
+            text,
+            "{:?} {} in {} on {} by {}, from {} to {}",
+            head.kind,
+            head.id,
+            head.cwd.as_deref().unwrap_or("-"),
+            head.branch.as_deref().unwrap_or("-"),
+            head.version.as_deref().unwrap_or("-"),
+            head.created_at.map_or("-".to_owned(), |at| at.to_string()),
+            head.updated_at,
+        );
+        let title = head.title.as_ref();
+        let title =
+            title.map(|title| format!("{:?} from {}", title.as_str(), title.source().as_str()));
+        let _ = writeln!(
+            text,
+            "called {}; asked first {:?}; forked from {}{}",
+            title.unwrap_or_default(),
+            head.first_prompt.as_deref().unwrap_or("-"),
+            head.forked_from.as_deref().unwrap_or("-"),
+            if found.archived { "; archived" } else { "" },
+        );
+        let mut records = reader.records(found, &Start::Beginning).unwrap();
+        let fold = conversation(records.as_mut()).unwrap();
+        let turns = fold.turns();
+        text.push_str(&story(turns));
+        for (n, turn) in (1..).zip(turns) {
+            let usage = turn.usage;
+            let _ = writeln!(
+                text,
+                "usage of {n}: input {:?} (cached {:?}) output {:?} total {:?} context {:?}",
+                usage.input_tokens,
+                usage.cached_tokens,
+                usage.output_tokens,
+                usage.total_tokens,
+                usage.context_tokens
+            );
+        }
+        if !records.skipped().is_nothing() {
+            let _ = writeln!(text, "{:?}", records.skipped());
+        }
+        let _ = writeln!(text);
+    }
+    assert!(there.unreadable.is_empty(), "{:?}", there.unreadable);
+    text
+}
+
+#[test]
+fn the_corpus_is_read_as_it_always_was() {
+    for agent in AGENTS {
+        let scenarios = scenarios(agent);
+        assert!(
+            !scenarios.is_empty(),
+            "there is no corpus of {}",
+            agent.name
+        );
+        for (name, home) in scenarios {
+            let reader = (agent.reader)(&home);
+            let name = format!("{}-{}", agent.name, name.replace('/', "-"));
+            insta::assert_snapshot!(name, told(reader.as_ref(), &home));
+        }
+    }
+}
+
+#[test]
+fn the_samples_are_read_as_written() {
+    for agent in AGENTS {
+        let home = tempfile::tempdir().unwrap();
+        agent.put(home.path(), agent.sample.as_bytes());
+        let reader = (agent.reader)(home.path());
+        let text = told(reader.as_ref(), home.path());
+        insta::assert_snapshot!(format!("sample-{}", agent.name), text);
+    }
+}
+
+/// Reading turn by turn, from an outline, and from the end all give the same.
+#[test]
+fn however_it_is_read_it_is_the_same() {
+    for agent in AGENTS {
+        for (name, home) in scenarios(agent) {
+            let reader = (agent.reader)(&home);
+            for found in reader.find().found {
+                let records = || reader.records(&found, &Start::Beginning).unwrap();
+                let whole = conversation(records().as_mut()).unwrap().into_turns();
+                let outlined = outline(records().as_mut()).unwrap().into_turns();
+                assert_eq!(outlined.len(), whole.len(), "{name}");
+                for (outlined, whole) in outlined.iter().zip(&whole) {
+                    let read = turn(reader.as_ref(), &found, outlined).unwrap();
+                    assert_eq!(story(&[read]), story(std::slice::from_ref(whole)), "{name}");
+                }
+                for count in 0..=whole.len() + 1 {
+                    let (last, all) = reader.recent(&found, count).unwrap();
+                    let expected = &whole[whole.len().saturating_sub(count)..];
+                    assert_eq!(story(&last), story(expected), "{name}, last {count}");
+                    assert!(!all || count >= whole.len(), "{name}, last {count}");
+                }
+            }
+        }
+    }
+}

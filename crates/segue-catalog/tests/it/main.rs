@@ -1,0 +1,15 @@
+//! The readers on files: the corpus, hand-made older dialects, and everything that can be wrong with a file.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests outside of test functions"
+)]
+
+mod agents;
+mod bad_files;
+mod corpus;
+mod marks;
+mod story;

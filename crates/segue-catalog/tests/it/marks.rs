@@ -1,0 +1,74 @@
+//! Reading goes on from where it stopped, and a file that was changed is noticed.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+
+use segue_catalog::{Mark, ReadError, Start, conversation};
+
+use crate::agents::AGENTS;
+use crate::story::story;
+
+#[test]
+fn a_later_read_starts_where_a_turn_ended() {
+    for agent in AGENTS {
+        let home = tempfile::tempdir().unwrap();
+        agent.put(home.path(), agent.sample.as_bytes());
+        let reader = (agent.reader)(home.path());
+        let found = agent.only(home.path());
+        let mut records = reader.records(&found, &Start::Beginning).unwrap();
+        let turns = conversation(records.as_mut()).unwrap().into_turns();
+        assert!(turns.len() >= 2, "{}", agent.name);
+        for (n, turn) in turns.iter().enumerate() {
+            // A mark is kept as text.
+            let mark: Mark = turn.until.to_string().parse().unwrap();
+            let mut rest = reader.records(&found, &Start::After(mark)).unwrap();
+            let rest = conversation(rest.as_mut()).unwrap().into_turns();
+            assert_eq!(
+                story(&rest),
+                story(&turns[n + 1..]),
+                "{} after {n}",
+                agent.name
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_appended_is_read_alone_and_what_is_changed_is_noticed() {
+    for agent in AGENTS {
+        let home = tempfile::tempdir().unwrap();
+        let lines: Vec<&str> = agent.sample.lines().collect();
+        let (first, second) = lines.split_at(lines.len() / 2);
+        let path = agent.put(home.path(), format!("{}\n", first.join("\n")).as_bytes());
+        let reader = (agent.reader)(home.path());
+        let mut records = reader
+            .records(&agent.only(home.path()), &Start::Beginning)
+            .unwrap();
+        let mut last = None;
+        while let Some(record) = records.next().unwrap() {
+            last = Some(record.mark);
+        }
+        let last = Start::After(last.unwrap());
+
+        let mut file = OpenOptions::new().append(true).open(&path).unwrap();
+        writeln!(file, "{}", second.join("\n")).unwrap();
+        let found = agent.only(home.path());
+        let mut records = reader.records(&found, &last).unwrap();
+        let mut appended = 0;
+        while records.next().unwrap().is_some() {
+            appended += 1;
+        }
+        assert!((1..=second.len()).contains(&appended), "{}", agent.name);
+
+        // Cut shorter than the mark, and written anew.
+        for changed in ["", &agent.sample.replace("2026-01", "2026-02")] {
+            fs::write(&path, changed).unwrap();
+            let outcome = reader.records(&found, &last).map(|_| ());
+            assert!(
+                matches!(outcome, Err(ReadError::MarkLost { .. })),
+                "{}: {outcome:?}",
+                agent.name
+            );
+        }
+    }
+}

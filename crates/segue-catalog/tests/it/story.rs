@@ -1,0 +1,72 @@
+//! A conversation in words, so that what was read can be compared at a glance.
+
+use std::fmt::Write;
+
+use segue_catalog::NativeTurn;
+use segue_core::{Part, Role};
+
+/// What a session tells, turn by turn.
+pub(crate) fn story(turns: &[NativeTurn]) -> String {
+    let mut text = String::new();
+    for (n, turn) in (1..).zip(turns) {
+        let compacted = if turn.compacted { ", compacted" } else { "" };
+        let _ = writeln!(text, "{n} {}{compacted}", turn.state.as_str());
+        for message in &turn.messages {
+            let parts: Vec<String> = message
+                .parts
+                .iter()
+                .map(|part| told(message.role, part))
+                .collect();
+            let _ = writeln!(text, "  {}", parts.join(" + "));
+        }
+    }
+    text
+}
+
+fn told(role: Role, part: &Part) -> String {
+    match part {
+        Part::Text(words) => format!("{}: {}", role.as_str(), words.trim_end().replace('\n', "⏎")),
+        Part::Thought(words) => format!("thought: {}", words.trim_end().replace('\n', "⏎")),
+        Part::FunctionCall { name, args, .. } => format!("call {name} {}", args.as_str()),
+        Part::FunctionResponse {
+            name,
+            response,
+            is_error,
+            ..
+        } => {
+            let how = if *is_error { "failed" } else { "ok" };
+            format!("result of {name} {how}: {}", steady(response.as_str()))
+        }
+        Part::InlineData(data) => {
+            let length = data.data.as_ref().map_or(0, String::len);
+            format!(
+                "{}: [{}, {length} characters]",
+                role.as_str(),
+                data.mime_type
+            )
+        }
+        Part::Unknown(json) => format!("unknown: {}", json.as_str()),
+    }
+}
+
+/// Results name processes and times, which are others each time.
+fn steady(text: &str) -> String {
+    let mut text = text.to_owned();
+    for (before, after) in [
+        ("Chunk ID: ", "\\n"),
+        ("Wall time: ", "\\n"),
+        ("PGID: ", "\\n"),
+        ("Original token count: ", "\\n"),
+    ] {
+        let mut from = 0;
+        while let Some(at) = text[from..].find(before) {
+            let start = from + at + before.len();
+            let end = text[start..]
+                .find(after)
+                .map_or(text.len(), |at| start + at);
+            text.replace_range(start..end, "…");
+            from = start;
+        }
+    }
+    text
+}

@@ -1,0 +1,107 @@
+//! The corpus of fixtures: what the real CLIs wrote in these very tests.
+//!
+//! `cargo xtask fixtures` runs the tests with `SEGUE_FIXTURES` set, and each of them leaves here what its CLI
+//! left on disk, under `fixtures/<agent>/<version>/<scenario>`. Places on this machine become `/sandbox`, and
+//! long texts are cut: they are the agents' own prompts, which are not ours to keep.
+
+use std::fs;
+use std::path::Path;
+
+use segue_testkit::sandbox::Sandbox;
+
+/// Longer texts are cut. What the scripts say is shorter.
+const LONGEST: usize = 72;
+
+/// Keeps what is under `directory` of the sandbox's home, if the corpus is being made.
+pub(crate) fn keep(sandbox: &Sandbox, agent: &str, version: &str, scenario: &str, directory: &str) {
+    if std::env::var_os("SEGUE_FIXTURES").is_none() {
+        return;
+    }
+    let target = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("fixtures")
+        .join(agent)
+        .join(version)
+        .join(scenario);
+    let _ = fs::remove_dir_all(&target);
+    copy(sandbox, &sandbox.home().join(directory), &target);
+}
+
+fn copy(sandbox: &Sandbox, from: &Path, to: &Path) {
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let path = entry.path();
+        let name = steady(sandbox, entry.file_name().to_str().unwrap());
+        if path.is_dir() {
+            copy(sandbox, &path, &to.join(name));
+        } else if is_session(&path) {
+            let text = fs::read_to_string(&path).unwrap();
+            fs::create_dir_all(to).unwrap();
+            fs::write(to.join(name), cut(&steady(sandbox, &text))).unwrap();
+        }
+    }
+}
+
+/// Of all that a CLI writes, its sessions and what tells where they belong.
+fn is_session(path: &Path) -> bool {
+    let inside = |names: &[&str]| {
+        let above = path
+            .ancestors()
+            .filter_map(|above| above.file_name()?.to_str());
+        above.into_iter().any(|above| names.contains(&above))
+    };
+    let name = path
+        .file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or_default();
+    match name.rsplit_once('.').map(|(_, extension)| extension) {
+        _ if ["projects.json", ".project_root", "session_index.jsonl"].contains(&name) => true,
+        Some("jsonl") => inside(&["projects", "sessions", "archived_sessions", "chats"]),
+        Some("json") => inside(&["chats"]),
+        _ => false,
+    }
+}
+
+/// The same on every machine: no place of this one is named.
+fn steady(sandbox: &Sandbox, text: &str) -> String {
+    let place = sandbox.path().display().to_string();
+    let encoded: String = place
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+        .collect();
+    text.replace(&place, "/sandbox")
+        .replace(&encoded, "-sandbox")
+}
+
+/// JSON with its long strings cut, and all else as it was.
+fn cut(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(open) = rest.find('"') {
+        let (before, string) = rest.split_at(open);
+        out.push_str(before);
+        let length = end_of_string(string);
+        let (string, after) = string.split_at(length);
+        if string.len() > LONGEST + 2 {
+            out.push_str(&format!("\"({} bytes left out)\"", string.len() - 2));
+        } else {
+            out.push_str(string);
+        }
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}
+
+/// How long the JSON string is that `text` begins with, both quotes included.
+fn end_of_string(text: &str) -> usize {
+    let mut escaped = false;
+    for (at, byte) in text.bytes().enumerate().skip(1) {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => return at + 1,
+            _ => {}
+        }
+    }
+    text.len()
+}
