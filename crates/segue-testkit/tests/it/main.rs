@@ -1,0 +1,62 @@
+//! The model stub, seen through plain HTTP.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test suite: a panic is how it speaks"
+)]
+
+mod conversations;
+mod dialects;
+mod failures;
+mod http;
+mod sides;
+mod tools;
+
+use serde_json::{Value, json};
+
+/// The three dialects, each with its own way to ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Anthropic,
+    Responses,
+    Gemini,
+}
+
+const ALL: [Asked; 3] = [Asked::Anthropic, Asked::Responses, Asked::Gemini];
+
+impl Asked {
+    /// A request with one prompt and a shell on offer.
+    fn request(self, prompt: &str, streaming: bool) -> (String, Value) {
+        let schema = json!({"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]});
+        match self {
+            Self::Anthropic => (
+                "/v1/messages?beta=true".to_owned(),
+                json!({
+                    "model": "m", "stream": streaming,
+                    "tools": [{"name": "Bash", "input_schema": schema}],
+                    "messages": [{"role": "user", "content": [{"type": "text", "text": prompt}]}],
+                }),
+            ),
+            Self::Responses => (
+                "/v1/responses".to_owned(),
+                json!({
+                    "model": "m", "stream": streaming,
+                    "tools": [{"type": "function", "name": "shell", "parameters": schema}],
+                    "input": [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": prompt}]}],
+                }),
+            ),
+            Self::Gemini => (
+                if streaming {
+                    "/v1beta/models/m:streamGenerateContent?alt=sse".to_owned()
+                } else {
+                    "/v1beta/models/m:generateContent".to_owned()
+                },
+                json!({
+                    "tools": [{"functionDeclarations": [{"name": "run_shell_command", "parametersJsonSchema": schema}]}],
+                    "contents": [{"role": "user", "parts": [{"text": prompt}]}],
+                }),
+            ),
+        }
+    }
+}
