@@ -117,6 +117,16 @@ struct Line<'a> {
     git_branch: Option<Text<'a>>,
     #[serde(borrow, default)]
     version: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    forked_from: Option<Origin<'a>>,
+}
+
+/// Where a forked record was copied from. Forks made by `--fork-session` do not say.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Origin<'a> {
+    #[serde(borrow, default)]
+    session_id: Option<Text<'a>>,
 }
 
 impl Line<'_> {
@@ -575,6 +585,9 @@ fn begin(bytes: &[u8], at_end: bool, head: &mut Head) -> bool {
         take(&mut head.cwd, &told.cwd);
         take(&mut head.branch, &told.git_branch);
         take(&mut head.version, &told.version);
+        if let Some(origin) = &told.forked_from {
+            take(&mut head.forked_from, &origin.session_id);
+        }
         if matches!(&*told.r#type, "user" | "assistant") {
             head.kind = Kind::Conversation;
         }

@@ -5,13 +5,15 @@ use segue_testkit::model::{Call, Failure, Reply, Script};
 use segue_testkit::sandbox::{Cli, Sandbox};
 use serde_json::Value;
 
-use crate::corpus::keep;
+use crate::corpus::{MakeReader, keep};
 use crate::session::{find, read};
 use crate::story::story;
 
 const VERSION: &str = "2.1.325";
 /// The one inside the ACP adapter.
 const ACP_VERSION: &str = "2.1.312";
+
+const READER: MakeReader = |home| Box::new(Claude::new(home));
 
 const LOOKED: &str = r#"1 finished
   user: look around
@@ -98,7 +100,7 @@ fn a_conversation_is_read_back_and_again_after_a_resume_and_a_fork() {
     let forked = "3 finished\n  user: another way\n  assistant: You said: another way\n";
     assert_eq!(told(&sandbox, &fork), [LOOKED, resumed, forked].concat());
     assert_eq!(told(&sandbox, &id), [LOOKED, resumed].concat());
-    keep(&sandbox, "claude", VERSION, "resumed-and-forked", ".claude");
+    keep(&sandbox, VERSION, "resumed-and-forked", ".claude", READER);
 }
 
 #[test]
@@ -127,10 +129,10 @@ fn what_was_rewound_no_longer_counts_and_what_was_compacted_still_does() {
     assert_eq!(told(&sandbox, &id), [LOOKED, &rewound, compacted].concat());
     keep(
         &sandbox,
-        "claude",
         VERSION,
         "rewound-and-compacted",
         ".claude",
+        READER,
     );
 }
 
@@ -158,13 +160,7 @@ fn parallel_calls_and_failures_are_read_back() {
     assert_eq!(usage.input_tokens, Some(2 * (101 + 7 + 11)));
     assert_eq!(usage.output_tokens, Some(2 * 20));
     assert_eq!(usage.context_tokens, Some(101 + 7 + 11 + 20));
-    keep(
-        &sandbox,
-        "claude",
-        VERSION,
-        "parallel-and-failed",
-        ".claude",
-    );
+    keep(&sandbox, VERSION, "parallel-and-failed", ".claude", READER);
 }
 
 #[test]
@@ -194,5 +190,5 @@ fn over_acp_the_same_is_read_back_and_what_was_cancelled_is_marked() {
     let forked = "5 finished\n  user: elsewhere\n  assistant: You said: elsewhere\n";
     assert_eq!(told(&sandbox, &fork), [&story, loaded, forked].concat());
     drop(acp);
-    keep(&sandbox, "claude", ACP_VERSION, "acp", ".claude");
+    keep(&sandbox, ACP_VERSION, "acp", ".claude", READER);
 }

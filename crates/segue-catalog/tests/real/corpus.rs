@@ -7,23 +7,49 @@
 use std::fs;
 use std::path::Path;
 
+use segue_catalog::Reader;
 use segue_testkit::sandbox::Sandbox;
 
+use crate::session::read;
+use crate::story::story;
+
 /// Longer texts are cut. What the scripts say is shorter.
-const LONGEST: usize = 72;
+const LONGEST: usize = 96;
+
+/// How an agent's sessions are read.
+pub(crate) type MakeReader = fn(&Path) -> Box<dyn Reader>;
 
 /// Keeps what is under `directory` of the sandbox's home, if the corpus is being made.
-pub(crate) fn keep(sandbox: &Sandbox, agent: &str, version: &str, scenario: &str, directory: &str) {
+pub(crate) fn keep(
+    sandbox: &Sandbox,
+    version: &str,
+    scenario: &str,
+    directory: &str,
+    reader: MakeReader,
+) {
     if std::env::var_os("SEGUE_FIXTURES").is_none() {
         return;
     }
+    let from = sandbox.home().join(directory);
+    let agent = reader(&from).provider();
     let target = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("fixtures")
         .join(agent)
         .join(version)
         .join(scenario);
     let _ = fs::remove_dir_all(&target);
-    copy(sandbox, &sandbox.home().join(directory), &target);
+    copy(sandbox, &from, &target);
+    // Nothing that matters was cut.
+    let told = |home: &Path| {
+        let reader = reader(home);
+        let mut found = reader.find().found;
+        found.sort_by_key(|found| found.path.file_name().map(ToOwned::to_owned));
+        let stories = found
+            .iter()
+            .map(|found| story(&read(reader.as_ref(), found)));
+        steady(sandbox, &stories.collect::<String>())
+    };
+    assert_eq!(told(&target), told(&from));
 }
 
 fn copy(sandbox: &Sandbox, from: &Path, to: &Path) {
@@ -82,7 +108,8 @@ fn cut(text: &str) -> String {
         let length = end_of_string(string);
         let (string, after) = string.split_at(length);
         if string.len() > LONGEST + 2 {
-            out.push_str(&format!("\"({} bytes left out)\"", string.len() - 2));
+            let left_out = string.len() - 2;
+            out.push_str(&format!("\"{}({left_out} bytes left out)\"", tag(string)));
         } else {
             out.push_str(string);
         }
@@ -90,6 +117,22 @@ fn cut(text: &str) -> String {
     }
     out.push_str(rest);
     out
+}
+
+/// What a long string is kept of: a tag at its beginning, since that tells what the text is.
+fn tag(string: &str) -> &str {
+    let inside = string.strip_prefix('"').unwrap_or(string);
+    if !inside.starts_with('<') {
+        return "";
+    }
+    let end = inside
+        .char_indices()
+        .map(|(at, _)| at)
+        .take_while(|&at| at <= 48)
+        .last();
+    let start = inside.split_at(end.unwrap_or(0)).0;
+    // Not within an escape.
+    start.split_once('\\').map_or(start, |(start, _)| start)
 }
 
 /// How long the JSON string is that `text` begins with, both quotes included.
