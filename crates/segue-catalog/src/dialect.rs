@@ -213,7 +213,8 @@ pub(crate) fn recent_within<D: Dialect, R: Read + Seek + 'static>(
     let failed = |error| ReadError::io(path, error);
     let (text, size) = open().map_err(failed)?;
     let mut lines = Backwards::new(text, size);
-    let mut wanted = turns;
+    // One more than asked for, so that it is known whether there are more.
+    let mut wanted = turns.saturating_add(1);
     let mut prompts = 0;
     loop {
         let mut begin = 0;

@@ -169,6 +169,7 @@ impl Fold {
     fn say(&mut self, said: Said, mark: &Mark, at: Option<Timestamp>) {
         if self.turns.is_empty() {
             // An answer to something that is not there any more.
+            self.unresolved = true;
             self.begin(mark, at);
         }
         if let Some(turn) = self.turns.last_mut() {

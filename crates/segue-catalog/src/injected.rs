@@ -4,6 +4,7 @@
 const INJECTED: &[&str] = &[
     // Gemini
     "<session_context>",
+    "<hook_context>",
     // Claude
     "<system-reminder>",
     "<local-command-caveat>",
@@ -17,6 +18,28 @@ const INJECTED: &[&str] = &[
     "<turn_aborted>",
     "<subagent_notification>",
     "# AGENTS.md instructions",
+    "<user_shell_command>",
+    "<user_action>",
+    "<skill>",
+    "<hook_prompt",
+    "<goal_context>",
+    "<codex_internal_context",
+    "<recommended_plugins>",
+    "<external_",
+    "<model_switch>",
+    "<multi_agent_mode>",
+    "<apps_instructions>",
+    "<plugins_instructions>",
+    "<environments_instructions>",
+    "<realtime_conversation>",
+    "<realtime_delegation>",
+    "<personality_spec>",
+    "<token_budget>",
+    "<context_window",
+    "<current_time_reminder>",
+    "<image_resize_notice>",
+    "Warning: The maximum number of unified exec processes",
+    "Warning: apply_patch was requested via",
 ];
 
 /// Whether a text was put there by an agent and not typed by a person.

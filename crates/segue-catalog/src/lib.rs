@@ -10,6 +10,7 @@
 
 mod catalog;
 mod claude;
+mod codex;
 mod dialect;
 mod fold;
 mod found;
@@ -24,6 +25,7 @@ mod record;
 
 pub use catalog::{Catalog, NativeSession, Natives};
 pub use claude::Claude;
+pub use codex::Codex;
 pub use fold::{Fold, NativeTurn};
 pub use found::{Found, IdHint, Whereabouts};
 pub use head::{Head, Kind};

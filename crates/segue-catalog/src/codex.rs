@@ -1,0 +1,257 @@
+//! Codex: `sessions/<year>/<month>/<day>/rollout-<time>-<session id>.jsonl`, and `archived_sessions/`
+//!
+//! A file is a log of records, packed with zstd when it is old. A session that was forked from another one, or
+//! that was reverted, is a new file which refers to the part of an older file that still counts ([`history`]).
+//! Names that people gave are in a list of their own beside the sessions.
+
+mod failure;
+mod history;
+mod home;
+mod lines;
+mod meta;
+#[cfg(test)]
+mod tests;
+
+use std::io::Read;
+use std::path::PathBuf;
+
+use segue_core::{NativeId, Title, TitleSource};
+
+use self::history::History;
+use self::home::Home;
+use self::lines::Lines;
+use self::meta::Meta;
+use crate::dialect::{self, Dialect, LineRecords, Told};
+use crate::found::IdHint;
+use crate::{
+    Event, Found, Head, Kind, NativeTurn, ReadError, Reader, Records, Start, Whereabouts,
+    conversation, outline,
+};
+
+/// Codex's sessions.
+#[derive(Debug, Clone)]
+pub struct Codex {
+    home: Home,
+}
+
+impl Codex {
+    /// `home` is `$CODEX_HOME`, usually `~/.codex`.
+    #[must_use]
+    pub fn new(home: impl Into<PathBuf>) -> Self {
+        Self {
+            home: Home::new(home.into()),
+        }
+    }
+
+    fn history(&self, found: &Found) -> Result<History, ReadError> {
+        History::of(&self.home, &found.path).map_err(|error| ReadError::io(&found.path, error))
+    }
+}
+
+impl Reader for Codex {
+    fn provider(&self) -> &'static str {
+        "codex"
+    }
+
+    fn find(&self) -> Whereabouts {
+        self.home.find()
+    }
+
+    fn head(&self, found: &Found) -> Result<Head, ReadError> {
+        head(&self.home, found)
+    }
+
+    fn records(&self, found: &Found, start: &Start) -> Result<Box<dyn Records>, ReadError> {
+        let failed = |error| ReadError::io(&found.path, error);
+        let history = self.history(found)?;
+        let records = if history.is_packed() {
+            let text = history.read().map_err(failed)?;
+            let records = LineRecords::<Lines>::over(&found.path, text, 0);
+            match start {
+                Start::Beginning => records,
+                Start::After(mark) => records.pass(mark)?,
+            }
+        } else {
+            let (text, size) = history.open().map_err(failed)?;
+            LineRecords::<Lines>::within(&found.path, text, size, start)?
+        };
+        Ok(Box::new(records.orphaned(history.orphaned)))
+    }
+
+    fn recent(&self, found: &Found, turns: usize) -> Result<(Vec<NativeTurn>, bool), ReadError> {
+        let history = self.history(found)?;
+        if !history.is_packed() {
+            return dialect::recent_within::<Lines, _>(&found.path, || history.open(), turns);
+        }
+        // Read twice rather than kept: first where the turns are, then what was said in the last ones.
+        let all = outline(self.records(found, &Start::Beginning)?.as_mut())?.into_turns();
+        let skipped = all.len().saturating_sub(turns);
+        let Some(first) = all.get(skipped) else {
+            return Ok((Vec::new(), true));
+        };
+        let start = match &first.after {
+            Some(mark) => Start::After(mark.clone()),
+            None => Start::Beginning,
+        };
+        let mut last = conversation(self.records(found, &start)?.as_mut())?.into_turns();
+        if let Some(turn) = last.first_mut() {
+            turn.after.clone_from(&first.after);
+        }
+        Ok((last, skipped == 0))
+    }
+}
+
+/// How much of a conversation's beginning is read for its head at first, and at most. The instructions in its
+/// first line alone take 20 KB.
+const FIRST_LOOK: usize = 48 << 10;
+const LAST_LOOK: usize = 2 << 20;
+/// How much of its end.
+const END: u64 = 4 << 10;
+
+fn head(home: &Home, found: &Found) -> Result<Head, ReadError> {
+    let failed = |error| ReadError::io(&found.path, error);
+    let wrong = |why: &str| ReadError::not_a_session(&found.path, why);
+    let IdHint::Whole(id) = &found.id else {
+        return Err(wrong("its name is no id"));
+    };
+    let mut head = Head {
+        id: NativeId::parse(id).map_err(|error| wrong(&error.to_string()))?,
+        kind: Kind::Empty,
+        cwd: None,
+        branch: None,
+        created_at: None,
+        updated_at: found.modified,
+        title: None,
+        first_prompt: None,
+        forked_from: None,
+        version: None,
+    };
+    let mut text = history::unpacked(&found.path).map_err(failed)?;
+    let mut look = Look::default();
+    look.on(&mut text, FIRST_LOOK).map_err(failed)?;
+    while !look.at_end && !look.has_a_line() {
+        look.on(&mut text, LAST_LOOK).map_err(failed)?;
+    }
+    let first = look.first_line().to_vec();
+    let meta = Meta::read(&first);
+    if let Some(meta) = &meta {
+        describe(meta, found, &mut head);
+        if meta.base().is_some() {
+            let history = History::from_first_line(home, &found.path, &first);
+            text = history.read().map_err(failed)?;
+            look = Look::default();
+            look.on(&mut text, FIRST_LOOK).map_err(failed)?;
+        }
+    }
+    while !begin(&mut look, &mut head) && !look.at_end {
+        look.on(&mut text, LAST_LOOK).map_err(failed)?;
+    }
+    if meta.is_some_and(|meta| meta.is_subagent()) {
+        head.kind = Kind::Subagent;
+    }
+    let ending = history::ending(&found.path, END).map_err(failed)?;
+    if let Some(at) = dialect::last_time(&ending, b"\"timestamp\":") {
+        head.updated_at = at;
+    }
+    let named = home.title_of(id);
+    let named = named.and_then(|name| Title::given(&name, TitleSource::User).ok());
+    head.title = named.or_else(|| head.first_prompt.as_deref().map(Title::from_prompt));
+    Ok(head)
+}
+
+/// As much of a text as was read so far.
+#[derive(Default)]
+struct Look {
+    bytes: Vec<u8>,
+    at_end: bool,
+    /// How many of the bytes were looked at.
+    seen: usize,
+}
+
+impl Look {
+    /// Reads on, up to `most` bytes in all.
+    fn on(&mut self, text: &mut dyn Read, most: usize) -> std::io::Result<()> {
+        let wanted = most.saturating_sub(self.bytes.len()) as u64;
+        let read = text.take(wanted).read_to_end(&mut self.bytes)?;
+        // Further than this nobody looks.
+        self.at_end = (read as u64) < wanted || most >= LAST_LOOK;
+        Ok(())
+    }
+
+    fn has_a_line(&self) -> bool {
+        memchr::memchr(b'\n', &self.bytes).is_some()
+    }
+
+    fn first_line(&self) -> &[u8] {
+        let end = memchr::memchr(b'\n', &self.bytes).unwrap_or(self.bytes.len());
+        self.bytes.get(..end).unwrap_or_default()
+    }
+}
+
+fn describe(meta: &Meta<'_>, found: &Found, head: &mut Head) {
+    head.cwd = meta.cwd().map(str::to_owned);
+    head.branch = meta.branch().map(str::to_owned);
+    head.version = meta.version().map(str::to_owned);
+    head.forked_from = meta.forked_from().map(str::to_owned);
+    let reverted = home::name(&found.path).is_some_and(|name| name.later.is_some());
+    // A session that was reverted is older than its newest file.
+    let made = home::made_at(head.id.as_str()).filter(|_| reverted);
+    head.created_at = made.or_else(|| meta.at());
+}
+
+/// Reads on up to the first prompt. Tells whether it got there.
+fn begin(look: &mut Look, head: &mut Head) -> bool {
+    let mut dialect = Lines::default();
+    let rest = look.bytes.get(look.seen..).unwrap_or_default();
+    for line in dialect::whole_lines(rest, look.at_end) {
+        let beginning = line.get(..120).unwrap_or(line);
+        if memchr::memmem::find(beginning, b"\"session_meta\"").is_some() {
+            copied(line, head);
+            continue;
+        }
+        let said =
+            Lines::may_prompt(line) || memchr::memmem::find(line, b"\"assistant\"").is_some();
+        if !said {
+            continue;
+        }
+        let mut told = Told::default();
+        let line = String::from_utf8_lossy(line);
+        if dialect.read(&line, &mut told).is_err() {
+            continue;
+        }
+        for event in told.events {
+            match event {
+                Event::Prompt(said) => {
+                    head.kind = Kind::Conversation;
+                    head.first_prompt = Some(request(&said.message.words()).to_owned());
+                    return true;
+                }
+                Event::Said(_) => head.kind = Kind::Conversation,
+                _ => {}
+            }
+        }
+    }
+    look.seen = memchr::memrchr(b'\n', &look.bytes).map_or(0, |at| at + 1);
+    false
+}
+
+/// Forks of older versions begin with a copy of their parent, its first line included.
+fn copied(line: &[u8], head: &mut Head) {
+    if head.forked_from.is_some() {
+        return;
+    }
+    let meta = Meta::read(line);
+    let id = meta.as_ref().and_then(Meta::id);
+    head.forked_from = id.filter(|&id| id != head.id.as_str()).map(str::to_owned);
+}
+
+/// What editors put before a prompt says nothing of what it is about.
+fn request(prompt: &str) -> &str {
+    const REQUEST: &str = "## My request for Codex:";
+    let request = prompt
+        .split_once(REQUEST)
+        .map(|(_, request)| request.trim());
+    request
+        .filter(|request| !request.is_empty())
+        .unwrap_or(prompt)
+}

@@ -1,0 +1,226 @@
+//! Where Codex keeps its files, and what their names tell.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use segue_core::NativeId;
+use serde::Deserialize;
+
+use crate::found::IdHint;
+use crate::json::Text;
+use crate::lines::Lines;
+use crate::{Found, Whereabouts};
+
+/// Year, month and day.
+const DEPTH: usize = 3;
+
+/// The directory with everything.
+#[derive(Debug, Clone)]
+pub(super) struct Home {
+    root: PathBuf,
+    names: Arc<Mutex<Names>>,
+}
+
+/// The names that people gave their sessions, as last read.
+#[derive(Debug, Default)]
+struct Names {
+    read: Option<(SystemTime, u64)>,
+    by_id: HashMap<String, String>,
+}
+
+/// What the name of a file tells: `rollout-<time>-<session>[_<this file>].jsonl[.zst]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Name<'a> {
+    pub(super) session: &'a str,
+    /// A session that was reverted goes on in a new file, with an id of its own.
+    pub(super) later: Option<&'a str>,
+    pub(super) packed: bool,
+}
+
+impl<'a> Name<'a> {
+    pub(super) fn parse(name: &'a str) -> Option<Self> {
+        const TIME: usize = "2026-11-16T00-37-34-".len();
+        let name = name.strip_prefix("rollout-")?.get(TIME..)?;
+        let (name, packed) = match name.strip_suffix(".zst") {
+            Some(name) => (name, true),
+            None => (name, false),
+        };
+        let name = name.strip_suffix(".jsonl")?;
+        let (session, later) = match name.split_once('_') {
+            Some((session, later)) => (session, Some(later)),
+            None => (name, None),
+        };
+        let named = Self {
+            session,
+            later,
+            packed,
+        };
+        NativeId::parse(session).is_ok().then_some(named)
+    }
+
+    /// What other files call this one.
+    fn file(&self) -> &'a str {
+        self.later.unwrap_or(self.session)
+    }
+}
+
+pub(super) fn is_packed(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "zst")
+}
+
+/// What the name of the file at `path` tells.
+pub(super) fn name(path: &Path) -> Option<Name<'_>> {
+    path.file_name()?.to_str().and_then(Name::parse)
+}
+
+/// When an id was made, if it is one of those that tell.
+pub(super) fn made_at(id: &str) -> Option<Timestamp> {
+    let (high, rest) = id.split_once('-')?;
+    let (low, rest) = rest.split_once('-')?;
+    if high.len() != 8 || low.len() != 4 || !rest.starts_with('7') {
+        return None;
+    }
+    let millis = i64::from_str_radix(&format!("{high}{low}"), 16).ok()?;
+    Timestamp::from_millisecond(millis).ok()
+}
+
+impl Home {
+    pub(super) fn new(root: PathBuf) -> Self {
+        Self {
+            root,
+            names: Arc::default(),
+        }
+    }
+
+    fn sessions(&self) -> PathBuf {
+        self.root.join("sessions")
+    }
+
+    fn archived(&self) -> PathBuf {
+        self.root.join("archived_sessions")
+    }
+
+    /// All sessions, each at its newest file.
+    pub(super) fn find(&self) -> Whereabouts {
+        let mut there = Whereabouts::default();
+        walk(&mut there, &self.sessions(), DEPTH, false);
+        walk(&mut there, &self.archived(), 0, true);
+        let mut newest: HashMap<String, Found> = HashMap::with_capacity(there.found.len());
+        for found in std::mem::take(&mut there.found) {
+            let IdHint::Whole(id) = &found.id else {
+                continue;
+            };
+            match newest.get(id) {
+                Some(other) if rank(other) >= rank(&found) => {}
+                _ => drop(newest.insert(id.clone(), found)),
+            }
+        }
+        there.found = newest.into_values().collect();
+        there
+    }
+
+    /// The file that other files call `id`. Ids come from files, so they are compared and never made a path of.
+    pub(super) fn file_of(&self, id: &str, near: &Path) -> Option<PathBuf> {
+        let sessions = self.sessions();
+        let beside = near.parent().and_then(|directory| named(directory, id, 0));
+        beside
+            .or_else(|| {
+                let mut days = days_around(made_at(id)?);
+                days.find_map(|day| named(&sessions.join(day), id, 0))
+            })
+            .or_else(|| named(&self.archived(), id, 0))
+            .or_else(|| named(&sessions, id, DEPTH))
+    }
+
+    /// What a person called a session. The list is read again when it has changed.
+    pub(super) fn title_of(&self, id: &str) -> Option<String> {
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let path = self.root.join("session_index.jsonl");
+        let data = std::fs::metadata(&path).ok()?;
+        let now = Some((data.modified().ok()?, data.len()));
+        if names.read != now {
+            names.by_id = read_names(&path);
+            names.read = now;
+        }
+        names.by_id.get(id).cloned()
+    }
+}
+
+/// Of several files with one session: the one after the last revert, and one that is not packed.
+fn rank(found: &Found) -> (Option<&str>, bool, bool) {
+    let name = name(&found.path);
+    (
+        name.and_then(|name| name.later),
+        !found.archived,
+        name.is_some_and(|name| !name.packed),
+    )
+}
+
+fn walk(there: &mut Whereabouts, directory: &Path, depth: usize, archived: bool) {
+    for entry in there.entries(directory) {
+        let name = entry.file_name();
+        if let Some(name) = name.to_str().and_then(Name::parse) {
+            let id = IdHint::Whole(name.session.to_owned());
+            there.add_file(&entry, id, archived);
+        } else if depth > 0 && std::fs::metadata(entry.path()).is_ok_and(|data| data.is_dir()) {
+            walk(there, &entry.path(), depth - 1, archived);
+        }
+    }
+}
+
+/// The file that others call `id`, in a directory.
+fn named(directory: &Path, id: &str, depth: usize) -> Option<PathBuf> {
+    let mut packed = None;
+    for entry in std::fs::read_dir(directory).ok()?.filter_map(Result::ok) {
+        let name = entry.file_name();
+        match name.to_str().and_then(Name::parse) {
+            Some(name) if name.file() != id => {}
+            // While a file is being packed it is there twice.
+            Some(name) if name.packed => packed = Some(entry.path()),
+            Some(_) => return Some(entry.path()),
+            None if depth > 0 => {
+                let inside = named(&entry.path(), id, depth - 1);
+                if inside.is_some() {
+                    return inside;
+                }
+            }
+            None => {}
+        }
+    }
+    packed
+}
+
+/// The directories that a time may be in: they have local dates.
+fn days_around(at: Timestamp) -> impl Iterator<Item = String> {
+    let hours = [0, -24, 24].into_iter();
+    hours.filter_map(move |hours| {
+        let day = at.checked_add(jiff::Span::new().hours(hours)).ok()?;
+        Some(day.to_zoned(TimeZone::UTC).strftime("%Y/%m/%d").to_string())
+    })
+}
+
+/// Later lines count more than earlier ones.
+fn read_names(path: &Path) -> HashMap<String, String> {
+    #[derive(Deserialize)]
+    struct Entry<'a> {
+        #[serde(borrow)]
+        id: Text<'a>,
+        #[serde(borrow)]
+        thread_name: Text<'a>,
+    }
+    let mut names = HashMap::new();
+    let Ok(file) = std::fs::File::open(path) else {
+        return names;
+    };
+    let mut lines = Lines::new(file, 0);
+    while let Ok(Some(line)) = lines.next() {
+        if let Ok(entry) = serde_json::from_slice::<Entry<'_>>(line.bytes) {
+            names.insert(entry.id.into_owned(), entry.thread_name.into_owned());
+        }
+    }
+    names
+}

@@ -1,0 +1,697 @@
+//! The lines of a file: what was said, in both dialects.
+//!
+//! `response_item` lines are what the model was sent and what it answered, and are the same in all versions.
+//! What happened is told again, by `event_msg` lines, for people to look at; of those only what is told nowhere
+//! else is read: how turns end, what requests used, and what failed.
+
+use std::collections::{HashMap, HashSet};
+
+use jiff::Timestamp;
+use memchr::memmem;
+use segue_core::{InlineData, Json, Message, Part, Role, Title, TitleSource, TurnState, Usage};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
+
+use super::failure;
+use crate::dialect::{Dialect, Malformed, Told};
+use crate::injected::is_injected;
+use crate::json::{Blocks, Text};
+use crate::record::Back;
+use crate::{Event, Said};
+
+/// What is around the payload of a line.
+struct Frame<'a> {
+    at: Option<&'a str>,
+    ordinal: Option<u64>,
+    kind: &'a str,
+    /// It begins here; what follows its end is not looked at.
+    payload: &'a str,
+}
+
+impl<'a> Frame<'a> {
+    /// Reads a frame as the program writes it, without a look at the payload.
+    fn quick(line: &'a str) -> Option<Self> {
+        let rest = line.strip_prefix("{\"timestamp\":\"")?;
+        let (at, rest) = rest.split_at_checked(memchr::memchr(b'"', rest.as_bytes())?)?;
+        let rest = rest.strip_prefix("\",")?;
+        let (ordinal, rest) = match rest.strip_prefix("\"ordinal\":") {
+            Some(rest) => {
+                let (ordinal, rest) = rest.split_once(',')?;
+                (Some(ordinal.parse().ok()?), rest)
+            }
+            None => (None, rest),
+        };
+        let rest = rest.strip_prefix("\"type\":\"")?;
+        let (kind, rest) = rest.split_at_checked(memchr::memchr(b'"', rest.as_bytes())?)?;
+        Some(Self {
+            at: Some(at),
+            ordinal,
+            kind,
+            payload: rest.strip_prefix("\",\"payload\":")?,
+        })
+    }
+
+    fn parse(line: &'a str) -> Result<Self, Malformed> {
+        #[derive(Deserialize)]
+        struct Line<'a> {
+            #[serde(borrow, default)]
+            timestamp: Option<&'a str>,
+            #[serde(default)]
+            ordinal: Option<u64>,
+            #[serde(borrow, default)]
+            r#type: Option<&'a str>,
+            #[serde(borrow, default)]
+            payload: Option<&'a RawValue>,
+        }
+        if let Some(frame) = Self::quick(line) {
+            return Ok(frame);
+        }
+        let read: Line<'_> = serde_json::from_str(line)?;
+        Ok(match read.payload {
+            Some(payload) => Self {
+                at: read.timestamp,
+                ordinal: read.ordinal,
+                kind: read.r#type.ok_or(Malformed)?,
+                payload: payload.get(),
+            },
+            // The oldest files have items without a frame around them, and lines without a type between them.
+            None => Self {
+                at: read.timestamp,
+                ordinal: None,
+                kind: read.r#type.map_or("", |_| "response_item"),
+                payload: line,
+            },
+        })
+    }
+
+    /// What kind of payload it is.
+    fn inside(&self) -> Result<&'a str, Malformed> {
+        #[derive(Deserialize)]
+        struct Typed<'a> {
+            #[serde(borrow)]
+            r#type: &'a str,
+        }
+        let quick = || {
+            let rest = self.payload.strip_prefix("{\"type\":\"")?;
+            rest.get(..memchr::memchr(b'"', rest.as_bytes())?)
+        };
+        match quick() {
+            Some(kind) => Ok(kind),
+            None => self.read::<Typed<'_>>().map(|typed| typed.r#type),
+        }
+    }
+
+    fn read<T: Deserialize<'a>>(&self) -> Result<T, Malformed> {
+        let mut payload = serde_json::Deserializer::from_str(self.payload);
+        Ok(T::deserialize(&mut payload)?)
+    }
+
+    fn time(&self) -> Option<Timestamp> {
+        self.at?.parse().ok()
+    }
+}
+
+/// The number of a record, in the dialect that has them.
+pub(super) fn ordinal(line: &[u8]) -> Option<u64> {
+    let line = std::str::from_utf8(line).ok()?;
+    Frame::parse(line).ok()?.ordinal
+}
+
+#[derive(Deserialize)]
+struct Spoken<'a> {
+    #[serde(borrow, default)]
+    role: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    content: Option<Blocks<'a, Block<'a>>>,
+    #[serde(borrow, default, rename = "internal_chat_message_metadata_passthrough")]
+    about: Option<About<'a>>,
+}
+
+/// What newer versions tell of the blocks of a message: where each comes from.
+#[derive(Deserialize)]
+struct About<'a> {
+    #[serde(borrow, default)]
+    content_item_kinds: Option<Vec<Text<'a>>>,
+}
+
+#[derive(Deserialize)]
+struct Block<'a> {
+    #[serde(borrow)]
+    r#type: Text<'a>,
+    #[serde(borrow, default)]
+    text: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    refusal: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    image_url: Option<Text<'a>>,
+}
+
+impl Block<'_> {
+    fn words(&self) -> Option<&str> {
+        self.text.as_deref().or(self.refusal.as_deref())
+    }
+
+    fn is_image(&self) -> bool {
+        &*self.r#type == "input_image"
+    }
+}
+
+#[derive(Deserialize)]
+struct Reasoning<'a> {
+    #[serde(borrow, default)]
+    summary: Option<Vec<Block<'a>>>,
+    #[serde(borrow, default)]
+    content: Option<Vec<Block<'a>>>,
+}
+
+/// A call of any of the kinds.
+#[derive(Deserialize)]
+struct Call<'a> {
+    #[serde(borrow, default)]
+    id: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    call_id: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    name: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    namespace: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    arguments: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    input: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    action: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Output<'a> {
+    #[serde(borrow, default)]
+    call_id: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    output: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    tools: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Picture<'a> {
+    #[serde(borrow, default)]
+    result: Option<Text<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Compacted<'a> {
+    #[serde(borrow, default)]
+    message: Option<Text<'a>>,
+}
+
+/// The events that are read.
+#[derive(Deserialize)]
+struct Happened<'a> {
+    #[serde(default)]
+    error: Option<IgnoredAny>,
+    #[serde(borrow, default)]
+    last_agent_message: Option<Text<'a>>,
+    #[serde(default)]
+    model_context_window: Option<u64>,
+    #[serde(default)]
+    info: Option<Info>,
+    #[serde(default)]
+    num_turns: Option<u32>,
+    #[serde(borrow, default)]
+    thread_name: Option<Text<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Info {
+    #[serde(default)]
+    last_token_usage: Option<Tokens>,
+    #[serde(default)]
+    model_context_window: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct Used<'a> {
+    #[serde(borrow, default)]
+    response_id: Option<Text<'a>>,
+    usage: Tokens,
+}
+
+#[derive(Deserialize, Clone, Copy)]
+struct Tokens {
+    input_tokens: Option<u64>,
+    cached_input_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+    total_tokens: Option<u64>,
+}
+
+/// The dialect. It remembers the task that is under way and the tools that were called in it.
+#[derive(Default)]
+pub(super) struct Lines {
+    task: Task,
+    calls: HashMap<String, String>,
+    /// The calls of which it was told that they failed, before their results.
+    failed: HashSet<String>,
+    /// Whether the model has answered since the last time its use was told.
+    answered: bool,
+    window: Option<u64>,
+    /// The newest answer in words, and how many there were.
+    answer: String,
+    answers: u64,
+}
+
+/// What the program does between two times of waiting for a person. Most tasks are turns; making the context
+/// smaller, or a command that the person runs, is a task too.
+#[derive(Default)]
+struct Task {
+    /// Whether its beginning was told: the oldest files tell nothing of tasks.
+    told: bool,
+    prompted: bool,
+    /// How much was said that belongs to a turn.
+    said: u32,
+    failed: bool,
+    /// How the one before ended.
+    before: Option<TurnState>,
+}
+
+impl Dialect for Lines {
+    fn read(&mut self, line: &str, told: &mut Told) -> Result<(), Malformed> {
+        let line = line.trim_ascii();
+        if !(line.starts_with('{') && line.ends_with('}')) {
+            return Err(Malformed);
+        }
+        let frame = Frame::parse(line)?;
+        match frame.kind {
+            "response_item" => self.item(&frame, &mut told.events)?,
+            "event_msg" => self.event(&frame, &mut told.events)?,
+            "token_usage_record" => {
+                let used: Used<'_> = frame.read()?;
+                self.answered = false;
+                told.events.push(Event::Used {
+                    request: used.response_id.map(Text::into_owned),
+                    usage: self.usage(used.usage),
+                });
+            }
+            "compacted" => self.compacted(&frame, &mut told.events)?,
+            _ => {}
+        }
+        if !told.events.is_empty() {
+            told.at = frame.time();
+        }
+        Ok(())
+    }
+
+    fn may_prompt(line: &[u8]) -> bool {
+        // All that decides is at the beginning of a line as the program writes it.
+        let beginning = line.get(..300).unwrap_or(line);
+        has(beginning, b"\"task_started\"") || has(beginning, b"\"turn_started\"") || {
+            let usual = line.starts_with(b"{\"timestamp\":\"");
+            let other = has(beginning, b"\"event_msg\"") || has(beginning, b"_call_output\"");
+            !(usual && other) && has(line, b"\"user\"")
+        }
+    }
+
+    fn begins(line: &[u8]) -> bool {
+        let text = String::from_utf8_lossy(line);
+        let Ok(frame) = Frame::parse(text.trim_ascii()) else {
+            return false;
+        };
+        if frame.ordinal.is_some() {
+            // A person may say more while a task is under way, so words alone begin nothing.
+            return frame.kind == "event_msg" && frame.inside().is_ok_and(starts_task);
+        }
+        let mut events = Vec::new();
+        let read =
+            frame.kind == "response_item" && Self::default().item(&frame, &mut events).is_ok();
+        read && events.iter().any(|event| matches!(event, Event::Prompt(_)))
+    }
+}
+
+fn starts_task(event: &str) -> bool {
+    matches!(event, "task_started" | "turn_started")
+}
+
+fn has(bytes: &[u8], needle: &[u8]) -> bool {
+    memmem::find(bytes, needle).is_some()
+}
+
+impl Lines {
+    fn item(&mut self, frame: &Frame<'_>, events: &mut Vec<Event>) -> Result<(), Malformed> {
+        let at = frame.time().unwrap_or(Timestamp::UNIX_EPOCH);
+        let kind = frame.inside()?;
+        let part = match kind {
+            "message" => return self.message(frame, at, events),
+            "reasoning" => thought(&frame.read()?),
+            "function_call" | "custom_tool_call" | "local_shell_call" | "web_search_call"
+            | "tool_search_call" => Some(self.call(kind, &frame.read()?)),
+            "function_call_output" | "custom_tool_call_output" | "tool_search_output" => {
+                let part = self.result(&frame.read()?);
+                self.say(Role::Tool, vec![part], at, events);
+                return Ok(());
+            }
+            "image_generation_call" => frame.read::<Picture<'_>>()?.result.map(|data| {
+                Part::InlineData(InlineData {
+                    mime_type: "image/png".to_owned(),
+                    data: Some(data.into_owned()),
+                })
+            }),
+            // What the agent keeps for itself, and what it hears from other agents.
+            "compaction" | "context_compaction" | "compaction_trigger" | "compaction_summary"
+            | "ghost_snapshot" | "additional_tools" | "agent_message" | "other" => None,
+            _ => frame
+                .read()
+                .ok()
+                .map(|item: &RawValue| Part::Unknown(item.into())),
+        };
+        if let Some(part) = part {
+            self.answered = true;
+            self.say(Role::Assistant, vec![part], at, events);
+        }
+        Ok(())
+    }
+
+    fn say(&mut self, role: Role, parts: Vec<Part>, at: Timestamp, events: &mut Vec<Event>) {
+        self.task.said += 1;
+        events.push(Event::Said(Said {
+            key: None,
+            message: Message::new(role, parts, at),
+        }));
+    }
+
+    fn message(
+        &mut self,
+        frame: &Frame<'_>,
+        at: Timestamp,
+        events: &mut Vec<Event>,
+    ) -> Result<(), Malformed> {
+        let spoken: Spoken<'_> = frame.read()?;
+        let content = spoken.content.as_ref().ok_or(Malformed)?;
+        match spoken.role.as_deref() {
+            Some("user") => self.heard(frame, &spoken, content, at, events),
+            Some("assistant") => {
+                let text = content.text(Block::words);
+                self.answered = true;
+                if !text.is_empty() {
+                    self.answer(text, at, events);
+                }
+            }
+            // Instructions.
+            Some(_) => {}
+            None => return Err(Malformed),
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, text: String, at: Timestamp, events: &mut Vec<Event>) {
+        self.answers += 1;
+        self.answer.clone_from(&text);
+        self.say(Role::Assistant, vec![Part::Text(text)], at, events);
+        if let Some(Event::Said(said)) = events.last_mut() {
+            said.key = Some(self.answer_key());
+        }
+        // Where nothing tells of tasks, words are the end until something else is said.
+        if !self.task.told {
+            events.push(Event::Ended(TurnState::Finished));
+        }
+    }
+
+    /// What a later line can take the newest answer back by.
+    fn answer_key(&self) -> String {
+        format!("answer {}", self.answers)
+    }
+
+    fn heard(
+        &mut self,
+        frame: &Frame<'_>,
+        spoken: &Spoken<'_>,
+        content: &Blocks<'_, Block<'_>>,
+        at: Timestamp,
+        events: &mut Vec<Event>,
+    ) {
+        let mut asked = Vec::new();
+        match content {
+            Blocks::Text(text) => self.hear(text, None, &mut asked, at, events),
+            Blocks::List(blocks) => {
+                let kinds = spoken.about.as_ref();
+                let kinds = kinds.and_then(|about| about.content_item_kinds.as_deref());
+                let kinds = kinds.unwrap_or_default();
+                for (index, block) in blocks.iter().enumerate() {
+                    let near = |index: Option<usize>| blocks.get(index?).map(Block::is_image);
+                    let before = near(index.checked_sub(1)) == Some(true);
+                    let after = near(index.checked_add(1)) == Some(true);
+                    match block.words() {
+                        Some(text) if is_label(text, before, after) => {}
+                        Some(text) => {
+                            let kind = kinds.get(index).map(|kind| &**kind);
+                            self.hear(text, kind, &mut asked, at, events);
+                        }
+                        None => asked.push(attached(block, frame, index)),
+                    }
+                }
+            }
+        }
+        if !asked.is_empty() {
+            let under_way = self.task.told && self.task.prompted;
+            self.task.prompted = true;
+            self.task.said += 1;
+            let said = Said {
+                key: None,
+                message: Message::new(Role::User, asked, at),
+            };
+            events.push(if under_way {
+                Event::Said(said)
+            } else {
+                Event::Prompt(said)
+            });
+        }
+    }
+
+    /// Sorts a text that stands in the person's name.
+    fn hear(
+        &mut self,
+        text: &str,
+        kind: Option<&str>,
+        asked: &mut Vec<Part>,
+        at: Timestamp,
+        events: &mut Vec<Event>,
+    ) {
+        let typed = match kind {
+            Some("unknown") | None => !is_injected(text),
+            Some(kind) => kind.starts_with("user."),
+        };
+        if typed {
+            if !text.trim().is_empty() {
+                asked.push(Part::Text(text.to_owned()));
+            }
+        } else if let Some(ran) = text.trim().strip_prefix("<user_shell_command>") {
+            let ran = ran.trim_end_matches("</user_shell_command>").trim();
+            let message = Message::new(Role::System, vec![Part::Text(ran.to_owned())], at);
+            events.push(Event::Said(Said { key: None, message }));
+        } else if text.trim_start().starts_with("<turn_aborted>") {
+            events.push(Event::Ended(TurnState::Cancelled));
+        }
+    }
+
+    fn call(&mut self, kind: &str, call: &Call<'_>) -> Part {
+        let id = call.call_id.as_deref().or(call.id.as_deref());
+        let id = id.unwrap_or_default().to_owned();
+        let name = match (call.namespace.as_deref(), call.name.as_deref()) {
+            (Some(space), Some(name)) if !space.is_empty() && !name.starts_with(space) => {
+                format!("{}__{name}", space.trim_end_matches('_'))
+            }
+            (_, Some(name)) => name.to_owned(),
+            (_, None) => kind.trim_end_matches("_call").to_owned(),
+        };
+        if kind != "web_search_call" {
+            self.calls.insert(id.clone(), name.clone());
+        }
+        let args = match call.arguments.or(call.input).or(call.action) {
+            Some(args) => arguments(args),
+            None => Json::empty_object(),
+        };
+        Part::FunctionCall { id, name, args }
+    }
+
+    fn result(&mut self, output: &Output<'_>) -> Part {
+        let call_id = output.call_id.as_deref().unwrap_or_default().to_owned();
+        let known = self.failed.remove(&call_id);
+        let content = output.output.or(output.tools);
+        Part::FunctionResponse {
+            name: self.calls.remove(&call_id).unwrap_or_default(),
+            is_error: known || content.is_some_and(|content| failure::tells(content.get())),
+            response: content.map_or_else(|| Json::string(""), Json::from),
+            call_id,
+        }
+    }
+
+    fn event(&mut self, frame: &Frame<'_>, events: &mut Vec<Event>) -> Result<(), Malformed> {
+        match frame.inside()? {
+            kind if starts_task(kind) => {
+                let started: Happened<'_> = frame.read()?;
+                self.window = started.model_context_window.or(self.window);
+                self.task = Task {
+                    told: true,
+                    before: self.task.before,
+                    ..Task::default()
+                };
+            }
+            "task_complete" | "turn_complete" => {
+                let ended: Happened<'_> = frame.read()?;
+                let failed = self.task.failed && ended.last_agent_message.is_none();
+                let failed = failed || ended.error.is_some();
+                self.end(
+                    if failed {
+                        TurnState::Failed
+                    } else {
+                        TurnState::Finished
+                    },
+                    events,
+                );
+            }
+            "turn_aborted" => self.end(TurnState::Cancelled, events),
+            "error" => {
+                self.task.failed = true;
+                events.push(Event::Ended(TurnState::Failed));
+            }
+            "token_count" => {
+                let Some(info) = frame.read::<Happened<'_>>()?.info else {
+                    return Ok(());
+                };
+                self.window = info.model_context_window.or(self.window);
+                // It is told again whenever limits change, and when nothing was asked of the model.
+                if let Some(tokens) = info.last_token_usage.filter(|_| self.answered) {
+                    let usage = self.usage(tokens);
+                    events.push(Event::Used {
+                        request: None,
+                        usage,
+                    });
+                }
+                self.answered = false;
+            }
+            "thread_rolled_back" => {
+                let turns = frame.read::<Happened<'_>>()?.num_turns.ok_or(Malformed)?;
+                events.push(Event::Rewind(Back::Turns(turns)));
+            }
+            "thread_name_updated" => {
+                let name = frame.read::<Happened<'_>>()?.thread_name;
+                let title = name.and_then(|name| Title::given(&name, TitleSource::User).ok());
+                events.extend(title.map(|title| Event::Titled { title, of: None }));
+            }
+            "item_completed" | "exec_command_end" | "mcp_tool_call_end" | "patch_apply_end" => {
+                self.failed.extend(failure::told(frame.payload));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, state: TurnState, events: &mut Vec<Event>) {
+        // A task in which nothing was said was no turn: the last one is as it was.
+        let state = match self.task.before {
+            Some(before) if self.task.told && self.task.said == 0 => before,
+            _ => state,
+        };
+        events.push(Event::Ended(state));
+        self.failed.clear();
+        self.task = Task {
+            told: self.task.told,
+            before: Some(state),
+            ..Task::default()
+        };
+    }
+
+    fn compacted(&mut self, frame: &Frame<'_>, events: &mut Vec<Event>) -> Result<(), Malformed> {
+        let message = frame.read::<Compacted<'_>>()?.message;
+        let message = message.as_deref().map(str::trim).unwrap_or_default();
+        let answer = self.answer.trim();
+        let summary = if !answer.is_empty() && message.ends_with(answer) {
+            // The newest answer was for the agent itself.
+            events.push(Event::Rewind(Back::Before(self.answer_key())));
+            self.task.said = self.task.said.saturating_sub(1);
+            answer
+        } else {
+            message
+        };
+        let summary = Some(summary.to_owned()).filter(|summary| !summary.is_empty());
+        events.push(Event::Compacted(summary));
+        self.answer.clear();
+        Ok(())
+    }
+
+    fn usage(&self, tokens: Tokens) -> Usage {
+        let sum = |input: u64| input.saturating_add(tokens.output_tokens.unwrap_or(0));
+        let total = tokens.total_tokens.or(tokens.input_tokens.map(sum));
+        Usage {
+            input_tokens: tokens.input_tokens,
+            output_tokens: tokens.output_tokens,
+            cached_tokens: tokens.cached_input_tokens,
+            total_tokens: total,
+            context_tokens: total,
+            context_window: self.window,
+        }
+    }
+}
+
+/// The words around a picture, which are there for the model.
+fn is_label(text: &str, after_image: bool, before_image: bool) -> bool {
+    let text = text.trim();
+    (before_image && text.starts_with("<image") && text.ends_with('>'))
+        || (after_image && text == "</image>")
+}
+
+fn thought(reasoning: &Reasoning<'_>) -> Option<Part> {
+    let words = |blocks: &Option<Vec<Block<'_>>>| {
+        let blocks = blocks.as_deref().unwrap_or_default().iter();
+        blocks
+            .filter_map(Block::words)
+            .collect::<Vec<_>>()
+            .join("\n\n")
+    };
+    let summary = words(&reasoning.summary);
+    let text = if summary.is_empty() {
+        words(&reasoning.content)
+    } else {
+        summary
+    };
+    (!text.trim().is_empty()).then_some(Part::Thought(text))
+}
+
+/// Arguments are mostly JSON inside a string.
+fn arguments(args: &RawValue) -> Json {
+    let inside = serde_json::from_str::<Text<'_>>(args.get()).ok();
+    let object = inside.filter(|text| text.trim_start().starts_with('{'));
+    object
+        .and_then(|text| Json::parse(text.into_owned()).ok())
+        .unwrap_or_else(|| Json::from(args))
+}
+
+/// A picture, or a block of a kind we do not know.
+fn attached(block: &Block<'_>, frame: &Frame<'_>, index: usize) -> Part {
+    let inline = || {
+        let (mime_type, data) = block
+            .image_url
+            .as_deref()?
+            .strip_prefix("data:")?
+            .split_once(',')?;
+        Some(InlineData {
+            mime_type: mime_type.strip_suffix(";base64")?.to_owned(),
+            data: Some(data.to_owned()),
+        })
+    };
+    match inline() {
+        Some(data) => Part::InlineData(data),
+        None => Part::Unknown(verbatim(frame, index)),
+    }
+}
+
+fn verbatim(frame: &Frame<'_>, index: usize) -> Json {
+    #[derive(Deserialize)]
+    struct Blocks<'a> {
+        #[serde(borrow)]
+        content: Vec<&'a RawValue>,
+    }
+    let blocks = frame.read::<Blocks<'_>>().ok();
+    let block = blocks.and_then(|blocks| blocks.content.get(index).copied());
+    block.map_or_else(Json::empty_object, Json::from)
+}

@@ -1,0 +1,143 @@
+//! The first line of a file.
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::json::Text;
+
+/// What a file says of itself in its first line.
+#[derive(Deserialize)]
+pub(super) struct Meta<'a> {
+    #[serde(default)]
+    ordinal: Option<u64>,
+    #[serde(borrow, default)]
+    payload: Option<Payload<'a>>,
+    /// The oldest files have no payload.
+    #[serde(borrow, default)]
+    id: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    timestamp: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    git: Option<Git<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Payload<'a> {
+    #[serde(borrow, default)]
+    id: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    timestamp: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    cwd: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    cli_version: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    source: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    thread_source: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    forked_from_id: Option<Text<'a>>,
+    #[serde(default)]
+    forked_from_ordinal_exclusive: Option<u64>,
+    #[serde(borrow, default)]
+    history_base: Option<HistoryBase<'a>>,
+    #[serde(borrow, default)]
+    git: Option<Git<'a>>,
+}
+
+#[derive(Deserialize)]
+struct HistoryBase<'a> {
+    #[serde(borrow)]
+    thread_id: Text<'a>,
+    #[serde(default)]
+    end_ordinal_exclusive: Option<u64>,
+    #[serde(default)]
+    end_byte_offset: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct Git<'a> {
+    #[serde(borrow, default)]
+    branch: Option<Text<'a>>,
+}
+
+/// The file that a file goes on from, and how far of it counts.
+pub(super) struct Base {
+    pub(super) file: String,
+    pub(super) end_ordinal: Option<u64>,
+    pub(super) end_byte: Option<u64>,
+}
+
+impl<'a> Meta<'a> {
+    pub(super) fn read(line: &'a [u8]) -> Option<Self> {
+        let meta: Self = serde_json::from_slice(line).ok()?;
+        (meta.payload.is_some() || meta.id.is_some()).then_some(meta)
+    }
+
+    pub(super) fn id(&self) -> Option<&str> {
+        let payload = self.payload.as_ref();
+        payload.map_or(&self.id, |payload| &payload.id).as_deref()
+    }
+
+    pub(super) fn at(&self) -> Option<Timestamp> {
+        let payload = self.payload.as_ref();
+        let at = payload.map_or(&self.timestamp, |payload| &payload.timestamp);
+        at.as_deref()?.parse().ok()
+    }
+
+    pub(super) fn cwd(&self) -> Option<&str> {
+        self.payload.as_ref()?.cwd.as_deref()
+    }
+
+    pub(super) fn version(&self) -> Option<&str> {
+        self.payload.as_ref()?.cli_version.as_deref()
+    }
+
+    pub(super) fn branch(&self) -> Option<&str> {
+        let payload = self.payload.as_ref();
+        let git = payload.map_or(&self.git, |payload| &payload.git);
+        git.as_ref()?.branch.as_deref()
+    }
+
+    pub(super) fn forked_from(&self) -> Option<&str> {
+        self.payload.as_ref()?.forked_from_id.as_deref()
+    }
+
+    /// Whether it is what an agent did for another session, or for itself.
+    pub(super) fn is_subagent(&self) -> bool {
+        let Some(payload) = &self.payload else {
+            return false;
+        };
+        // Sources of conversations are words, and those of what agents start are objects.
+        let source = payload.source.map_or("", RawValue::get);
+        let starts = |key: &str| {
+            let inside = source.trim_start_matches(|c: char| c == '{' || c.is_whitespace());
+            source.starts_with('{') && inside.starts_with(key)
+        };
+        let started = ["\"subagent", "\"sub_agent", "\"internal"];
+        started.into_iter().any(starts)
+            || matches!(
+                payload.thread_source.as_deref(),
+                Some("subagent" | "memory_consolidation")
+            )
+    }
+
+    /// What the file goes on from, if its first record is not the first of the conversation.
+    pub(super) fn base(&self) -> Option<Base> {
+        let payload = self.payload.as_ref()?;
+        if let Some(base) = &payload.history_base {
+            return Some(Base {
+                file: base.thread_id.to_string(),
+                end_ordinal: base.end_ordinal_exclusive,
+                end_byte: base.end_byte_offset,
+            });
+        }
+        self.ordinal.filter(|&ordinal| ordinal > 0)?;
+        Some(Base {
+            file: payload.forked_from_id.as_deref()?.to_owned(),
+            end_ordinal: Some(payload.forked_from_ordinal_exclusive?),
+            end_byte: None,
+        })
+    }
+}
