@@ -9,7 +9,7 @@ use std::fs;
 use std::hash::Hasher;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -35,6 +35,7 @@ pub(crate) fn prepare(root: &Path) -> Result<PathBuf> {
         return Ok(place);
     }
     fs::create_dir_all(&cache).with_context(|| format!("cannot make {}", cache.display()))?;
+    clear_away(&cache);
     let draft = cache.join(format!(".draft-{}", std::process::id()));
     println!(
         "installing the real CLIs into {} (more than 1 GB, once for each lock file)",
@@ -151,6 +152,20 @@ fn runs(draft: &Path, program: &str) -> bool {
         .stderr(Stdio::null())
         .status()
         .is_ok_and(|status| status.success())
+}
+
+/// Removes what installs that were killed have left. A day is longer than any takes.
+fn clear_away(cache: &Path) {
+    const DAY: Duration = Duration::from_hours(24);
+    for entry in fs::read_dir(cache).into_iter().flatten().flatten() {
+        let draft = entry.file_name().to_string_lossy().starts_with(".draft-");
+        let changed = entry.metadata().and_then(|data| data.modified()).ok();
+        let age = changed.and_then(|changed| changed.elapsed().ok());
+        if draft && age.is_some_and(|age| age > DAY) {
+            // A gigabyte too many is no reason to fail.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
 }
 
 /// Gives a whole install its name. Somebody else may have been faster; theirs is as good.

@@ -6,6 +6,22 @@
 //! failure on request is a failure within seconds.
 //!
 //! The CLIs are where `SEGUE_CLIS` says; `cargo xtask test` installs them and sets it.
+//!
+//! What a test must know about them, beyond PROVIDERS.md (seen in November 2026, with the versions of
+//! `clis/package.json`):
+//!
+//! - A stall in the middle of an answer ends after five seconds with Codex, but after 300 with Gemini and Claude,
+//!   which take no less (`CLAUDE_STREAM_IDLE_TIMEOUT_MS` has a floor): cancel those, or kill them.
+//! - opencode tries again for more than a minute after a 500 or a cut, whatever its configuration; a 429 with a
+//!   hint of a second takes it ten seconds, a 401 none.
+//! - Gemini refuses `$(…)`, `$((…))` and backticks in shell commands, and runs nothing; it wraps what a tool says in
+//!   `<untrusted_context>`. Thoughts come back with a heading of its own before them (`****` if they have none).
+//! - Codex 0.166 sums up a conversation by an ordinary request with a prompt of its own, not by `/responses/compact`.
+//!   It asks GitHub and chatgpt.com for plugins at every start unless the features are off, as they are here.
+//! - The Claude Code in claude-agent-acp asks the model what the user may say next after a turn
+//!   (`[SUGGESTION MODE…`), unless `CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION` is off, as it is here.
+//! - `opencode run "two words"` sends the prompt with the quotes. At its start it asks registry.npmjs.org, which
+//!   nothing turns off. A prompt that is too long makes it sum up and go on by itself.
 
 mod acp;
 mod app_server;
@@ -20,6 +36,8 @@ use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -52,6 +70,11 @@ pub struct Sandbox {
 impl Sandbox {
     /// A new home, a git repository as the project, and a stub that follows `script`.
     pub fn new(script: Script) -> Self {
+        Self::with(|_| script)
+    }
+
+    /// Likewise, with a script that knows where the project is: some tools take nothing but absolute paths.
+    pub fn with(script: impl FnOnce(&Path) -> Script) -> Self {
         let clis = std::env::var_os("SEGUE_CLIS").map(PathBuf::from).expect(
             "SEGUE_CLIS is not set: run `cargo xtask test`, or set it to what `cargo xtask clis` prints",
         );
@@ -59,9 +82,10 @@ impl Sandbox {
             .prefix("segue-real-")
             .tempdir()
             .unwrap();
+        let model = Model::start(script(&directory.path().join("project")));
         let sandbox = Self {
             directory,
-            model: Model::start(script),
+            model,
             clis,
         };
         sandbox.furnish();
@@ -211,16 +235,16 @@ impl Ran {
     pub fn of(mut command: Command, limit: Duration) -> Self {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        let stdout = collect(child.stdout.take().unwrap());
-        let stderr = collect(child.stderr.take().unwrap());
+        let stdout = Collected::new(child.stdout.take().unwrap());
+        let stderr = Collected::new(child.stderr.take().unwrap());
         let timed_out = !ends_within(&mut child, limit);
         kill_group(&child);
         let status = child.wait().unwrap();
         Self {
             code: status.code(),
             timed_out,
-            stdout: stdout.join().unwrap(),
-            stderr: stderr.join().unwrap(),
+            stdout: stdout.text(),
+            stderr: stderr.text(),
         }
     }
 
@@ -242,14 +266,34 @@ fn ends_within(child: &mut Child, limit: Duration) -> bool {
     false
 }
 
-/// Reads to the end, in a thread of its own so that no pipe fills up.
-fn collect(mut from: impl Read + Send + 'static) -> std::thread::JoinHandle<String> {
-    std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        // What was read before an error is still worth showing.
-        let _ = from.read_to_end(&mut bytes);
+/// What a pipe gives, read in a thread of its own so that it never fills up.
+struct Collected {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    thread: JoinHandle<()>,
+}
+
+impl Collected {
+    fn new(mut from: impl Read + Send + 'static) -> Self {
+        let bytes = Arc::new(Mutex::new(Vec::new()));
+        let shared = Arc::clone(&bytes);
+        let thread = std::thread::spawn(move || {
+            let mut piece = [0; 8192];
+            while let Ok(1..) = from.read(&mut piece).inspect(|count| {
+                shared.lock().unwrap().extend_from_slice(&piece[..*count]);
+            }) {}
+        });
+        Self { bytes, thread }
+    }
+
+    /// Everything, or what there is if somebody outside of the group still holds the pipe a while after the end.
+    fn text(self) -> String {
+        let end = Instant::now() + Duration::from_secs(3);
+        while !self.thread.is_finished() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let bytes = self.bytes.lock().unwrap();
         String::from_utf8_lossy(&bytes).into_owned()
-    })
+    }
 }
 
 /// Kills everything in the group that this child heads.

@@ -34,8 +34,6 @@ pub(crate) fn environment(url: &str) -> Vec<(&'static str, String)> {
         ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
         ("CLAUDE_CODE_MAX_RETRIES", "1"),
         ("API_TIMEOUT_MS", "20000"),
-        ("CLAUDE_ENABLE_STREAM_WATCHDOG", "1"),
-        ("CLAUDE_STREAM_IDLE_TIMEOUT_MS", "10000"),
         ("CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION", "false"),
         ("DISABLE_AUTOUPDATER", "1"),
         ("STUB_KEY", "dummy"),

@@ -71,6 +71,36 @@ fn runs_a_turn(cli: Cli) {
     assert!(escapes.is_empty() || cli == Cli::Opencode, "{escapes:#?}");
 }
 
+fn writes_and_reads(cli: Cli) {
+    let sandbox = Sandbox::with(|project| {
+        let file = project.join("new.txt");
+        let steps = [
+            Reply::calling(Call::write(&file, "one\ntwo\n")),
+            Reply::calling(Call::read(&file)).call(Call::read(&file)),
+            Reply::say("Written and read."),
+        ];
+        Script::new().on("file", steps)
+    });
+
+    let ran = run(&sandbox, cli, "file");
+
+    assert!(said(&ran).contains("Written and read."), "{ran:#?}");
+    let written = std::fs::read_to_string(sandbox.project().join("new.txt"));
+    assert_eq!(written.unwrap(), "one\ntwo\n");
+    let turns = sandbox.model().turns();
+    assert_eq!(
+        turns.len(),
+        3,
+        "two calls at once are one round: {turns:#?}"
+    );
+    assert_eq!(turns[2].results().len(), 3);
+    assert!(
+        turns[2].results()[2].contains("two"),
+        "{:?}",
+        turns[2].results()
+    );
+}
+
 fn fails_soon(cli: Cli, failure: Failure) {
     let sandbox = Sandbox::new(Script::new().on("fail", [Reply::fail(failure)]));
     let args = args(cli).iter().copied().chain(["fail"]);
@@ -81,44 +111,36 @@ fn fails_soon(cli: Cli, failure: Failure) {
     assert_ne!(ran.code, Some(0), "{ran:#?}");
 }
 
-macro_rules! turns {
-    ($($name:ident: $cli:expr,)*) => {$(
+macro_rules! real {
+    ($($name:ident: $body:expr;)*) => {$(
         #[test]
         #[ignore = "runs the real CLIs: cargo xtask test"]
         fn $name() {
-            runs_a_turn($cli);
-        }
-    )*};
-}
-
-turns! {
-    gemini_runs_a_turn: Cli::Gemini,
-    claude_runs_a_turn: Cli::Claude,
-    codex_runs_a_turn: Cli::Codex,
-    opencode_runs_a_turn: Cli::Opencode,
-}
-
-macro_rules! failures {
-    ($($name:ident: $cli:expr, $failure:expr;)*) => {$(
-        #[test]
-        #[ignore = "runs the real CLIs: cargo xtask test"]
-        fn $name() {
-            fails_soon($cli, $failure);
+            $body;
         }
     )*};
 }
 
 // opencode repeats what it takes for passing (500, a cut) for more than a minute, and cannot be told not to.
-failures! {
-    gemini_fails_at_a_429: Cli::Gemini, Failure::RateLimit { retry_after: 1 };
-    gemini_fails_at_a_500: Cli::Gemini, Failure::Server;
-    gemini_fails_at_a_cut: Cli::Gemini, Failure::Cut;
-    claude_fails_at_a_429: Cli::Claude, Failure::RateLimit { retry_after: 1 };
-    claude_fails_at_a_500: Cli::Claude, Failure::Server;
-    claude_fails_at_a_cut: Cli::Claude, Failure::Cut;
-    codex_fails_at_a_429: Cli::Codex, Failure::RateLimit { retry_after: 1 };
-    codex_fails_at_a_500: Cli::Codex, Failure::Server;
-    codex_fails_at_a_cut: Cli::Codex, Failure::Cut;
-    opencode_fails_at_a_429: Cli::Opencode, Failure::RateLimit { retry_after: 1 };
-    opencode_fails_at_a_401: Cli::Opencode, Failure::Unauthorized;
+real! {
+    gemini_runs_a_turn: runs_a_turn(Cli::Gemini);
+    claude_runs_a_turn: runs_a_turn(Cli::Claude);
+    codex_runs_a_turn: runs_a_turn(Cli::Codex);
+    opencode_runs_a_turn: runs_a_turn(Cli::Opencode);
+    gemini_writes_and_reads: writes_and_reads(Cli::Gemini);
+    claude_writes_and_reads: writes_and_reads(Cli::Claude);
+    codex_writes_and_reads: writes_and_reads(Cli::Codex);
+    opencode_writes_and_reads: writes_and_reads(Cli::Opencode);
+    gemini_fails_at_a_429: fails_soon(Cli::Gemini, Failure::RateLimit { retry_after: 1 });
+    gemini_fails_at_a_500: fails_soon(Cli::Gemini, Failure::Server);
+    gemini_fails_at_a_cut: fails_soon(Cli::Gemini, Failure::Cut);
+    claude_fails_at_a_429: fails_soon(Cli::Claude, Failure::RateLimit { retry_after: 1 });
+    claude_fails_at_a_500: fails_soon(Cli::Claude, Failure::Server);
+    claude_fails_at_a_cut: fails_soon(Cli::Claude, Failure::Cut);
+    codex_fails_at_a_429: fails_soon(Cli::Codex, Failure::RateLimit { retry_after: 1 });
+    codex_fails_at_a_500: fails_soon(Cli::Codex, Failure::Server);
+    codex_fails_at_a_cut: fails_soon(Cli::Codex, Failure::Cut);
+    codex_fails_at_a_stall: fails_soon(Cli::Codex, Failure::Stall);
+    opencode_fails_at_a_429: fails_soon(Cli::Opencode, Failure::RateLimit { retry_after: 1 });
+    opencode_fails_at_a_401: fails_soon(Cli::Opencode, Failure::Unauthorized);
 }

@@ -8,3 +8,4 @@
 
 mod acp;
 mod headless;
+mod sandbox;
