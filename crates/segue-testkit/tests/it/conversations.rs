@@ -82,6 +82,19 @@ fn later(asked: Asked) -> (String, Value) {
     (path, body)
 }
 
+/// The calls at the end of a conversation, and what came of them, once more.
+fn another_round(asked: Asked, mut body: Value) -> Value {
+    let (field, length) = match asked {
+        Asked::Anthropic => ("messages", 2),
+        Asked::Responses => ("input", 4),
+        Asked::Gemini => ("contents", 2),
+    };
+    let messages = body[field].as_array_mut().unwrap();
+    let round = messages.split_off(messages.len() - length);
+    messages.extend(round.iter().chain(&round).cloned());
+    body
+}
+
 #[test]
 fn without_a_rule_the_prompt_is_repeated() {
     let model = Model::start(Script::new().on("else", [Reply::say("no")]));
@@ -101,6 +114,8 @@ fn the_step_is_found_by_the_rounds_since_the_last_prompt() {
         let (path, body) = later(asked);
         let answer = post(&model, &path, &body).json();
         assert_eq!(text(asked, &answer), "one", "{asked:?}");
+        let answer = post(&model, &path, &another_round(asked, body)).json();
+        assert_eq!(text(asked, &answer), "two", "{asked:?}");
     }
 }
 
