@@ -22,7 +22,7 @@ pub struct NativeSession {
 /// Native sessions, and what could not be looked at on the way to them.
 #[derive(Debug, Default)]
 pub struct Natives {
-    /// The conversations, in no order.
+    /// The conversations, newest first.
     pub sessions: Vec<NativeSession>,
     /// Of which agent something could not be read, and why.
     pub unreadable: Vec<(ProviderId, ReadError)>,
@@ -110,6 +110,11 @@ impl Catalog {
             }
             natives.sessions.extend(by_id.into_values());
         }
+        let newest_first = |session: &NativeSession| {
+            let id = session.head.id.as_str().to_owned();
+            (std::cmp::Reverse(session.head.updated_at), id)
+        };
+        natives.sessions.sort_by_cached_key(newest_first);
         natives
     }
 

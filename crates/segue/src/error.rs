@@ -94,6 +94,9 @@ fn chain(error: &dyn Error) -> String {
     text
 }
 
+/// How many of those that fit are named.
+const SHOWN: usize = 8;
+
 impl From<EngineError> for CliError {
     fn from(error: EngineError) -> Self {
         match error {
@@ -101,8 +104,14 @@ impl From<EngineError> for CliError {
             EngineError::NoMatch(_) => Self::failed(error.to_string())
                 .hint("`segue session list --all` shows every session there is"),
             EngineError::Ambiguous { ref candidates, .. } => {
-                let candidates: Vec<String> = candidates.iter().map(ToString::to_string).collect();
-                Self::usage(error.to_string()).hint(format!("say which: {}", candidates.join(", ")))
+                let shown = candidates.iter().take(SHOWN).map(ToString::to_string);
+                let shown: Vec<String> = shown.collect();
+                let more = match candidates.len().saturating_sub(SHOWN) {
+                    0 => String::new(),
+                    more => format!(", and {more} more"),
+                };
+                Self::usage(error.to_string())
+                    .hint(format!("say which: {}{more}", shown.join(", ")))
             }
             EngineError::UnknownProvider { ref known, .. } => {
                 let known: Vec<&str> = known.iter().map(segue_core::ProviderId::as_str).collect();

@@ -41,7 +41,6 @@ fn an_agent_that_dies_in_the_middle_of_a_turn() {
       rehearse: say half an; open-tool; die
     rehearsal
       half an
-    rehearsal
       ▸ Read notes.txt {"path":"notes.txt"}
     tool
       ✗ {"interrupted":true,"output":"The turn was interrupted before this call ended; whether it took effect is unknown."}

@@ -132,7 +132,7 @@ fn make_home(world: &World) -> std::path::PathBuf {
 }
 
 /// Runs segue as a user to whom the modes of files mean something; root may write everywhere.
-fn as_nobody(world: &World, args: &[&str]) -> Output {
+pub(crate) fn as_nobody(world: &World, args: &[&str]) -> Output {
     let program = world.path().join("segue");
     if !program.exists() {
         fs::copy(env!("CARGO_BIN_EXE_segue"), &program).unwrap();

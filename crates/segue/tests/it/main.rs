@@ -13,6 +13,7 @@ mod durability;
 mod failing_agents;
 mod failing_disks;
 mod kills;
+mod native;
 mod sessions;
 mod terminal;
 mod writers;

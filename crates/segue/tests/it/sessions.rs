@@ -170,14 +170,13 @@ fn info_and_show_tell_the_story() {
       rehearse: think hm; tool; ask; say done
     rehearsal
       (thinks) hm
-    rehearsal
       ▸ Read notes.txt {"path":"notes.txt"}
     tool
-      ✓ {"output":"three lines of notes"}
+      ✓ three lines of notes
     rehearsal
       ▸ Edit notes.txt {"path":"notes.txt"}
     tool
-      ✗ {"output":"not allowed"}
+      ✗ not allowed
     rehearsal
       I was not allowed to edit the notes. done
     --- exit 0

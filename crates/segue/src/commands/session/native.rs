@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use segue_catalog::{NativeTurn, Skipped};
 use segue_engine::Native;
 
-use super::show::print_turn;
+use super::show::{Speakers, print_turn};
 use crate::cli::ShowArgs;
 use crate::error::CliError;
 use crate::setup::App;
@@ -121,9 +121,13 @@ fn print_turns(
     print(&style.bold(&clean(&super::list::title(native))));
     let id = &native.session.head.id;
     print(&style.dim(&format!("{id} · kept by {provider}")));
+    let speakers = Speakers {
+        agent: provider,
+        system: "note",
+    };
     for turn in turns {
         let (n, turn) = turn?;
-        print_turn(n, turn.state, &turn.messages, provider, style);
+        print_turn(n, turn.state, &turn.messages, speakers, style);
     }
     tell_skipped(skipped);
     Ok(())

@@ -1,8 +1,9 @@
 //! `segue session info` and `segue session show`
 
 use jiff::Timestamp;
-use segue_core::{Message, Part, Role, SessionStatus, TurnState};
+use segue_core::{Json, Message, Part, Role, SessionStatus, TurnState};
 use segue_engine::{Conversation, SessionView, Transcript};
+use serde_json::Value;
 
 use crate::cli::{OneArgs, ShowArgs};
 use crate::error::CliError;
@@ -118,21 +119,33 @@ fn print_transcript(transcript: &Transcript) {
         session.provider,
         transcript.turns.len()
     )));
-    let provider = session.provider.as_str();
+    let speakers = Speakers {
+        agent: session.provider.as_str(),
+        system: "segue",
+    };
     for entry in &transcript.turns {
         let turn = &entry.turn;
-        print_turn(Some(turn.n), turn.state, &entry.messages, provider, style);
+        print_turn(Some(turn.n), turn.state, &entry.messages, speakers, style);
         if let Some(failure) = &turn.failure {
             print(&style.red(&format!("  {}", clean(&failure.message))));
         }
     }
 }
 
+/// What the speakers of a transcript are called.
+#[derive(Clone, Copy)]
+pub(super) struct Speakers<'a> {
+    /// The agent.
+    pub(super) agent: &'a str,
+    /// Whoever remarks on the conversation from outside.
+    pub(super) system: &'a str,
+}
+
 pub(super) fn print_turn(
     n: Option<u32>,
     state: TurnState,
     messages: &[Message],
-    provider: &str,
+    speakers: Speakers<'_>,
     style: Style,
 ) {
     let number = n.map_or(String::new(), |n| format!(" {n}"));
@@ -149,21 +162,26 @@ pub(super) fn print_turn(
     );
     print("");
     print(&style.dim(&format!("{head}{rule}")));
+    let mut last = None;
     for message in messages {
-        print_message(message, provider, style);
+        // Whoever goes on speaking is not named again.
+        if last != Some(message.role) || !message.complete {
+            let who = match message.role {
+                Role::User => "you",
+                Role::Assistant => speakers.agent,
+                Role::Tool => "tool",
+                Role::System => speakers.system,
+            };
+            let cut = if message.complete { "" } else { " (cut off)" };
+            print(&format!("{}{}", style.bold(who), style.yellow(cut)));
+        }
+        last = Some(message.role);
+        print_parts(&message.parts);
     }
 }
 
-fn print_message(message: &Message, provider: &str, style: Style) {
-    let who = match message.role {
-        Role::User => "you",
-        Role::Assistant => provider,
-        Role::Tool => "tool",
-        Role::System => "segue",
-    };
-    let cut = if message.complete { "" } else { " (cut off)" };
-    print(&format!("{}{}", style.bold(who), style.yellow(cut)));
-    for part in &message.parts {
+fn print_parts(parts: &[Part]) {
+    for part in parts {
         let text = match part {
             Part::Text(text) => text.clone(),
             Part::Thought(text) => format!("(thinks) {text}"),
@@ -174,7 +192,7 @@ fn print_message(message: &Message, provider: &str, style: Style) {
                 format!(
                     "{} {}",
                     if *is_error { "✗" } else { "✓" },
-                    response.as_str()
+                    readable(response)
                 )
             }
             Part::InlineData(data) => format!("[{}]", data.mime_type),
@@ -182,6 +200,58 @@ fn print_message(message: &Message, provider: &str, style: Style) {
         };
         for line in clean(&text).lines() {
             print(&format!("  {line}"));
+        }
+    }
+}
+
+/// The words of a tool's answer where it consists of words, else the JSON it is.
+fn readable(response: &Json) -> String {
+    let words = |value: &Value| match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Object(fields) => fields
+            .get("text")
+            .and_then(Value::as_str)
+            .map(str::to_owned),
+        _ => None,
+    };
+    let parsed = serde_json::from_str(response.as_str()).unwrap_or_default();
+    let text = match &parsed {
+        Value::String(text) => Some(text.clone()),
+        Value::Array(blocks) => blocks
+            .iter()
+            .map(words)
+            .collect::<Option<Vec<_>>>()
+            .map(|texts| texts.join("\n")),
+        Value::Object(fields) => match fields.iter().collect::<Vec<_>>().as_slice() {
+            [(name, Value::String(text))] if ["output", "error"].contains(&name.as_str()) => {
+                Some(text.clone())
+            }
+            _ => None,
+        },
+        _ => None,
+    };
+    text.unwrap_or_else(|| response.as_str().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_shown_as_words_where_they_are_words() {
+        let cases = [
+            (r#""a\nb""#, "a\nb"),
+            (
+                r#"[{"type":"text","text":"a"},{"type":"text","text":"b"}]"#,
+                "a\nb",
+            ),
+            (r#"{"output":"a"}"#, "a"),
+            (r#"{"output":"a","code":1}"#, r#"{"output":"a","code":1}"#),
+            ("[1]", "[1]"),
+            ("null", "null"),
+        ];
+        for (json, expected) in cases {
+            assert_eq!(readable(&Json::parse(json).unwrap()), expected);
         }
     }
 }

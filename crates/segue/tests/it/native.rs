@@ -1,0 +1,208 @@
+//! Sessions that only an agent has: listed beside segue's own, and read.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use insta::assert_snapshot;
+use segue_testkit::World;
+
+use crate::world;
+
+const SAMPLE: &str = include_str!("../../../segue-catalog/tests/it/samples/claude.jsonl");
+const ID: &str = "0b5e4c3a-1111-4222-8333-444455556666";
+
+/// Puts a session of Claude Code's into the world, as if it had been made in `directory`.
+fn put(world: &World, id: &str, directory: &str) -> PathBuf {
+    let cwd = world.path().join(directory);
+    let path = world
+        .path()
+        .join(".claude/projects/-somewhere")
+        .join(format!("{id}.jsonl"));
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let text = SAMPLE
+        .replace(ID, id)
+        .replace("\"/w\"", &format!("{:?}", cwd.display().to_string()));
+    fs::write(&path, text).unwrap();
+    path
+}
+
+#[test]
+fn a_list_shows_native_sessions_of_this_project_beside_our_own() {
+    let world = world();
+    put(&world, ID, "project");
+    put(&world, "aaaaaaaa-1111-4222-8333-444455556666", "elsewhere");
+    let _ = world.segue(["chat", "hello"]);
+    let list = world.segue(["session", "list"]);
+    let rows: Vec<&str> = list.stdout.lines().collect();
+    assert_eq!(rows.len(), 3, "{list}");
+    assert!(
+        rows[1].contains("rehearsal") && rows[1].ends_with("hello"),
+        "{list}"
+    );
+    assert!(
+        rows[2].starts_with("2  0b5e4c3a-1111-4222-8  claude     -  "),
+        "{list}"
+    );
+    assert!(rows[2].ends_with(" days ago  Shopping"), "{list}");
+
+    let count = |args: &[&str]| {
+        let all = [&["session", "list", "--json"], args].concat();
+        world.json(all).as_array().unwrap().len()
+    };
+    assert_eq!(count(&[]), 2);
+    assert_eq!(count(&["--all"]), 3);
+    assert_eq!(count(&["--all", "-p", "claude"]), 2);
+    assert_eq!(count(&["--all", "-p", "rehearsal"]), 1);
+    assert_eq!(count(&["--all", "--since", "1d"]), 1);
+    assert_eq!(count(&["--all", "--limit", "2"]), 2);
+    assert_eq!(count(&["--feature", "pay"]), 0);
+    let entry = &world.json(["session", "list", "--json", "-p", "claude"])[0];
+    assert_eq!(entry["id"], serde_json::Value::Null);
+    assert_eq!(entry["native_session_id"], ID);
+    assert_eq!(entry["title"], "Shopping");
+    assert_eq!(entry["title_from"], "user");
+    assert_eq!(entry["turns"], serde_json::Value::Null);
+    assert_eq!(entry["updated_at"], "2026-01-02T03:05:01Z");
+}
+
+#[test]
+fn a_native_session_is_shown_by_prefix_by_number_and_as_the_latest() {
+    let world = world();
+    put(&world, ID, "project");
+    assert_snapshot!(world.segue(["session", "show", "0b5e"]), @r#"
+    Shopping
+    0b5e4c3a-1111-4222-8333-444455556666 · kept by claude
+
+    ── turn 1 ──────────────────────────────────────────────────────────────────────
+    you
+      /model opus
+    note
+      Set model to opus
+
+    ── turn 2 ──────────────────────────────────────────────────────────────────────
+    you
+      What is in "notes"?
+      [image/png]
+    claude
+      (thinks) I should look.
+      ▸ Read {"file_path":"/w/notes"}
+    tool
+      ✓ buy milk
+    claude
+      Milk is to be bought.
+      [not understood] {"type":"novelty","of":"the future"}
+
+    ── turn 3 · cancelled ──────────────────────────────────────────────────────────
+    you
+      And in the cellar?
+    --- exit 0
+    "#);
+    let _ = world.segue(["session", "list"]);
+    let whole = world.segue(["session", "show", "--json", ID]).stdout;
+    for name in ["1", "latest", "claude:0b5e", "0b5e4c3a-1111-4222-8"] {
+        assert_eq!(
+            world.segue(["session", "show", "--json", name]).stdout,
+            whole,
+            "{name}"
+        );
+    }
+    let last = world.json(["session", "show", "--json", "--last", "1", "1"]);
+    assert_eq!(last["turns"].as_array().unwrap().len(), 1);
+    assert_eq!(last["turns"][0]["n"], 3);
+    assert_eq!(last["turns"][0]["state"], "cancelled");
+    assert_eq!(last["skipped"]["malformed"], 0);
+    let last = world.json(["session", "show", "--json", "--last", "0", "1"]);
+    assert_eq!(last["turns"], serde_json::json!([]));
+}
+
+#[test]
+fn a_native_session_tells_about_itself() {
+    let world = world();
+    let path = put(&world, ID, "project");
+    let mut text = fs::read_to_string(&path).unwrap();
+    text.push_str("not json\n{\"type\":\"user\"");
+    fs::write(&path, text).unwrap();
+    let mut info = world.segue(["session", "info", "0b5e"]);
+    info.stdout = info
+        .stdout
+        .lines()
+        .filter(|line| !line.contains("ago)"))
+        .collect::<Vec<_>>()
+        .join("\n")
+        + "\n";
+    assert_snapshot!(info, @"
+    Shopping
+    native id 0b5e4c3a-1111-4222-8333-444455556666
+    agent     claude 1.0.60
+    directory [WORLD]/project
+    branch    main
+    turns     3, 284 tokens
+    file      [WORLD]/.claude/projects/-somewhere/0b5e4c3a-1111-4222-8333-444455556666.jsonl (4383 bytes)
+    claude keeps this session; segue only reads it
+    --- stderr
+    segue: not read: 1 line(s) that make no sense; the last line, which is cut off or still being written
+    --- exit 0
+    ");
+    let info = world.json(["session", "info", "--json", "0b5e"]);
+    assert_eq!(info["session"]["turns"], 3);
+    assert_eq!(info["session"]["total_tokens"], 284);
+    assert_eq!(info["native"]["skipped"]["malformed"], 1);
+    assert_eq!(info["native"]["skipped"]["torn"], true);
+    assert_eq!(info["native"]["first_prompt"], "What is in \"notes\"?");
+}
+
+#[test]
+fn what_is_ambiguous_unknown_or_not_ours_is_said() {
+    let world = world();
+    put(&world, ID, "project");
+    put(&world, "0b5e4c3a-9999-4222-8333-444455556666", "project");
+    assert_snapshot!(world.segue(["session", "show", "0b5e"]), @r#"
+    --- stderr
+    error: "0b5e" matches 2 sessions
+    hint: say which: claude:0b5e4c3a-1111-4222-8333-444455556666, claude:0b5e4c3a-9999-4222-8333-444455556666
+    --- exit 2
+    "#);
+    assert_snapshot!(world.segue(["session", "info", "0b5f"]), @r#"
+    --- stderr
+    error: no session matches "0b5f"
+    hint: `segue session list --all` shows every session there is
+    --- exit 1
+    "#);
+    assert_snapshot!(world.segue(["session", "rename", ID, "new"]), @"
+    --- stderr
+    error: claude:0b5e4c3a-1111-4222-8333-444455556666 is a session of claude itself, which segue can only read
+    hint: `segue session show claude:0b5e4c3a-1111-4222-8333-444455556666` and `segue session info claude:0b5e4c3a-1111-4222-8333-444455556666` read it
+    --- exit 1
+    ");
+    assert_snapshot!(world.segue(["session", "show", "claude:"]), @r#"
+    --- stderr
+    error: "claude:" matches 2 sessions
+    hint: say which: claude:0b5e4c3a-1111-4222-8333-444455556666, claude:0b5e4c3a-9999-4222-8333-444455556666
+    --- exit 2
+    "#);
+    assert_snapshot!(world.segue(["session", "show", "../../etc/passwd"]), @"
+    --- stderr
+    error: invalid value '../../etc/passwd' for '<ID>': a session id may not contain '/'
+
+    For more information, try '--help'.
+    --- exit 2
+    ");
+}
+
+#[test]
+fn what_cannot_be_read_is_said_and_the_rest_is_listed() {
+    let world = world();
+    put(&world, ID, "project");
+    let other = put(&world, "aaaaaaaa-1111-4222-8333-444455556666", "project");
+    fs::set_permissions(&other, fs::Permissions::from_mode(0o000)).unwrap();
+    fs::create_dir(world.home()).unwrap();
+    fs::set_permissions(world.home(), fs::Permissions::from_mode(0o777)).unwrap();
+    let list = crate::failing_disks::as_nobody(&world, &["session", "list"]);
+    assert!(list.stdout.contains("0b5e4c3a"), "{list}");
+    assert!(
+        list.stderr.contains("some of claude's sessions are missing here: cannot read [WORLD]/.claude/projects/-somewhere/aaaaaaaa-1111-4222-8333-444455556666.jsonl: Permission denied"),
+        "{list}"
+    );
+    assert_eq!(list.code, Some(0));
+}
