@@ -178,6 +178,11 @@ fn random() -> u32 {
 
 impl Stage {
     pub(crate) fn new() -> Self {
+        Self::beside(Catalog::default())
+    }
+
+    /// A stage on a machine that has these native sessions.
+    pub(crate) fn beside(catalog: Catalog) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let store = Arc::new(SqliteStore::open(directory.path()).unwrap());
         let agent = Arc::new(Scripted::new());
@@ -187,12 +192,7 @@ impl Stage {
             me: segue_agents::mark_of(std::process::id()).unwrap(),
         };
         Self {
-            engine: Engine::new(
-                store.clone(),
-                vec![agent.clone()],
-                Catalog::default(),
-                world,
-            ),
+            engine: Engine::new(store.clone(), vec![agent.clone()], catalog, world),
             store,
             agent,
             stop: watch::channel(Stop::No).0,

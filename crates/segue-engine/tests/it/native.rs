@@ -1,0 +1,118 @@
+//! Native sessions beside segue's own.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use segue_catalog::{
+    Catalog, Found, Head, IdHint, Kind, ReadError, Reader, Records, Start, Whereabouts,
+};
+use segue_core::{NativeId, Project, SessionRef, Title};
+use segue_engine::{Conversation, EngineError, Scope, Target};
+use segue_store::Filter;
+
+use crate::scripted::{Stage, same};
+
+/// An agent with these sessions, the first of them the oldest; their names are all there is to them.
+struct Names(&'static [&'static str]);
+
+impl Reader for Names {
+    fn provider(&self) -> &'static str {
+        "scripted"
+    }
+
+    fn find(&self) -> Whereabouts {
+        let found = self.0.iter().zip(1..).map(|(id, second)| Found {
+            path: PathBuf::from(id),
+            id: IdHint::Whole((*id).to_owned()),
+            size: 1,
+            modified: Timestamp::from_second(second).unwrap(),
+            archived: false,
+        });
+        Whereabouts {
+            found: found.collect(),
+            unreadable: Vec::new(),
+        }
+    }
+
+    fn head(&self, found: &Found) -> Result<Head, ReadError> {
+        Ok(Head {
+            id: NativeId::parse(found.path.to_str().unwrap()).unwrap(),
+            kind: Kind::Conversation,
+            cwd: Some("/project".into()),
+            branch: None,
+            created_at: None,
+            updated_at: found.modified,
+            title: Some(Title::from_prompt("hello")),
+            first_prompt: None,
+            forked_from: None,
+            version: None,
+        })
+    }
+
+    fn records(&self, _: &Found, _: &Start) -> Result<Box<dyn Records>, ReadError> {
+        panic!("nobody reads")
+    }
+}
+
+fn stage(names: &'static [&'static str]) -> Stage {
+    Stage::beside(Catalog::new(vec![Arc::new(Names(names))]))
+}
+
+async fn ids(stage: &Stage, limit: u32) -> (Vec<String>, bool) {
+    let listed = stage
+        .engine
+        .conversations(&Filter::default(), limit)
+        .await
+        .unwrap();
+    let ids = listed.rows.iter().map(|row| row.id().to_string());
+    (ids.collect(), listed.more)
+}
+
+#[tokio::test]
+async fn a_native_session_that_carries_one_of_ours_is_not_listed_again() {
+    let stage = stage(&["native-1", "native-2", "their-own"]);
+    let report = stage.turn("hello", Target::New).await;
+    let own = report.session.to_string();
+    // The agent calls it native-1, and so does the catalog.
+    let (listed, more) = ids(&stage, 10).await;
+    assert_eq!(listed, [&own, "scripted:their-own", "scripted:native-2"]);
+    assert!(!more);
+    // A second leg, on native-2, ends the first one; both stay part of the one conversation.
+    *stage.agent.goes_on.lock().unwrap() = segue_core::Opened::Fresh;
+    stage.turn("again", same(&report)).await;
+    assert_eq!(ids(&stage, 10).await.0, [&own, "scripted:their-own"]);
+    assert_eq!(ids(&stage, 1).await, (vec![own], true));
+}
+
+#[tokio::test]
+async fn a_reference_means_ours_before_theirs() {
+    let stage = stage(&["native-1", "native-10", "other"]);
+    let report = stage.turn("hello", Target::New).await;
+    let scope = Scope {
+        project: Project {
+            key: "/project".into(),
+            cwd: "/".into(),
+        },
+        last_list: Vec::new(),
+    };
+    let find = async |text: &str| {
+        let reference = SessionRef::parse(text).unwrap();
+        stage.engine.find_any(&reference, &scope).await
+    };
+    for ours in ["native-1", report.session.as_str()] {
+        let found = find(ours).await.unwrap();
+        assert!(matches!(found, Conversation::Session(..)), "{ours}");
+    }
+    for theirs in ["oth", "other", "scripted:other", "native-10"] {
+        let found = find(theirs).await.unwrap();
+        assert!(matches!(found, Conversation::Native(_)), "{theirs}");
+    }
+    assert!(matches!(
+        find("nowhere").await,
+        Err(EngineError::NoMatch(_))
+    ));
+    let reference = SessionRef::parse("other").unwrap();
+    let taken = stage.engine.find(&reference, &scope).await;
+    assert!(matches!(taken, Err(EngineError::OnlyNative(_))));
+}
