@@ -22,9 +22,10 @@ use anyhow::{Context, Result, bail};
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  test    set up what the tests need, and run every test; with --quick, without the real CLIs
-  check   formatting, lints and documentation, with warnings as errors
-  clis    install the real CLIs, and print where they are: SEGUE_CLIS for the tests named `real`";
+  test      set up what the tests need, and run every test; with --quick, without the real CLIs
+  check     formatting, lints and documentation, with warnings as errors
+  clis      install the real CLIs, and print where they are: SEGUE_CLIS for the tests named `real`
+  fixtures  have the real CLIs write the corpus of crates/segue-catalog/fixtures anew";
 
 fn main() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
     let outcome = match args.as_slice() {
         ["test", rest @ ..] => test(rest),
         ["check"] => check(),
+        ["fixtures"] => fixtures(),
         ["clis"] => clis::prepare(&root()).map(|place| println!("{}", place.display())),
         _ => {
             eprintln!("{USAGE}");
@@ -71,18 +73,26 @@ fn test(rest: &[&str]) -> Result<()> {
         return Ok(());
     }
     for package in packages {
-        let real = [
-            "test",
-            "--package",
-            &package,
-            "--test",
-            "real",
-            "--",
-            "--ignored",
-            REAL_THREADS,
-        ];
-        cargo(&real, &variables)?;
+        real(&package, &variables)?;
     }
+    Ok(())
+}
+
+/// Runs the tests of one crate with the real CLIs.
+fn real(package: &str, variables: &[(&str, OsString)]) -> Result<()> {
+    let only = ["test", "--package", package, "--test", "real"];
+    let args = [&only[..], &["--", "--ignored", REAL_THREADS]].concat();
+    cargo(&args, variables)
+}
+
+/// Makes the corpus anew: each test of the readers leaves what its CLI wrote.
+fn fixtures() -> Result<()> {
+    let clis = clis::prepare(&root())?.into();
+    let variables = [("SEGUE_CLIS", clis), ("SEGUE_FIXTURES", "1".into())];
+    real("segue-catalog", &variables)?;
+    println!(
+        "now read what changed, and accept it: INSTA_UPDATE=always cargo test -p segue-catalog --test it corpus"
+    );
     Ok(())
 }
 

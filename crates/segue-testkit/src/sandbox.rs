@@ -20,7 +20,7 @@
 //!   It asks GitHub and chatgpt.com for plugins at every start unless the features are off, as they are here.
 //! - The Claude Code in claude-agent-acp asks the model what the user may say next after a turn
 //!   (`[SUGGESTION MODE…`), unless `CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION` is off, as it is here.
-//! - `opencode run "two words"` sends the prompt with the quotes. At its start it asks registry.npmjs.org, which
+//! - `opencode run "two words"` sends the prompt with the quotes. At its start it asks a package registry, which
 //!   nothing turns off. A prompt that is too long makes it sum up and go on by itself.
 
 mod acp;
