@@ -35,6 +35,11 @@ pub(crate) trait Dialect: Default {
     /// Reads one line. A line that means nothing to us tells nothing.
     fn read(&mut self, line: &str, told: &mut Told) -> Result<(), Malformed>;
 
+    /// Takes the line that reading begins after, which is not told again.
+    fn remember(&mut self, line: &[u8]) {
+        let _ = self.read(&String::from_utf8_lossy(line), &mut Told::default());
+    }
+
     /// Whether a line can begin a turn: cheap, and mistaken in one direction only.
     fn may_prompt(line: &[u8]) -> bool;
 
@@ -71,13 +76,15 @@ impl<D: Dialect> LineRecords<D> {
         start: &Start,
     ) -> Result<Self, ReadError> {
         let failed = |error| ReadError::io(path, error);
-        let begin = match start {
-            Start::Beginning => 0,
-            Start::After(mark) => find(&mut text, size, mark)
-                .map_err(failed)?
-                .ok_or_else(|| ReadError::lost(path, mark))?,
+        let Start::After(mark) = start else {
+            return Self::at(path, text, 0, size).map_err(failed);
         };
-        Self::at(path, text, begin, size).map_err(failed)
+        let (begin, line) = find(&mut text, size, mark)
+            .map_err(failed)?
+            .ok_or_else(|| ReadError::lost(path, mark))?;
+        let mut records = Self::at(path, text, begin, size).map_err(failed)?;
+        records.dialect.remember(&line);
+        Ok(records)
     }
 
     fn at<R: Read + Seek + 'static>(
@@ -114,6 +121,7 @@ impl<D: Dialect> LineRecords<D> {
                 return Err(ReadError::lost(&self.path, mark));
             };
             if Mark::line(line.end, line.bytes) == *mark {
+                self.dialect.remember(line.bytes);
                 return Ok(self);
             }
         }
@@ -176,8 +184,12 @@ fn open(path: &Path) -> std::io::Result<(File, u64)> {
     Ok((file, size))
 }
 
-/// Where to go on after a mark; none if the line it was made of is not there any more.
-fn find<R: Read + Seek>(text: &mut R, size: u64, mark: &Mark) -> std::io::Result<Option<u64>> {
+/// Where to go on after a mark, and the line it was made of; none if that is not there any more.
+fn find<R: Read + Seek>(
+    text: &mut R,
+    size: u64,
+    mark: &Mark,
+) -> std::io::Result<Option<(u64, Vec<u8>)>> {
     let Mark::Line { end, .. } = mark else {
         return Ok(None);
     };
@@ -188,7 +200,7 @@ fn find<R: Read + Seek>(text: &mut R, size: u64, mark: &Mark) -> std::io::Result
         return Ok(None);
     };
     let there = start + line.len() as u64 == *end && mark_of(start, &line) == *mark;
-    Ok(there.then_some(*end))
+    Ok(there.then_some((*end, line)))
 }
 
 fn mark_of(start: u64, line: &[u8]) -> Mark {

@@ -103,8 +103,9 @@ impl Fold {
                 self.reopen();
             }
             Event::Step(key) => {
+                // A message that is written again stays where it was said.
                 let place = self.place();
-                self.places.insert(hash(&key), place);
+                self.places.entry(hash(&key)).or_insert(place);
                 if let Some(turn) = self.turns.last_mut() {
                     turn.until = mark.clone();
                 }

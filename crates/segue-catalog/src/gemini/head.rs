@@ -1,0 +1,305 @@
+//! The head of a Gemini CLI session, from the beginning and the end of its file.
+
+use std::fs::File;
+use std::io::Read;
+
+use jiff::Timestamp;
+use memchr::memmem;
+use segue_core::{NativeId, Title};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::chat::{Chat, title};
+use super::document::{Piece, Pieces};
+use super::line::Line;
+use super::log::Log;
+use crate::dialect::{self, Told};
+use crate::{Event, Fold, Found, Head, IdHint, Kind, Mark, ReadError, Record};
+
+/// How much of a file's beginning is read at first, and at most.
+const FIRST_LOOK: usize = 16 << 10;
+const LAST_LOOK: usize = 512 << 10;
+/// How much of its end.
+const END: u64 = 16 << 10;
+
+/// What is known of a session so far.
+#[derive(Default)]
+struct Seen {
+    id: Option<String>,
+    hash: Option<String>,
+    created_at: Option<Timestamp>,
+    updated_at: Option<Timestamp>,
+    kind: Option<String>,
+    summary: Option<String>,
+    first_prompt: Option<String>,
+    /// Whether anything was said.
+    said: bool,
+}
+
+/// The head of a session, and the hash of the directory it works in.
+pub(super) fn head(found: &Found) -> Result<(Head, Option<String>), ReadError> {
+    let failed = |error| ReadError::io(&found.path, error);
+    let mut file = File::open(&found.path).map_err(failed)?;
+    let mut bytes = Vec::with_capacity(FIRST_LOOK);
+    let mut looked = FIRST_LOOK;
+    let (mut seen, log) = loop {
+        let wanted = (looked - bytes.len()) as u64;
+        let read = (&mut file).take(wanted).read_to_end(&mut bytes);
+        let at_end = (read.map_err(failed)? as u64) < wanted;
+        let log = is_log(&bytes, at_end);
+        let mut seen = if log {
+            begin_log(&bytes, at_end)
+        } else {
+            begin_document(&bytes)
+        };
+        if seen.first_prompt.is_some() || at_end {
+            break (seen, log);
+        }
+        if looked >= LAST_LOOK {
+            seen.said = true;
+            break (seen, log);
+        }
+        looked = LAST_LOOK;
+    };
+    let ending = if found.size <= bytes.len() as u64 {
+        bytes
+    } else {
+        dialect::ending(&mut file, found.size, END).map_err(failed)?
+    };
+    if log {
+        end_log(&ending, &mut seen);
+    } else {
+        end_document(&ending, &mut seen);
+    }
+    seen.into_head(found)
+}
+
+impl Seen {
+    fn into_head(self, found: &Found) -> Result<(Head, Option<String>), ReadError> {
+        let id = match (self.id, &found.id) {
+            (Some(id), _) => id,
+            (None, IdHint::Whole(id)) => id.clone(),
+            (None, IdHint::Begins(_)) => {
+                return Err(ReadError::not_a_session(&found.path, "it has no id"));
+            }
+        };
+        let id = NativeId::parse(&id)
+            .map_err(|error| ReadError::not_a_session(&found.path, error.to_string()))?;
+        let kind = match self.kind.as_deref() {
+            Some("subagent") => Kind::Subagent,
+            _ if self.said => Kind::Conversation,
+            _ => Kind::Empty,
+        };
+        let from_prompt = || self.first_prompt.as_deref().map(Title::from_prompt);
+        let head = Head {
+            id,
+            kind,
+            cwd: None,
+            branch: None,
+            created_at: self.created_at,
+            updated_at: self.updated_at.unwrap_or(found.modified),
+            title: self.summary.as_deref().and_then(title).or_else(from_prompt),
+            first_prompt: self.first_prompt,
+            forked_from: None,
+            version: None,
+        };
+        Ok((head, self.hash))
+    }
+
+    /// Takes what is not about a message.
+    fn take(&mut self, line: &Line<'_>) {
+        let first = |old: &mut Option<String>, new: Option<&str>| {
+            if old.is_none() {
+                *old = new.map(str::to_owned);
+            }
+        };
+        if line.id.is_some() {
+            return;
+        }
+        first(&mut self.hash, line.project_hash.as_deref());
+        first(&mut self.kind, line.kind.as_deref());
+        let began = line.start_time.as_deref().and_then(|at| at.parse().ok());
+        self.created_at = self.created_at.or(began);
+        let last = |old: &mut Option<String>, new: Option<&str>| {
+            if let Some(new) = new {
+                *old = Some(new.to_owned());
+            }
+        };
+        let set = line.set.as_ref();
+        let id = set.and_then(|set| set.session_id.as_deref());
+        last(&mut self.id, id.or(line.session_id.as_deref()));
+        let summary = set.and_then(|set| set.summary.as_deref());
+        last(&mut self.summary, summary.or(line.summary.as_deref()));
+    }
+
+    /// Takes what was said. Tells whether that is enough.
+    fn hear(&mut self, events: &[Event]) -> bool {
+        for event in events {
+            let (Event::Prompt(said) | Event::Said(said)) = event else {
+                continue;
+            };
+            self.said = true;
+            if matches!(event, Event::Prompt(_)) && self.first_prompt.is_none() {
+                self.first_prompt = Some(said.message.words()).filter(|words| !is_command(words));
+            }
+        }
+        self.first_prompt.is_some()
+    }
+}
+
+/// A command to the program says nothing of what the conversation is about.
+fn is_command(prompt: &str) -> bool {
+    prompt.trim_start().starts_with(['/', '?'])
+}
+
+/// Whether a file is a log and not a document.
+pub(super) fn is_log(bytes: &[u8], at_end: bool) -> bool {
+    #[derive(Deserialize)]
+    struct Shape {
+        #[serde(default)]
+        messages: Option<IgnoredAny>,
+    }
+    const MESSAGE: &[&[u8]] = &[b"{\"id\"", b"{\"$set\"", b"{\"$rewindTo\""];
+    let shape = |line: &[u8]| serde_json::from_slice::<Shape>(line).ok();
+    let mut lines = bytes.split(|&byte| byte == b'\n');
+    let whole = at_end || lines.clone().nth(1).is_some();
+    let mut lines = lines
+        .by_ref()
+        .map(<[u8]>::trim_ascii)
+        .filter(|line| !line.is_empty());
+    let Some(first) = lines.next() else {
+        return true;
+    };
+    if MESSAGE.iter().any(|start| first.starts_with(start)) {
+        return true;
+    }
+    if !whole {
+        return !first.starts_with(b"{");
+    }
+    match (shape(first), lines.next()) {
+        // All in one line.
+        (Some(object), None) => object.messages.is_none(),
+        (Some(_), Some(_)) => true,
+        (None, second) => {
+            let lines = second.is_some_and(|line| line.starts_with(b"{") && shape(line).is_some());
+            lines || !first.starts_with(b"{")
+        }
+    }
+}
+
+/// Reads the beginning of a log, up to the first prompt.
+fn begin_log(bytes: &[u8], at_end: bool) -> Seen {
+    let mut seen = Seen::default();
+    let mut log = Log::default();
+    let mut read = 0;
+    for line in dialect::whole_lines(bytes, at_end) {
+        read += line.len() + 1;
+        let text = String::from_utf8_lossy(line);
+        let Ok(line) = serde_json::from_str::<Line<'_>>(&text) else {
+            continue;
+        };
+        let mut told = Told::default();
+        seen.take(&line);
+        log.take(&line, &mut told);
+        if seen.hear(&told.events) {
+            break;
+        }
+    }
+    let rest = bytes.get(read..).unwrap_or_default();
+    let changed = |needle: &[u8]| memmem::find(rest, needle).is_some();
+    if at_end && (changed(b"\"$rewindTo\"") || changed(b"\"messages\":[")) {
+        again(bytes, &mut seen);
+    }
+    seen
+}
+
+/// What still counts of a log after messages were taken back.
+fn again(bytes: &[u8], seen: &mut Seen) {
+    let mut log = Log::default();
+    let mut fold = Fold::whole();
+    for line in dialect::whole_lines(bytes, true) {
+        let text = String::from_utf8_lossy(line);
+        let mut told = Told::default();
+        if let Ok(line) = serde_json::from_str::<Line<'_>>(&text) {
+            log.take(&line, &mut told);
+        }
+        fold.add(Record {
+            mark: Mark::Id(String::new()),
+            at: told.at,
+            events: told.events,
+        });
+    }
+    let turns = fold.into_turns();
+    seen.said = turns.iter().any(|turn| turn.said > 0);
+    let prompts = turns.iter().filter_map(|turn| turn.messages.first());
+    let mut prompts = prompts.map(segue_core::Message::words);
+    seen.first_prompt = prompts.find(|prompt| !is_command(prompt));
+}
+
+/// Reads the end of a log: when it was last written to, and what it is called by now.
+fn end_log(bytes: &[u8], seen: &mut Seen) {
+    seen.updated_at = dialect::last_time(bytes, b"\"lastUpdated\":")
+        .or_else(|| dialect::last_time(bytes, b"\"timestamp\":"));
+    for line in dialect::whole_lines(bytes, true) {
+        let named = line.starts_with(b"{\"$set\":{\"summary\"");
+        if !named && !line.starts_with(b"{\"$set\":{\"sessionId\"") {
+            continue;
+        }
+        if let Ok(line) = serde_json::from_slice::<Line<'_>>(line) {
+            seen.take(&line);
+        }
+    }
+}
+
+/// Reads the beginning of a document, up to the first prompt.
+fn begin_document(bytes: &[u8]) -> Seen {
+    let mut seen = Seen::default();
+    let mut chat = Chat::default();
+    let mut pieces = Pieces::over(bytes);
+    while let Ok(Some(piece)) = pieces.next() {
+        match piece {
+            Piece::Field(name, value) => seen.field(name, value),
+            Piece::Message(message) => {
+                let text = String::from_utf8_lossy(message);
+                let Ok(line) = serde_json::from_str::<Line<'_>>(&text) else {
+                    continue;
+                };
+                let mut events = Vec::new();
+                chat.message(&line, &mut events);
+                if seen.hear(&events) {
+                    break;
+                }
+            }
+        }
+    }
+    seen
+}
+
+impl Seen {
+    fn field(&mut self, name: &[u8], value: &[u8]) {
+        let text = || serde_json::from_slice::<String>(value).ok();
+        let time = || text().and_then(|text| text.parse().ok());
+        match name {
+            b"\"sessionId\"" => self.id = text(),
+            b"\"projectHash\"" => self.hash = text(),
+            b"\"startTime\"" => self.created_at = time(),
+            b"\"lastUpdated\"" => self.updated_at = time(),
+            b"\"kind\"" => self.kind = text(),
+            b"\"summary\"" => self.summary = text(),
+            _ => {}
+        }
+    }
+}
+
+/// Reads what stands behind the messages of a document.
+fn end_document(bytes: &[u8], seen: &mut Seen) {
+    let after = memchr::memrchr(b']', bytes).map_or(0, |at| at + 1);
+    let mut fields = b"{".to_vec();
+    fields.extend_from_slice(bytes.get(after..).unwrap_or_default());
+    let mut pieces = Pieces::over(&fields);
+    while let Ok(Some(piece)) = pieces.next() {
+        if let Piece::Field(name, value) = piece {
+            seen.field(name, value);
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! What `gemini --list-sessions` prints: the last resort when its files can't be read.
+
+use jiff::{SignedDuration, Timestamp};
+use segue_core::NativeId;
+
+/// What was listed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// The sessions, as they stand there: the oldest first.
+    pub sessions: Vec<Listed>,
+    /// How many lines were something else.
+    pub skipped: u64,
+}
+
+/// A session of the current directory's project.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// Its id.
+    pub id: NativeId,
+    /// What it is called: a summary, or how its first prompt begins.
+    pub title: String,
+    /// What it can be resumed by until another one comes or goes.
+    pub index: u32,
+    /// When something last happened in it, to the minute, hour or day, where the line tells it.
+    pub updated_at: Option<Timestamp>,
+    /// Whether it is the session of whoever asked.
+    pub current: bool,
+}
+
+/// Reads what `gemini --list-sessions` printed at a certain time.
+#[must_use]
+pub fn parse_listing(text: &str, now: Timestamp) -> Listing {
+    let mut listing = Listing::default();
+    for line in text.lines().map(str::trim) {
+        if line.is_empty() || is_frame(line) {
+            continue;
+        }
+        match listed(line, now) {
+            Some(session) => listing.sessions.push(session),
+            None => listing.skipped += 1,
+        }
+    }
+    listing
+}
+
+fn is_frame(line: &str) -> bool {
+    line.starts_with("No previous sessions found")
+        || (line.starts_with("Available sessions for this project") && line.ends_with(':'))
+}
+
+/// `3. TITLE (5 minutes ago, current) [ID]`. A title may have all of that in it, so it is what is left.
+fn listed(line: &str, now: Timestamp) -> Option<Listed> {
+    let (index, rest) = line.split_once('.')?;
+    let (rest, id) = rest.strip_suffix(']')?.rsplit_once('[')?;
+    let (title, time) = rest.trim_end().strip_suffix(')')?.rsplit_once('(')?;
+    let (time, current) = match time.strip_suffix(", current") {
+        Some(time) => (time, true),
+        None => (time, false),
+    };
+    Some(Listed {
+        id: NativeId::parse(id).ok()?,
+        title: title.trim().to_owned(),
+        index: index.parse().ok()?,
+        updated_at: before(now, time),
+        current,
+    })
+}
+
+fn before(now: Timestamp, time: &str) -> Option<Timestamp> {
+    let time = time.trim();
+    if time.eq_ignore_ascii_case("just now") {
+        return Some(now);
+    }
+    let (count, unit) = time.strip_suffix(" ago")?.split_once(' ')?;
+    let seconds: i64 = match unit.trim_end_matches('s') {
+        "second" => 1,
+        "minute" => 60,
+        "hour" => 60 * 60,
+        "day" => 24 * 60 * 60,
+        _ => return None,
+    };
+    let seconds = count.parse::<i64>().ok()?.checked_mul(seconds)?;
+    now.checked_sub(SignedDuration::from_secs(seconds)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn now() -> Timestamp {
+        "2026-11-16T12:00:00Z".parse().unwrap()
+    }
+
+    fn lines(listing: &Listing) -> Vec<String> {
+        let line = |session: &Listed| {
+            let at = session
+                .updated_at
+                .map_or("-".to_owned(), |at| at.to_string());
+            let current = if session.current { " *" } else { "" };
+            format!(
+                "{} {:?} {} {at}{current}",
+                session.index, session.title, session.id
+            )
+        };
+        listing.sessions.iter().map(line).collect()
+    }
+
+    #[test]
+    fn a_listing_is_read_as_it_is_printed() {
+        let text = "\nAvailable sessions for this project (6):
+  1. hello one (Just now) [bb01ad6b-942f-41f0-9479-4ce6fbb50c89]
+  2. fix (a) [b] 3. (2 hours ago) [x] (1 minute ago, current) [8e4c43f5-556e-4df3-a3f2-a42875f5a732]
+  3. a title of ninety-seven characters... (3 minutes ago) [abc]
+  4.  (1 day ago) [my-id_1]
+  5. odd time (vor 3 Tagen) [odd]
+ 12. far (99999999999999999 days ago) [far]
+";
+        let listing = parse_listing(text, now());
+        assert_eq!(
+            lines(&listing),
+            [
+                r#"1 "hello one" bb01ad6b-942f-41f0-9479-4ce6fbb50c89 2026-11-16T12:00:00Z"#,
+                r#"2 "fix (a) [b] 3. (2 hours ago) [x]" 8e4c43f5-556e-4df3-a3f2-a42875f5a732 2026-11-16T11:59:00Z *"#,
+                r#"3 "a title of ninety-seven characters..." abc 2026-11-16T11:57:00Z"#,
+                r#"4 "" my-id_1 2026-11-15T12:00:00Z"#,
+                r#"5 "odd time" odd -"#,
+                r#"12 "far" far -"#,
+            ]
+        );
+        assert_eq!(listing.skipped, 0);
+    }
+
+    #[test]
+    fn nothing_is_an_empty_list_and_noise_is_counted() {
+        let none = parse_listing("No previous sessions found for this project.", now());
+        assert_eq!(none, Listing::default());
+        let noise = "Loaded cached credentials.\n  1. no id (Just now)\n  x. bad (Just now) [id]\n  1. bad id (Just now) [../etc]";
+        let noise = parse_listing(noise, now());
+        assert_eq!((noise.sessions.len(), noise.skipped), (0, 4));
+    }
+
+    proptest! {
+        #[test]
+        fn any_title_comes_back(title in "[ -~]{0,100}", index in 1u32..999, minutes in 1i64..59, current in any::<bool>()) {
+            let mark = if current { ", current" } else { "" };
+            let text = format!("  {index}. {title} ({minutes} minutes ago{mark}) [8e4c43f5]\n");
+            let listing = parse_listing(&text, now());
+            prop_assert_eq!(listing.skipped, 0);
+            let session = &listing.sessions[0];
+            prop_assert_eq!(&session.title, title.trim());
+            prop_assert_eq!((session.index, session.current), (index, current));
+            prop_assert_eq!(session.updated_at, now().checked_sub(SignedDuration::from_mins(minutes)).ok());
+        }
+
+        #[test]
+        fn no_text_is_too_strange(text in any::<String>()) {
+            let listing = parse_listing(&text, now());
+            prop_assert!(listing.sessions.len() as u64 + listing.skipped <= text.lines().count() as u64);
+        }
+    }
+}

@@ -1,0 +1,665 @@
+use std::fmt::Write;
+use std::fs;
+
+use jiff::Timestamp;
+use proptest::prelude::*;
+use segue_core::{Message, Part, Role};
+
+use super::*;
+use crate::dialect::{Dialect, Told};
+use crate::{Fold, Mark, Record};
+
+/// What was said, in one line.
+fn told(messages: &[Message]) -> String {
+    let mut text = String::new();
+    for message in messages {
+        let who = match message.role {
+            Role::User => "user",
+            Role::Assistant => "model",
+            Role::Tool => "tool",
+            Role::System => "note",
+        };
+        let _ = write!(text, " | {who}");
+        for part in &message.parts {
+            let _ = match part {
+                Part::Text(words) => write!(text, " {words}"),
+                Part::Thought(words) => write!(text, " thinks {words}"),
+                Part::FunctionCall { id, name, args } => {
+                    write!(text, " {id}={name}{}", args.as_str())
+                }
+                Part::FunctionResponse {
+                    call_id,
+                    name,
+                    response,
+                    is_error,
+                } => {
+                    let failed = if *is_error { " failed" } else { "" };
+                    write!(text, " {call_id}={name}:{}{failed}", response.as_str())
+                }
+                Part::InlineData(data) => write!(text, " <{}>", data.mime_type),
+                Part::Unknown(json) => write!(text, " ?{}", json.as_str()),
+            };
+        }
+    }
+    text
+}
+
+fn lines_of(turns: &[NativeTurn]) -> Vec<String> {
+    let line = |turn: &NativeTurn| {
+        let compacted = if turn.compacted { " compacted" } else { "" };
+        format!("{:?}{compacted}{}", turn.state, told(&turn.messages))
+    };
+    turns.iter().map(line).collect()
+}
+
+/// Lines as short as can be: `@7` is a time, `'` a quote.
+fn expand(line: &str) -> String {
+    let mut text = String::new();
+    let mut rest = line;
+    while let Some((before, after)) = rest.split_once('@') {
+        let digits = after.len() - after.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let (second, after) = after.split_at(digits);
+        let _ = write!(
+            text,
+            "{before}'timestamp':'2026-11-16T00:00:{second:0>2}.000Z'"
+        );
+        rest = after;
+    }
+    text.push_str(rest);
+    text.replace('\'', "\"")
+}
+
+const HEADER: &str = r"{'sessionId':'5e55-1','projectHash':'h','startTime':'2026-11-16T00:00:00Z','lastUpdated':'2026-11-16T00:00:00Z','kind':'main'}";
+const CONTEXT: &str =
+    r"{'id':'ctx',@0,'type':'user','content':[{'text':'<session_context>\nhello'}]}";
+
+struct World {
+    home: tempfile::TempDir,
+    gemini: Gemini,
+}
+
+impl World {
+    fn new() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let gemini = Gemini::new(home.path());
+        Self { home, gemini }
+    }
+
+    fn write(&self, name: &str, text: &str) -> Found {
+        let path = self.home.path().join("tmp/proj/chats").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        let mut there = self.gemini.find().found.into_iter();
+        there.find(|found| found.path == path).unwrap()
+    }
+
+    fn log(&self, lines: &[&str]) -> Found {
+        let mut text = expand(HEADER) + "\n";
+        for line in lines {
+            text += &expand(line);
+            text.push('\n');
+        }
+        self.write("session-2026-11-16T00-00-5e55-1.jsonl", &text)
+    }
+
+    fn fold(&self, found: &Found) -> Fold {
+        let mut records = self.gemini.records(found, &Start::Beginning).unwrap();
+        let fold = conversation(records.as_mut()).unwrap();
+        assert!(records.skipped().is_nothing(), "{:?}", records.skipped());
+        fold
+    }
+
+    /// The turns of a file, which must be the same whichever way they are read.
+    fn turns(&self, found: &Found) -> Vec<String> {
+        let turns = self.fold(found).into_turns();
+        let mut records = self.gemini.records(found, &Start::Beginning).unwrap();
+        let outline = outline(records.as_mut()).unwrap();
+        for (outlined, whole) in outline.turns().iter().zip(&turns) {
+            let read = crate::turn(&self.gemini, found, outlined).unwrap();
+            assert_eq!(told(&read.messages), told(&whole.messages));
+            // What comes after its end is new.
+            let start = Start::After(whole.until.clone());
+            let mut later = self.gemini.records(found, &start).unwrap();
+            let later = lines_of(conversation(later.as_mut()).unwrap().turns());
+            for line in later {
+                assert!(
+                    !line.contains(&told(&whole.messages)),
+                    "{line} is told again"
+                );
+            }
+        }
+        for last in 1..=turns.len() {
+            let (recent, all) = self.gemini.recent(found, last).unwrap();
+            let expected = lines_of(&turns).split_off(turns.len() - last);
+            assert_eq!(lines_of(&recent), expected);
+            assert!(!all || last == turns.len());
+        }
+        lines_of(&turns)
+    }
+}
+
+fn turns(lines: &[&str]) -> Vec<String> {
+    let world = World::new();
+    world.turns(&world.log(lines))
+}
+
+#[test]
+fn a_message_that_is_written_again_tells_what_is_new_of_it() {
+    let found = turns(&[
+        r"{'$set':{'messages':[{'id':'ctx',@0,'type':'user','content':[{'text':'<session_context>x'}]}],'lastUpdated':'2026-11-16T00:00:00Z'}}",
+        r"{'id':'u1',@1,'type':'user','content':[{'text':'go'},{'inlineData':{'mimeType':'image/png','data':'AA=='}}]}",
+        r"{'$set':{'lastUpdated':'2026-11-16T00:00:01Z'}}",
+        r"{'id':'g1',@2,'type':'gemini','content':'Running.','thoughts':[{'subject':'Plan','description':'run it'}],'tokens':{'input':100,'output':20,'cached':10,'thoughts':5,'tool':0,'total':125},'model':'m'}",
+        r"{'id':'g1',@2,'type':'gemini','content':'Running.','thoughts':[{'subject':'Plan','description':'run it'}],'tokens':{'input':100,'output':20,'cached':10,'thoughts':5,'tool':0,'total':125},'model':'m','toolCalls':[{'id':'c1','name':'ls','args':{'a':1},'result':[{'functionResponse':{'id':'c1','name':'ls','response':{'output':'x'}}}],'status':'success',@3},{'id':'c2','name':'rm','args':{},'result':[{'functionResponse':{'id':'c2','name':'rm','response':{'error':'no'}}}],'status':'error',@3}]}",
+        r"{'id':'r1',@4,'type':'user','content':[{'functionResponse':{'id':'c1','name':'ls','response':{'output':'x'}}},{'functionResponse':{'id':'c2','name':'rm','response':{'error':'no'}}}]}",
+        r"{'id':'g2',@5,'type':'gemini','content':'Done.','thoughts':[],'tokens':{'input':200,'output':7,'cached':0,'thoughts':0,'tool':3,'total':210},'model':'m'}",
+    ]);
+    assert_eq!(
+        found,
+        [
+            "Finished | user go <image/png> | model thinks **Plan**\nrun it | model Running. | model c1=ls{\"a\":1} | model c2=rm{} | tool c1=ls:{\"output\":\"x\"} | tool c2=rm:{\"error\":\"no\"} failed | model Done."
+        ]
+    );
+}
+
+#[test]
+fn usage_counts_each_request_once_and_thoughts_among_the_output() {
+    let world = World::new();
+    let answer = r"{'id':'g1',@2,'type':'gemini','content':'A','tokens':{'input':100,'output':20,'cached':10,'thoughts':5,'tool':3,'total':128}}";
+    let found = world.log(&[
+        r"{'id':'u1',@1,'type':'user','content':'go'}",
+        answer,
+        answer,
+        r"{'id':'g2',@3,'type':'gemini','content':'B','tokens':{'input':200,'output':7,'cached':0,'thoughts':0,'tool':0,'total':207}}",
+    ]);
+    let usage = world.fold(&found).turns()[0].usage;
+    assert_eq!(usage.input_tokens, Some(303));
+    assert_eq!(usage.output_tokens, Some(32));
+    assert_eq!(usage.cached_tokens, Some(10));
+    assert_eq!(usage.total_tokens, Some(335));
+    assert_eq!(usage.context_tokens, Some(207));
+}
+
+/// Over ACP a second recorder writes the calls of all turns into one message of its own.
+#[test]
+fn calls_of_all_turns_in_one_message_belong_to_the_turns_they_were_made_in() {
+    let call = |id: &str, at: u32, output: &str| {
+        format!(
+            "{{'id':'{id}','name':'sh','args':{{}},'result':[{{'functionResponse':{{'id':'{id}','name':'sh','response':{{'output':'{output}'}}}}}}],'status':'success',@{at}}}"
+        )
+    };
+    let calls = |calls: &[String]| {
+        let calls = calls.join(",");
+        format!("{{'id':'acp',@3,'type':'gemini','content':'','toolCalls':[{calls}]}}")
+    };
+    let (one, two) = (call("c1", 3, "x"), call("c2", 4, "y"));
+    let stopped = call(
+        "c3",
+        9,
+        "Command was cancelled by user before it could complete.",
+    );
+    let found = turns(&[
+        r"{'id':'u1',@1,'type':'user','content':[{'text':'first'}]}",
+        r"{'id':'g1',@2,'type':'gemini','content':'Running.'}",
+        &calls(std::slice::from_ref(&one)),
+        &calls(&[one.clone(), two.clone()]),
+        r"{'id':'r1',@5,'type':'user','content':[{'functionResponse':{'id':'c1','name':'sh','response':{'output':'x'}}},{'functionResponse':{'id':'c2','name':'sh','response':{'output':'y'}}}]}",
+        r"{'id':'g2',@6,'type':'gemini','content':'Done.'}",
+        r"{'id':'u2',@7,'type':'user','content':[{'text':'second'}]}",
+        r"{'id':'g3',@8,'type':'gemini','content':'Sleeping.'}",
+        &calls(&[one, two, stopped]),
+        r"{'id':'u3',@10,'type':'user','content':[{'text':'third'}]}",
+        r"{'id':'g4',@11,'type':'gemini','content':'Yes.'}",
+    ]);
+    assert_eq!(
+        found,
+        [
+            "Finished | user first | model Running. | model c1=sh{} | tool c1=sh:{\"output\":\"x\"} | model c2=sh{} | tool c2=sh:{\"output\":\"y\"} | model Done.",
+            "Cancelled | user second | model Sleeping. | model c3=sh{} | tool c3=sh:{\"output\":\"Command was cancelled by user before it could complete.\"}",
+            "Finished | user third | model Yes.",
+        ]
+    );
+}
+
+const TWO_TURNS: &[&str] = &[
+    r"{'$set':{'messages':[{'id':'ctx',@0,'type':'user','content':'<session_context>'}]}}",
+    r"{'id':'u1',@1,'type':'user','content':'first'}",
+    r"{'id':'g1',@2,'type':'gemini','content':'One.'}",
+    r"{'id':'u2',@3,'type':'user','content':'second'}",
+    r"{'id':'g2',@4,'type':'gemini','content':'Two.'}",
+];
+const FIRST: &str = "Finished | user first | model One.";
+const SECOND: &str = "Finished | user second | model Two.";
+
+fn after_two_turns(lines: &[&str]) -> Vec<String> {
+    turns(&[TWO_TURNS, lines].concat())
+}
+
+#[test]
+fn a_prompt_that_is_left_out_of_the_list_is_taken_back() {
+    let found = after_two_turns(&[
+        r"{'id':'u3',@5,'type':'user','content':'stopped'}",
+        r"{'$set':{'messages':[{'id':'ctx',@0,'type':'user','content':'<session_context>'},{'id':'u1',@1,'type':'user','content':[{'text':'first'}]},{'id':'g1',@2,'type':'gemini','content':[{'text':'One.'}]},{'id':'u2',@3,'type':'user','content':'second'},{'id':'g2',@4,'type':'gemini','content':'Two.'}]}}",
+        // What is said of it then is not about the turn before it.
+        r"{'id':'i1',@6,'type':'info','content':'Request cancelled.'}",
+        r"{'id':'e1',@6,'type':'error','content':'[API Error: bad]'}",
+        r"{'id':'u4',@7,'type':'user','content':'fourth'}",
+        r"{'id':'g4',@8,'type':'gemini','content':'Four.'}",
+    ]);
+    assert_eq!(
+        found,
+        [FIRST, SECOND, "Finished | user fourth | model Four."]
+    );
+}
+
+#[test]
+fn a_rewind_takes_back_the_message_it_names() {
+    let found = after_two_turns(&[
+        r"{'$rewindTo':'u2'}",
+        r"{'$set':{'messages':[{'id':'u1',@1,'type':'user','content':[{'text':'first'}]},{'id':'g1',@2,'type':'gemini','content':[{'text':'One.'}]}]}}",
+        r"{'id':'u3',@5,'type':'user','content':'again'}",
+    ]);
+    assert_eq!(found, [FIRST, "Running | user again"]);
+}
+
+#[test]
+fn a_resume_writes_everything_again_and_tells_nothing_new() {
+    let found = after_two_turns(&[
+        r"{'$set':{'sessionId':'5e55-1'}}",
+        r"{'$set':{'messages':[{'id':'u1',@1,'type':'user','content':[{'text':'first'}]},{'id':'g1',@2,'type':'gemini','content':[{'text':'**Plan** x','thought':true},{'text':'One.'},{'functionCall':{'id':'c1','name':'sh','args':{}}}]},{'id':'g1_response',@9,'type':'user','content':[{'functionResponse':{'id':'c1','name':'sh','response':{'output':'x'}}}]},{'id':'u2',@3,'type':'user','content':[{'text':'second'}]},{'id':'g2',@4,'type':'gemini','content':[{'text':'Two.'}]}]}}",
+        r"{'id':'u3',@10,'type':'user','content':'third'}",
+    ]);
+    assert_eq!(found, [FIRST, SECOND, "Running | user third"]);
+}
+
+#[test]
+fn a_summary_takes_nothing_back_and_its_copies_are_not_told() {
+    let compressed = r"{'$set':{'messages':[{'id':'ctx',@0,'type':'user','content':'<session_context>'},{'id':'s1',@5,'type':'user','content':[{'text':'<state_snapshot>all of it</state_snapshot>'}]},{'id':'s2',@5,'type':'gemini','content':[{'text':'Got it. Thanks for the additional context!'}]},{'id':'u2b',@5,'type':'user','content':[{'text':'second'}]},{'id':'g2b',@5,'type':'gemini','content':[{'text':'Two.'}]}]}}";
+    let third = r"{'id':'u3',@6,'type':'user','content':'third'}";
+    assert_eq!(
+        after_two_turns(&[compressed, third]),
+        [
+            FIRST,
+            "Finished compacted | user second | model Two.",
+            "Running | user third"
+        ]
+    );
+    // The same list again, without the prompt that failed.
+    let found = after_two_turns(&[compressed, third, compressed]);
+    assert_eq!(
+        found,
+        [FIRST, "Finished compacted | user second | model Two."]
+    );
+    // A copy stands for what it was made of.
+    let rewound = after_two_turns(&[compressed, third, r"{'$rewindTo':'u2b'}"]);
+    assert_eq!(rewound, [FIRST]);
+}
+
+#[test]
+fn a_history_that_is_written_anew_takes_the_place_of_the_old_one() {
+    let world = World::new();
+    let found = world.log(
+        &[
+            TWO_TURNS,
+            &[
+                r"{'id':'u1c',@5,'type':'user','content':'first, shorter'}",
+                r"{'id':'g1c',@5,'type':'gemini','content':'1.'}",
+                r"{'$set':{'messages':[{'id':'u1c',@5,'type':'user','content':'first, shorter'},{'id':'g1c',@5,'type':'gemini','content':'1.'}]}}",
+                r"{'id':'u3',@6,'type':'user','content':'third'}",
+            ],
+        ]
+        .concat(),
+    );
+    assert_eq!(
+        lines_of(world.fold(&found).turns()),
+        [
+            "Finished | user first, shorter | model 1.",
+            "Running | user third"
+        ]
+    );
+}
+
+#[test]
+fn turns_end_as_the_messages_tell() {
+    let cases: &[(&[&str], &str)] = &[
+        (&[], "Running | user go"),
+        (
+            &[r"{'id':'e',@2,'type':'error','content':'[API Error: bad]'}"],
+            "Failed | user go | note [API Error: bad]",
+        ),
+        (
+            &[r"{'id':'i',@2,'type':'info','content':'Request cancelled.'}"],
+            "Cancelled | user go",
+        ),
+        (
+            &[
+                r"{'id':'i',@2,'type':'info','content':'Switched to another model'}",
+                r"{'id':'g',@3,'type':'gemini','content':'Hi.'}",
+                r"{'id':'i2',@4,'type':'info','content':'Update available!'}",
+            ],
+            "Finished | user go | note Switched to another model | model Hi.",
+        ),
+        (
+            &[
+                r"{'id':'g',@2,'type':'gemini','content':'','toolCalls':[{'id':'c','name':'sh','args':{},'result':[{'functionResponse':{'id':'c','name':'sh','response':{'error':'stopped'}}}],'status':'cancelled',@2}]}",
+            ],
+            "Cancelled | user go | model c=sh{} | tool c=sh:{\"error\":\"stopped\"} failed",
+        ),
+        // A call that was not allowed stands nowhere but in its result.
+        (
+            &[
+                r"{'id':'g',@2,'type':'gemini','content':'Sleeping.'}",
+                r"{'id':'r',@3,'type':'user','content':[{'functionResponse':{'id':'c','name':'sh','response':{'error':'not allowed'}}}]}",
+            ],
+            "Running | user go | model Sleeping. | tool c=sh:{\"error\":\"not allowed\"} failed",
+        ),
+        // What it says when it calls something is no end, though it stands there without the call.
+        (
+            &[r"{'id':'g',@2,'type':'gemini','content':'','tokens':{'input':1}}"],
+            "Running | user go",
+        ),
+    ];
+    for (lines, expected) in cases {
+        let prompt: &[&str] = &[r"{'id':'u1',@1,'type':'user','content':'go'}"];
+        assert_eq!(turns(&[prompt, lines].concat()), [*expected]);
+    }
+}
+
+#[test]
+fn content_comes_in_many_shapes() {
+    let found = turns(&[
+        r"{'id':'u1',@1,'type':'user','content':['go ',{'text':'on'},null,{'fileData':{'fileUri':'x'}}],'displayContent':[{'text':'go #x'}]}",
+        r"{'id':'g1',@2,'type':'gemini','content':{'text':'One.'},'thoughts':null,'tokens':null,'toolCalls':[{'id':'c1','name':'a','args':{},'result':'plain','status':'success'},{'id':'c2','name':'b','result':{'functionResponse':{'name':'b','response':{'output':1},'parts':[{'inlineData':{'mimeType':'image/png','data':'AA'}}]}},'status':'success'},{'id':'c3','name':'c','args':{},'result':null,'status':'executing'}]}",
+        r"{'id':'g2',@3,'type':'gemini','content':[{'text':'Binary content received. Proceeding with analysis.','thought':true,'thoughtSignature':'x'}]}",
+        r"{'id':'g3',@4,'type':'gemini','content':[{'text':'hm','thought':true},{'text':'Two.'},{'executableCode':{'code':'1'}}]}",
+        r"{'id':'x1',@5,'type':'something new','content':'x'}",
+    ]);
+    assert_eq!(
+        found,
+        [
+            "Finished | user go #x ?{\"fileData\":{\"fileUri\":\"x\"}} | model One. | model c1=a{} | model c2=b{} | model c3=c{} | tool c1=a:\"plain\" | tool c2=b:{\"output\":1} <image/png> | model thinks hm | model Two. | model ?{\"executableCode\":{\"code\":\"1\"}}"
+        ]
+    );
+}
+
+const DOCUMENT: &str = r#"{
+  "sessionId": "5e55-2",
+  "projectHash": "h",
+  "startTime": "2025-11-16T00:00:00.000Z",
+  "lastUpdated": "2025-11-16T00:00:09.000Z",
+  "messages": [
+    {"id": "a", "timestamp": "2025-11-16T00:00:01.000Z", "type": "user", "content": "say \"]}\\"},
+    {"id": "b", "timestamp": "2025-11-16T00:00:02.000Z", "type": "gemini", "content": "]}",
+     "toolCalls": [{"id": "c", "name": "sh", "args": {"x": [1, {}]}, "result": [{"functionResponse": {"id": "c", "name": "sh", "response": {"output": "ok"}}}], "status": "success"}],
+     "thoughts": [], "tokens": {"input": 1, "output": 2, "cached": 0, "total": 3}, "model": "m"},
+    {"id": "d", "timestamp": "2025-11-16T00:00:03.000Z", "type": "gemini", "content": "Done."},
+    {"id": "e", "timestamp": "2025-11-16T00:00:04.000Z", "type": "user", "content": [{"text": "second"}]},
+    {"id": "f", "timestamp": "2025-11-16T00:00:05.000Z", "type": "gemini", "content": "Two."}
+  ],
+  "summary": "What it is about"
+}
+"#;
+
+#[test]
+fn an_older_document_tells_the_same_in_any_layout() {
+    let world = World::new();
+    let mut value: serde_json::Value = serde_json::from_str(DOCUMENT).unwrap();
+    let compact = value.to_string();
+    // In another order: the messages first.
+    let messages = value.as_object_mut().unwrap().remove("messages").unwrap();
+    let rest = value.to_string();
+    let first = format!(
+        "{{\"messages\":{messages},{}",
+        rest.strip_prefix('{').unwrap()
+    );
+    let layouts = [
+        DOCUMENT.to_owned(),
+        compact,
+        first,
+        format!("\n\n{DOCUMENT}\n\n"),
+    ];
+    for (index, text) in layouts.iter().enumerate() {
+        let name = format!("session-2025-11-16T00-0{index}-5e55-2.json");
+        let found = world.write(&name, text);
+        assert_eq!(
+            world.turns(&found),
+            [
+                "Finished | user say \"]}\\ | model ]} | model c=sh{\"x\":[1,{}]} | tool c=sh:{\"output\":\"ok\"} | model Done.".replace("[1,{}]", if text.contains("[1, {}]") { "[1, {}]" } else { "[1,{}]" }).replace("{\"x\":", if text.contains("\"x\": ") { "{\"x\": " } else { "{\"x\":" }).replace("{\"output\":", if text.contains("\"output\": ") { "{\"output\": " } else { "{\"output\":" }),
+                "Finished | user second | model Two.".to_owned(),
+            ],
+            "{text}"
+        );
+        let fold = world.fold(&found);
+        assert_eq!(fold.title().unwrap().as_str(), "What it is about");
+        assert_eq!(fold.turns()[1].after, Some(Mark::Id("d".into())));
+        let head = world.gemini.head(&found).unwrap();
+        assert_eq!(head.id.as_str(), "5e55-2");
+        assert_eq!(head.kind, Kind::Conversation);
+        assert_eq!(head.title.unwrap().as_str(), "What it is about");
+        assert_eq!(head.updated_at, "2025-11-16T00:00:09Z".parse().unwrap());
+        assert_eq!(head.created_at, "2025-11-16T00:00:00Z".parse().ok());
+        assert_eq!(head.first_prompt.as_deref(), Some("say \"]}\\"));
+    }
+}
+
+#[test]
+fn a_mark_that_is_gone_is_noticed() {
+    let world = World::new();
+    let found = world.write("session-2025-11-16T00-00-5e55-2.json", DOCUMENT);
+    for mark in [Mark::Id("nobody".into()), Mark::line(3, b"x")] {
+        let error = world.gemini.records(&found, &Start::After(mark)).err();
+        assert!(matches!(error, Some(ReadError::MarkLost { .. })));
+    }
+}
+
+#[test]
+fn a_torn_document_tells_what_is_there() {
+    let world = World::new();
+    let (torn, _) = DOCUMENT.split_at(DOCUMENT.find("second").unwrap());
+    let found = world.write("session-2025-11-16T00-00-5e55-2.json", torn);
+    let mut records = world.gemini.records(&found, &Start::Beginning).unwrap();
+    let fold = conversation(records.as_mut()).unwrap();
+    assert_eq!(fold.turns().len(), 1);
+    assert!(records.skipped().torn);
+}
+
+#[test]
+fn a_head_tells_what_a_session_is() {
+    let world = World::new();
+    let head = |lines: &[&str]| {
+        let found = world.log(lines);
+        let head = world.gemini.head(&found).unwrap();
+        let title = head.title.as_ref().map(|title| title.as_str().to_owned());
+        (head.kind, title.unwrap_or_default(), head.updated_at)
+    };
+    let at =
+        |second: i8| -> Timestamp { format!("2026-11-16T00:00:{second:02}Z").parse().unwrap() };
+    let context =
+        &format!("{{'$set':{{'messages':[{CONTEXT}],'lastUpdated':'2026-11-16T00:00:00Z'}}}}");
+    let command = r"{'id':'u0',@1,'type':'user','content':[{'text':'/stats'}]}";
+    let prompt = r"{'id':'u1',@2,'type':'user','content':[{'text':'fix it'}]}";
+    let touched = r"{'$set':{'lastUpdated':'2026-11-16T00:00:05Z'}}";
+    let named = r"{'$set':{'summary':'A summary','memoryScratchpad':{'version':1}}}";
+    assert_eq!(
+        head(&[context, HEADER, context]),
+        (Kind::Empty, String::new(), at(0))
+    );
+    assert_eq!(
+        head(&[context, command, prompt, touched]),
+        (Kind::Conversation, "fix it".into(), at(5))
+    );
+    assert_eq!(
+        head(&[context, prompt, touched, named]),
+        (Kind::Conversation, "A summary".into(), at(5))
+    );
+    // The only prompt failed.
+    assert_eq!(head(&[context, prompt, context]).0, Kind::Empty);
+    assert_eq!(head(&[context, command]).0, Kind::Conversation);
+}
+
+#[test]
+fn a_prompt_behind_a_long_context_is_found() {
+    let world = World::new();
+    let context = format!(
+        "{{'id':'ctx',@0,'type':'user','content':'<session_context>{}'}}",
+        "x".repeat(40_000)
+    );
+    let tail = format!(
+        "{{'id':'g',@2,'type':'gemini','content':'{}'}}",
+        "y".repeat(700_000)
+    );
+    let found = world.log(&[
+        &context,
+        r"{'id':'u1',@1,'type':'user','content':'fix it'}",
+        &tail,
+        r"{'$set':{'summary':'A summary'}}",
+    ]);
+    let head = world.gemini.head(&found).unwrap();
+    assert_eq!(head.first_prompt.as_deref(), Some("fix it"));
+    assert_eq!(head.title.unwrap().as_str(), "A summary");
+}
+
+#[test]
+fn sessions_are_found_where_they_are() {
+    let world = World::new();
+    let chats = world.home.path().join("tmp/proj/chats");
+    for name in [
+        "session-2026-11-16T00-37-58be647e.jsonl",
+        "session-2026-11-16T00-39-58be647e.jsonl",
+        "session-2025-11-16T00-39-00000000.json",
+        // Resumed by a newer version.
+        "session-2025-11-16T00-40-aaaaaaaa.json",
+        "session-2025-11-16T00-40-aaaaaaaa.jsonl",
+        "58be647e-5946-4e56-b23e-74bb6814d03e/a12f66f8.jsonl",
+        "session-2025-11-16T00-40-bbbbbbbb.jsonl.unreadable-17",
+        "session-nonsense.jsonl",
+        "notes.json",
+    ] {
+        let path = chats.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "").unwrap();
+    }
+    fs::create_dir(chats.join("session-2025-11-16T00-40-dddddddd.jsonl")).unwrap();
+    fs::write(world.home.path().join("tmp/file"), "").unwrap();
+    let there = world.gemini.find();
+    assert!(there.unreadable.is_empty());
+    let mut found: Vec<_> = there
+        .found
+        .iter()
+        .map(|found| {
+            (
+                found.path.strip_prefix(&chats).unwrap().to_str().unwrap(),
+                found.id.clone(),
+            )
+        })
+        .collect();
+    found.sort_by_key(|(name, _)| *name);
+    let begins = |id: &str| IdHint::Begins(id.to_owned());
+    assert_eq!(
+        found,
+        [
+            (
+                "58be647e-5946-4e56-b23e-74bb6814d03e/a12f66f8.jsonl",
+                IdHint::Whole("a12f66f8".into())
+            ),
+            ("session-2025-11-16T00-39-00000000.json", begins("00000000")),
+            (
+                "session-2025-11-16T00-40-aaaaaaaa.jsonl",
+                begins("aaaaaaaa")
+            ),
+            (
+                "session-2026-11-16T00-37-58be647e.jsonl",
+                begins("58be647e")
+            ),
+            (
+                "session-2026-11-16T00-39-58be647e.jsonl",
+                begins("58be647e")
+            ),
+        ]
+    );
+}
+
+#[test]
+fn what_is_no_session_is_said_to_be_none() {
+    let world = World::new();
+    for text in [
+        "",
+        "[]",
+        "null",
+        "{}",
+        "garbage\nmore",
+        "{\"sessionId\":\"../../etc\",\"projectHash\":\"h\"}",
+    ] {
+        let found = world.write("session-2026-11-16T00-00-5e551111.jsonl", text);
+        let head = world.gemini.head(&found);
+        assert!(
+            matches!(head, Err(ReadError::NotASession { .. })),
+            "{text}: {head:?}"
+        );
+    }
+}
+
+fn read_all(world: &World, bytes: &[u8]) {
+    let path = world
+        .home
+        .path()
+        .join("tmp/proj/chats/session-2026-11-16T00-00-5e551111.jsonl");
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, bytes).unwrap();
+    let found = world.gemini.find().found.pop().unwrap();
+    let _ = world.gemini.head(&found);
+    let mut records = world.gemini.records(&found, &Start::Beginning).unwrap();
+    let mut fold = Fold::whole();
+    while let Some(record) = records.next().unwrap() {
+        fold.add(record);
+    }
+    let _ = world.gemini.recent(&found, 2).unwrap();
+    let mut records = document::DocumentRecords::open(&found.path, &Start::Beginning).unwrap();
+    while records.next().unwrap().is_some() {}
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn no_bytes_are_too_strange(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        read_all(&World::new(), &bytes);
+    }
+
+    #[test]
+    fn no_cut_and_no_swap_is_too_strange(from in 0usize..3000, to in 0usize..3000, byte in any::<u8>(), document in any::<bool>()) {
+        let text = if document {
+            DOCUMENT.to_owned()
+        } else {
+            [&[HEADER], TWO_TURNS].concat().iter().map(|line| expand(line) + "\n").collect()
+        };
+        let mut bytes = text.into_bytes();
+        let from = from % bytes.len();
+        bytes[from] = byte;
+        bytes.truncate(to);
+        read_all(&World::new(), &bytes);
+    }
+
+    /// A line may stand anywhere, any number of times.
+    #[test]
+    fn no_order_is_too_strange(picks in prop::collection::vec(0usize..9, 0..30)) {
+        let mut lines = TWO_TURNS.to_vec();
+        lines.extend([
+            HEADER,
+            r"{'$rewindTo':'u1'}",
+            r"{'$rewindTo':'nobody'}",
+            r"{'$set':{'messages':[{'id':'u2',@3,'type':'user','content':'second'},{'id':'g2',@4,'type':'gemini','content':'Two.'}]}}",
+        ]);
+        let mut log = Log::default();
+        let mut fold = Fold::whole();
+        for pick in picks {
+            let mut told = Told::default();
+            let line = expand(lines[pick]);
+            prop_assert!(log.read(&line, &mut told).is_ok());
+            fold.add(Record { mark: Mark::Id(pick.to_string()), at: told.at, events: told.events });
+        }
+        for turn in fold.turns() {
+            prop_assert_eq!(turn.said as usize, turn.messages.len());
+        }
+    }
+}
