@@ -1,0 +1,1502 @@
+//! opencode: a database `opencode.db`; before version 1.2 `storage/{session,message,part}/…/<id>.json`
+//!
+//! Both hold the same JSON objects. A message is a prompt or one request to the model, and its parts are what was
+//! said and done in it. Objects are changed in place: what was reverted stays until the conversation goes on, and
+//! then is deleted, so for us it ends where the revert says. A fork is a copy that does not tell what of.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use jiff::Timestamp;
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Params, Row};
+use segue_core::{
+    InlineData, Json, Message, NativeId, Part, Role, Title, TitleSource, TurnState, Usage,
+};
+use serde::Deserialize;
+use serde_json::Number;
+use serde_json::value::RawValue;
+
+use crate::dialect::{Malformed, Told};
+use crate::found::IdHint;
+use crate::injected::is_injected;
+use crate::json::Text;
+use crate::lines::LONGEST;
+use crate::{
+    Event, Found, Head, Kind, Mark, NativeTurn, ReadError, Reader, Record, Records, Said, Skipped,
+    Start, Whereabouts, conversation,
+};
+
+/// opencode's sessions.
+#[derive(Debug)]
+pub struct Opencode {
+    data: PathBuf,
+    /// The database that was read last: thousands of heads come out of one.
+    last: Mutex<Option<Database>>,
+}
+
+impl Opencode {
+    /// `data` is `$XDG_DATA_HOME/opencode`, usually `~/.local/share/opencode`.
+    #[must_use]
+    pub fn new(data: impl Into<PathBuf>) -> Self {
+        Self {
+            data: data.into(),
+            last: Mutex::new(None),
+        }
+    }
+
+    fn keep(&self, database: Database) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(database);
+    }
+
+    fn store(&self, found: &Found) -> Result<Store, ReadError> {
+        if !is_database(&found.path) {
+            return Ok(Store::Files(self.data.join("storage"), found.path.clone()));
+        }
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        match last.take().filter(|database| database.path == found.path) {
+            Some(database) => Ok(Store::Database(database)),
+            None => Database::open(&found.path).map(Store::Database),
+        }
+    }
+}
+
+impl Reader for Opencode {
+    fn provider(&self) -> &'static str {
+        "opencode"
+    }
+
+    fn find(&self) -> Whereabouts {
+        let mut there = Whereabouts::default();
+        for entry in there.entries(&self.data) {
+            let path = entry.path();
+            if is_database(&path) {
+                let listed = Database::open(&path)
+                    .and_then(|database| Ok((database.list()?, self.keep(database))));
+                match listed {
+                    Ok((found, ())) => there.found.extend(found),
+                    Err(error) => there.unreadable.push(error),
+                }
+            }
+        }
+        // The files stay where they were after their move into the database.
+        let ids = there.found.iter().map(|found| match &found.id {
+            IdHint::Whole(id) | IdHint::Begins(id) => id.clone(),
+        });
+        let moved: HashSet<String> = ids.collect();
+        for project in there.entries(&self.data.join("storage/session")) {
+            if project.file_type().is_ok_and(|kind| kind.is_file()) {
+                continue;
+            }
+            for entry in there.entries(&project.path()) {
+                let name = entry.file_name();
+                let id = name.to_str().and_then(|name| name.strip_suffix(".json"));
+                let id = id.filter(|id| NativeId::parse(id).is_ok() && !moved.contains(*id));
+                if let Some(id) = id {
+                    there.add_file(&entry, IdHint::Whole(id.to_owned()), false);
+                }
+            }
+        }
+        there
+    }
+
+    fn head(&self, found: &Found) -> Result<Head, ReadError> {
+        let mut store = self.store(found)?;
+        let head = head(&mut store, found)?;
+        if let Store::Database(database) = store {
+            self.keep(database);
+        }
+        Ok(head)
+    }
+
+    fn records(&self, found: &Found, start: &Start) -> Result<Box<dyn Records>, ReadError> {
+        Ok(Box::new(Messages::open(self.store(found)?, found, start)?))
+    }
+
+    fn recent(&self, found: &Found, turns: usize) -> Result<(Vec<NativeTurn>, bool), ReadError> {
+        let mut messages = Messages::open(self.store(found)?, found, &Start::Beginning)?;
+        let skipped = messages.skip_to(turns)?;
+        let mut all = conversation(&mut messages)?.into_turns();
+        if let (Some(before), Some(first)) = (&skipped, all.first_mut()) {
+            first.after = Some(Mark::Id(before.clone()));
+        }
+        let more = all.len().saturating_sub(turns);
+        all.drain(..more);
+        Ok((all, skipped.is_none() && more == 0))
+    }
+}
+
+/// There is one database for each channel that a person has installed opencode from.
+fn is_database(path: &Path) -> bool {
+    let name = path.file_stem().and_then(|name| name.to_str());
+    name.is_some_and(|name| name.starts_with("opencode")) && path.extension() == Some("db".as_ref())
+}
+
+/// What we read in the place of an object that is too long. It is none itself.
+const TOO_LONG: &str = "too long";
+
+/// Where the objects are.
+enum Store {
+    Database(Database),
+    /// The directory of all objects, and the file of the session itself.
+    Files(PathBuf, PathBuf),
+}
+
+impl Store {
+    /// The session itself; none if it is not there any more.
+    fn session(&mut self, id: &str) -> Result<Option<Vec<u8>>, ReadError> {
+        match self {
+            Self::Database(database) => {
+                database.refresh()?;
+                // As the file was, so that one type reads both.
+                database.one(
+                    "SELECT json_object('parentID', parent_id, 'directory', directory, 'title', title,
+                        'version', version, 'time', json_object('created', time_created),
+                        'revert', CASE WHEN json_valid(revert) THEN json(revert) END)
+                    FROM session WHERE id = ?1",
+                    [id],
+                )
+            }
+            Self::Files(_, path) => read(path),
+        }
+    }
+
+    /// The ids of its messages, in order, at most `limit` of them.
+    fn messages(&self, session: &str, limit: u32) -> Result<Vec<String>, ReadError> {
+        match self {
+            Self::Database(database) => database.ids(session, limit),
+            Self::Files(storage, _) => names(&storage.join("message").join(session)),
+        }
+    }
+
+    fn message(&mut self, session: &str, id: &str) -> Result<Option<Vec<u8>>, ReadError> {
+        match self {
+            Self::Database(database) => {
+                database.refresh()?;
+                let query = "SELECT CASE WHEN octet_length(data) <= ?2 THEN data ELSE ?3 END
+                    FROM message WHERE id = ?1";
+                database.one(query, (id, LONGEST, TOO_LONG))
+            }
+            Self::Files(storage, _) => read(&storage.join(format!("message/{session}/{id}.json"))),
+        }
+    }
+
+    /// The parts of a message, in order, each with its id.
+    fn parts(&self, message: &str, each: &mut dyn FnMut(&str, &[u8])) -> Result<(), ReadError> {
+        match self {
+            Self::Database(database) => database.parts(message, each),
+            Self::Files(storage, _) => {
+                let directory = storage.join("part").join(message);
+                for id in names(&directory)? {
+                    if let Some(part) = read(&directory.join(format!("{id}.json")))? {
+                        each(&id, &part);
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The names of the objects in a directory, in order: their ids begin with the time.
+fn names(directory: &Path) -> Result<Vec<String>, ReadError> {
+    let mut there = Whereabouts::default();
+    let mut names: Vec<String> = Vec::new();
+    for entry in there.entries(directory) {
+        let name = entry.file_name();
+        names.extend(
+            name.to_str()
+                .and_then(|name| name.strip_suffix(".json"))
+                .map(str::to_owned),
+        );
+    }
+    names.sort_unstable();
+    there.unreadable.pop().map_or(Ok(names), Err)
+}
+
+/// An object in a file; none if it is gone.
+fn read(path: &Path) -> Result<Option<Vec<u8>>, ReadError> {
+    let mut bytes = Vec::new();
+    let read =
+        File::open(path).and_then(|file| file.take(LONGEST as u64 + 1).read_to_end(&mut bytes));
+    match read {
+        Ok(length) if length > LONGEST => Ok(Some(TOO_LONG.into())),
+        Ok(_) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(ReadError::io(path, error)),
+    }
+}
+
+/// A database of another program, which we must not change and not hold up.
+///
+/// Each query is one short look at it. Opened in the ordinary way for reading, SQLite would still make the files
+/// that go with a log of changes (`-wal`, `-shm`), or write into the latter.
+#[derive(Debug)]
+struct Database {
+    path: PathBuf,
+    connection: Connection,
+    /// How the file was if there was no log. Then nobody writes to it, and it is read as one that does not change.
+    at_rest: Option<(u64, SystemTime)>,
+}
+
+impl Database {
+    fn open(path: &Path) -> Result<Self, ReadError> {
+        let at_rest = at_rest(path);
+        let how = if at_rest.is_some() {
+            "&immutable=1"
+        } else if beside(path, "-shm").exists() {
+            "&readonly_shm=1"
+        } else {
+            // A log without its index, as in a copy of the two: the index has to be made, or nothing can be read.
+            ""
+        };
+        let mut uri = String::from("file:");
+        for byte in path.as_os_str().as_encoded_bytes() {
+            match byte {
+                b'/' | b'.' | b'_' | b'-' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => {
+                    uri.push(char::from(*byte));
+                }
+                _ => uri.extend(format!("%{byte:02x}").chars()),
+            }
+        }
+        uri.push_str("?mode=ro");
+        uri.push_str(how);
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+            | OpenFlags::SQLITE_OPEN_URI
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        #[expect(clippy::disallowed_methods, reason = "this database is not ours")]
+        let connection = Connection::open_with_flags(uri, flags);
+        let connection = connection.and_then(|connection| {
+            connection.busy_timeout(Duration::from_secs(1))?;
+            Ok(connection)
+        });
+        Ok(Self {
+            connection: connection.map_err(|error| failed(path, error))?,
+            path: path.to_owned(),
+            at_rest,
+        })
+    }
+
+    /// Opens it again if somebody has written to it.
+    fn refresh(&mut self) -> Result<(), ReadError> {
+        if self.at_rest.is_some() && self.at_rest != at_rest(&self.path) {
+            *self = Self::open(&self.path)?;
+        }
+        Ok(())
+    }
+
+    fn list(&self) -> Result<Vec<Found>, ReadError> {
+        self.ask(|connection| {
+            let mut statement = connection.prepare(
+                "SELECT id, max(time_updated, coalesce((SELECT message.time_updated FROM message
+                        WHERE session_id = session.id ORDER BY time_created DESC, id DESC LIMIT 1), 0)),
+                    time_archived IS NOT NULL
+                FROM session",
+            )?;
+            let mut rows = statement.query([])?;
+            let mut all = Vec::new();
+            while let Some(row) = rows.next()? {
+                let id = row.get_ref(0)?.as_str().ok();
+                let Some(id) = id.filter(|id| NativeId::parse(id).is_ok()) else {
+                    continue;
+                };
+                let modified = row.get(1).ok().map(Timestamp::from_millisecond);
+                all.push(Found {
+                    path: self.path.clone(),
+                    id: IdHint::Whole(id.to_owned()),
+                    // The size of the database says nothing of one session, and changes with every other.
+                    size: 0,
+                    modified: modified.and_then(Result::ok).unwrap_or(Timestamp::UNIX_EPOCH),
+                    archived: row.get(2)?,
+                });
+            }
+            Ok(all)
+        })
+    }
+
+    fn ids(&self, session: &str, limit: u32) -> Result<Vec<String>, ReadError> {
+        self.ask(|connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT id FROM message WHERE session_id = ?1 ORDER BY time_created, id LIMIT ?2",
+            )?;
+            let id = |row: &Row<'_>| Ok(row.get_ref(0)?.as_str().unwrap_or_default().to_owned());
+            let ids = statement.query_map((session, limit), id)?;
+            ids.collect()
+        })
+    }
+
+    /// One value of one row.
+    fn one(&self, query: &str, values: impl Params) -> Result<Option<Vec<u8>>, ReadError> {
+        self.ask(|connection| {
+            let mut statement = connection.prepare_cached(query)?;
+            let value = statement.query_row(values, |row| Ok(bytes(row.get_ref(0)?).to_vec()));
+            value.optional()
+        })
+    }
+
+    fn parts(&self, message: &str, each: &mut dyn FnMut(&str, &[u8])) -> Result<(), ReadError> {
+        self.ask(|connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT id, CASE WHEN octet_length(data) <= ?2 THEN data ELSE ?3 END FROM part
+                WHERE message_id = ?1 ORDER BY id",
+            )?;
+            let mut rows = statement.query((message, LONGEST, TOO_LONG))?;
+            while let Some(row) = rows.next()? {
+                let id = row.get_ref(0)?.as_str().unwrap_or_default();
+                each(id, bytes(row.get_ref(1)?));
+            }
+            Ok(())
+        })
+    }
+
+    fn ask<T>(
+        &self,
+        question: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, ReadError> {
+        question(&self.connection).map_err(|error| failed(&self.path, error))
+    }
+}
+
+fn failed(path: &Path, error: rusqlite::Error) -> ReadError {
+    ReadError::io(path, io::Error::other(error))
+}
+
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
+fn at_rest(path: &Path) -> Option<(u64, SystemTime)> {
+    let log = fs::metadata(beside(path, "-wal"));
+    if log.is_ok_and(|log| log.len() > 0) {
+        return None;
+    }
+    let file = fs::metadata(path).ok()?;
+    Some((file.len(), file.modified().ok()?))
+}
+
+/// The bytes of a text; nothing of what is no text.
+fn bytes(value: ValueRef<'_>) -> &[u8] {
+    value.as_bytes().unwrap_or_default()
+}
+
+/// A session, as far as it concerns us.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Session<'a> {
+    #[serde(borrow, default, rename = "parentID")]
+    parent: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    directory: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    title: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    version: Option<Text<'a>>,
+    #[serde(default)]
+    time: Times,
+    #[serde(borrow, default)]
+    revert: Option<Revert<'a>>,
+}
+
+impl Session<'_> {
+    /// What it is called, unless that is what every new session is called.
+    fn title(&self) -> Option<Title> {
+        let title = self.title.as_deref()?;
+        let begins = ["New session - ", "Child session - "];
+        let time = begins.iter().find_map(|begin| title.strip_prefix(begin));
+        let default = time.and_then(|time| time.get(..24)?.parse::<Timestamp>().ok());
+        if default.is_some() {
+            return None;
+        }
+        // Whether a person chose it is not written down.
+        Title::given(title, TitleSource::Model).ok()
+    }
+}
+
+#[derive(Deserialize)]
+struct Revert<'a> {
+    #[serde(borrow, rename = "messageID")]
+    message: Text<'a>,
+    #[serde(borrow, default, rename = "partID")]
+    part: Option<Text<'a>>,
+}
+
+/// Milliseconds. Which of them there are depends on what they belong to.
+#[derive(Deserialize, Default)]
+struct Times {
+    created: Option<Number>,
+    completed: Option<Number>,
+    start: Option<Number>,
+    end: Option<Number>,
+}
+
+fn moment(time: Option<&Number>) -> Option<Timestamp> {
+    Timestamp::from_millisecond(time?.as_i64()?).ok()
+}
+
+/// A message without its parts.
+#[derive(Deserialize)]
+struct Info<'a> {
+    #[serde(borrow)]
+    role: Text<'a>,
+    #[serde(default)]
+    time: Times,
+    #[serde(borrow, default)]
+    finish: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    error: Option<Fault<'a>>,
+    /// That an answer is a summary, or the changes that came of a prompt.
+    #[serde(borrow, default)]
+    summary: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Fault<'a> {
+    #[serde(borrow, default)]
+    name: Option<Text<'a>>,
+}
+
+impl Info<'_> {
+    fn end(&self) -> Option<TurnState> {
+        if let Some(error) = &self.error {
+            let aborted = error.name.as_deref() == Some("MessageAbortedError");
+            return Some(if aborted {
+                TurnState::Cancelled
+            } else {
+                TurnState::Failed
+            });
+        }
+        self.time.completed.as_ref()?;
+        // With these it asks the model once more.
+        let goes_on = matches!(self.finish.as_deref(), Some("tool-calls" | "unknown"));
+        (!goes_on).then_some(TurnState::Finished)
+    }
+}
+
+/// A part. Which of these fields it has depends on its type.
+#[derive(Deserialize)]
+struct Piece<'a> {
+    #[serde(borrow)]
+    r#type: Text<'a>,
+    #[serde(borrow, default)]
+    text: Option<Text<'a>>,
+    #[serde(default)]
+    synthetic: Option<bool>,
+    #[serde(default)]
+    ignored: Option<bool>,
+    #[serde(default)]
+    time: Option<Times>,
+    #[serde(borrow, default)]
+    tool: Option<Text<'a>>,
+    #[serde(borrow, default, rename = "callID")]
+    call: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    state: Option<State<'a>>,
+    #[serde(borrow, default)]
+    mime: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    url: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    prompt: Option<Text<'a>>,
+    #[serde(default)]
+    tokens: Option<Tokens>,
+}
+
+/// How far a tool has come.
+#[derive(Deserialize)]
+struct State<'a> {
+    #[serde(borrow, default)]
+    status: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    input: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    output: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
+    #[serde(default)]
+    time: Option<Times>,
+}
+
+#[derive(Deserialize)]
+struct Tokens {
+    total: Option<Number>,
+    input: Option<Number>,
+    output: Option<Number>,
+    reasoning: Option<Number>,
+    #[serde(default)]
+    cache: Cached,
+}
+
+#[derive(Deserialize, Default)]
+struct Cached {
+    read: Option<Number>,
+    write: Option<Number>,
+}
+
+impl From<&Tokens> for Usage {
+    fn from(tokens: &Tokens) -> Self {
+        let count = |number: &Option<Number>| number.as_ref().and_then(Number::as_u64);
+        let plus = |a: Option<u64>, b: &Option<Number>| {
+            a.map(|a| a.saturating_add(count(b).unwrap_or_default()))
+        };
+        let mut output = count(&tokens.output);
+        // Thoughts are counted apart since there is a total.
+        if tokens.total.is_some() {
+            output = plus(output, &tokens.reasoning);
+        }
+        let input = plus(count(&tokens.input), &tokens.cache.read);
+        let input = plus(input, &tokens.cache.write);
+        let both = input.map(|input| input.saturating_add(output.unwrap_or_default()));
+        let total = count(&tokens.total).or(both);
+        Self {
+            input_tokens: input,
+            output_tokens: output,
+            cached_tokens: count(&tokens.cache.read),
+            total_tokens: total,
+            context_tokens: total,
+            context_window: None,
+        }
+    }
+}
+
+/// What the parts of a message come to.
+#[derive(Default)]
+struct Telling {
+    at: Option<Timestamp>,
+    by_user: bool,
+    asked: Vec<Part>,
+    summary: Option<String>,
+    events: Vec<Event>,
+}
+
+impl Telling {
+    fn new(info: &Info<'_>) -> Self {
+        let by_user = &*info.role == "user";
+        let summary = info.summary.is_some_and(|summary| summary.get() == "true");
+        Self {
+            at: moment(info.time.created.as_ref()),
+            by_user,
+            summary: (summary && !by_user).then(String::new),
+            ..Self::default()
+        }
+    }
+
+    fn take(&mut self, id: &str, part: &str) -> Result<(), Malformed> {
+        let piece: Piece<'_> = serde_json::from_str(part)?;
+        if self.by_user {
+            self.asked.extend(asked(&piece));
+            return Ok(());
+        }
+        match &*piece.r#type {
+            "text" | "reasoning" => {
+                let text = piece.text.as_deref().unwrap_or_default();
+                if let Some(summary) = &mut self.summary {
+                    if &*piece.r#type == "text" {
+                        summary.push_str(text);
+                    }
+                } else if !text.is_empty() {
+                    let thought = &*piece.r#type == "reasoning";
+                    let part = if thought { Part::Thought } else { Part::Text };
+                    self.say(Role::Assistant, part(text.to_owned()), piece.time.as_ref());
+                }
+            }
+            "tool" => self.tool(&piece),
+            "file" => self.say(Role::Assistant, inline(&piece), None),
+            "step-finish" => {
+                let usage = piece.tokens.as_ref().map(Usage::from);
+                self.events.extend(usage.map(|usage| Event::Used {
+                    request: Some(id.to_owned()),
+                    usage,
+                }));
+            }
+            "step-start" | "snapshot" | "patch" | "retry" | "agent" | "compaction" | "subtask" => {}
+            _ => {
+                let part = Part::Unknown(Json::parse(part).map_err(|_| Malformed)?);
+                self.say(Role::Assistant, part, None);
+            }
+        }
+        Ok(())
+    }
+
+    fn tool(&mut self, piece: &Piece<'_>) {
+        let filled = |text: &Option<Text<'_>>| text.as_deref().unwrap_or_default().to_owned();
+        let state = piece.state.as_ref();
+        let args = state.and_then(|state| state.input);
+        let time = state.and_then(|state| state.time.as_ref());
+        let call = Part::FunctionCall {
+            id: filled(&piece.call),
+            name: filled(&piece.tool),
+            args: args.map_or_else(Json::empty_object, Json::from),
+        };
+        let at = moment(time.and_then(|time| time.start.as_ref())).or(self.at);
+        self.push(Role::Assistant, call, at, true);
+        let Some(state) = state else { return };
+        let (response, is_error) = match state.status.as_deref() {
+            Some("completed") => (state.output, false),
+            Some("error") => (state.error, true),
+            _ => return,
+        };
+        let result = Part::FunctionResponse {
+            call_id: filled(&piece.call),
+            name: filled(&piece.tool),
+            response: response.map_or_else(|| Json::string(""), Json::from),
+            is_error,
+        };
+        self.say(Role::Tool, result, time);
+    }
+
+    fn say(&mut self, role: Role, part: Part, time: Option<&Times>) {
+        let end = time.and_then(|time| moment(time.end.as_ref()));
+        let start = time.and_then(|time| moment(time.start.as_ref()));
+        // What was begun and has no end was cut off, or is being said.
+        let complete = start.is_none() || end.is_some();
+        self.push(role, part, end.or(start).or(self.at), complete);
+    }
+
+    fn push(&mut self, role: Role, part: Part, at: Option<Timestamp>, complete: bool) {
+        let mut message = Message::new(role, vec![part], at.unwrap_or(Timestamp::UNIX_EPOCH));
+        message.complete = complete;
+        self.events.push(Event::Said(Said { key: None, message }));
+    }
+
+    fn finish(mut self, info: &Info<'_>) -> Told {
+        if self.by_user {
+            if !self.asked.is_empty() {
+                let at = self.at.unwrap_or(Timestamp::UNIX_EPOCH);
+                let message = Message::new(Role::User, self.asked, at);
+                self.events.push(Event::Prompt(Said { key: None, message }));
+            }
+        } else if let Some(summary) = self.summary {
+            // It ends no turn: one that was to be continued goes on after it.
+            if info.error.is_none() {
+                let summary = (!summary.is_empty()).then_some(summary);
+                self.events.push(Event::Compacted(summary));
+            }
+        } else {
+            self.events.extend(info.end().map(Event::Ended));
+        }
+        let completed = moment(info.time.completed.as_ref());
+        Told {
+            at: completed.or(self.at),
+            events: self.events,
+        }
+    }
+}
+
+/// What a person put into a prompt. Files that they named are read into it, which they did not write.
+fn asked(piece: &Piece<'_>) -> Option<Part> {
+    let text = match &*piece.r#type {
+        "file" => return Some(inline(piece)),
+        "text" if piece.synthetic == Some(true) || piece.ignored == Some(true) => None,
+        "text" => piece.text.as_deref(),
+        "subtask" => piece.prompt.as_deref(),
+        _ => None,
+    };
+    let text = text.filter(|text| !text.trim().is_empty() && !is_injected(text));
+    text.map(|text| Part::Text(text.to_owned()))
+}
+
+fn inline(piece: &Piece<'_>) -> Part {
+    let url = piece.url.as_deref().unwrap_or_default();
+    let data = url
+        .strip_prefix("data:")
+        .and_then(|data| data.split_once(";base64,"));
+    let mime = piece.mime.as_deref().unwrap_or("application/octet-stream");
+    Part::InlineData(InlineData {
+        mime_type: mime.to_owned(),
+        data: data.map(|(_, data)| data.to_owned()),
+    })
+}
+
+/// The messages of a session that count, one after the other.
+struct Messages {
+    session: String,
+    store: Store,
+    /// What is left to read. Ids are small, and let us go through in either direction.
+    ids: std::vec::IntoIter<String>,
+    /// In the last message, the first part that no longer counts.
+    cut: Option<String>,
+    title: Option<Title>,
+    skipped: Skipped,
+}
+
+impl Messages {
+    fn open(mut store: Store, found: &Found, start: &Start) -> Result<Self, ReadError> {
+        let id = session_id(found)?;
+        let bytes = session_bytes(&mut store, found)?;
+        let text = String::from_utf8_lossy(&bytes);
+        let session = session_in(&text, found)?;
+        let mut ids = store.messages(id.as_str(), u32::MAX)?;
+        let mut cut = None;
+        if let Some(revert) = &session.revert
+            && let Some(at) = ids.iter().position(|id| **id == *revert.message)
+        {
+            cut = revert.part.as_deref().map(str::to_owned);
+            ids.truncate(at + usize::from(cut.is_some()));
+        }
+        let mut title = session.title();
+        if let Start::After(mark) = start {
+            let known = |id: &String| matches!(mark, Mark::Id(mark) if mark == id);
+            let at = ids.iter().position(known);
+            let at = at.ok_or_else(|| ReadError::lost(&found.path, mark))?;
+            ids.drain(..=at);
+            title = None;
+        }
+        Ok(Self {
+            session: id.as_str().to_owned(),
+            store,
+            ids: ids.into_iter(),
+            cut,
+            title,
+            skipped: Skipped::default(),
+        })
+    }
+
+    /// Goes to where the last turns begin. Returns the message before that; none at the beginning.
+    fn skip_to(&mut self, turns: usize) -> Result<Option<String>, ReadError> {
+        let ids = self.ids.as_slice().to_vec();
+        let mut begun = 0;
+        for (at, id) in ids.iter().enumerate().rev() {
+            let told = tell(
+                &mut self.store,
+                &self.session,
+                id,
+                None,
+                &mut Skipped::default(),
+            )?;
+            let begins = told
+                .events
+                .iter()
+                .any(|event| matches!(event, Event::Prompt(_)));
+            begun += usize::from(begins);
+            if begun >= turns.max(1) {
+                let mut ids = ids;
+                let rest = ids.split_off(at);
+                self.ids = rest.into_iter();
+                return Ok(ids.pop());
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Records for Messages {
+    fn next(&mut self) -> Result<Option<Record>, ReadError> {
+        while let Some(id) = self.ids.next() {
+            let cut = self.cut.as_deref().filter(|_| self.ids.len() == 0);
+            let told = tell(&mut self.store, &self.session, &id, cut, &mut self.skipped)?;
+            if told.events.is_empty() {
+                continue;
+            }
+            let title = self.title.take();
+            let titled = title.map(|title| Event::Titled { title, of: None });
+            return Ok(Some(Record {
+                mark: Mark::Id(id),
+                at: told.at,
+                events: titled.into_iter().chain(told.events).collect(),
+            }));
+        }
+        Ok(None)
+    }
+
+    fn skipped(&self) -> Skipped {
+        self.skipped
+    }
+}
+
+/// Reads one message, up to the part `cut`.
+fn tell(
+    store: &mut Store,
+    session: &str,
+    id: &str,
+    cut: Option<&str>,
+    skipped: &mut Skipped,
+) -> Result<Told, ReadError> {
+    let Some(bytes) = store.message(session, id)? else {
+        // Deleted since we began.
+        return Ok(Told::default());
+    };
+    let text = words(&bytes, skipped);
+    let Some(info) = text
+        .as_deref()
+        .and_then(|text| understood::<Info<'_>>(text, skipped))
+    else {
+        return Ok(Told::default());
+    };
+    let mut telling = Telling::new(&info);
+    let mut counts = true;
+    store.parts(id, &mut |part_id, bytes| {
+        counts &= cut.is_none_or(|cut| cut != part_id);
+        if !counts {
+            return;
+        }
+        if let Some(text) = words(bytes, skipped)
+            && telling.take(part_id, &text).is_err()
+        {
+            skipped.malformed += 1;
+        }
+    })?;
+    let mut told = telling.finish(&info);
+    if !counts {
+        told.events
+            .retain(|event| !matches!(event, Event::Ended(_)));
+    }
+    Ok(told)
+}
+
+/// The text of an object, if it is one and not too long.
+fn words<'a>(bytes: &'a [u8], skipped: &mut Skipped) -> Option<Cow<'a, str>> {
+    if bytes == TOO_LONG.as_bytes() {
+        skipped.oversized += 1;
+        return None;
+    }
+    let text = String::from_utf8_lossy(bytes);
+    skipped.mended += u64::from(matches!(text, Cow::Owned(_)));
+    Some(text)
+}
+
+fn understood<'a, T: Deserialize<'a>>(text: &'a str, skipped: &mut Skipped) -> Option<T> {
+    let object = serde_json::from_str(text).ok();
+    skipped.malformed += u64::from(object.is_none());
+    object
+}
+
+fn session_id(found: &Found) -> Result<NativeId, ReadError> {
+    let IdHint::Whole(id) = &found.id else {
+        return Err(ReadError::not_a_session(&found.path, "its name is no id"));
+    };
+    NativeId::parse(id).map_err(|error| ReadError::not_a_session(&found.path, error.to_string()))
+}
+
+fn session_bytes(store: &mut Store, found: &Found) -> Result<Vec<u8>, ReadError> {
+    let bytes = store.session(session_id(found)?.as_str())?;
+    bytes.ok_or_else(|| ReadError::not_a_session(&found.path, "it was deleted"))
+}
+
+fn session_in<'a>(text: &'a str, found: &Found) -> Result<Session<'a>, ReadError> {
+    serde_json::from_str(text)
+        .map_err(|error| ReadError::not_a_session(&found.path, error.to_string()))
+}
+
+/// How many messages are looked at for the first prompt.
+const FIRST_LOOK: u32 = 8;
+
+fn head(store: &mut Store, found: &Found) -> Result<Head, ReadError> {
+    let id = session_id(found)?;
+    let bytes = session_bytes(store, found)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let session = session_in(&text, found)?;
+    let messages = store.messages(id.as_str(), FIRST_LOOK)?;
+    let mut first_prompt = None;
+    for message in messages.iter().take(FIRST_LOOK as usize) {
+        let told = tell(store, id.as_str(), message, None, &mut Skipped::default())?;
+        first_prompt = told.events.into_iter().find_map(|event| match event {
+            Event::Prompt(said) => Some(said.message.words()),
+            _ => None,
+        });
+        if first_prompt.is_some() {
+            break;
+        }
+    }
+    let prompted = || first_prompt.as_deref().map(Title::from_prompt);
+    Ok(Head {
+        kind: if session.parent.is_some() {
+            Kind::Subagent
+        } else if messages.is_empty() {
+            Kind::Empty
+        } else {
+            Kind::Conversation
+        },
+        cwd: session.directory.as_deref().map(str::to_owned),
+        branch: None,
+        created_at: moment(session.time.created.as_ref()),
+        updated_at: found.modified,
+        title: session.title().or_else(prompted),
+        forked_from: None,
+        version: session.version.as_deref().map(str::to_owned),
+        first_prompt,
+        id,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::turn;
+
+    const SCHEMA: &str = "
+        CREATE TABLE session (id text PRIMARY KEY, parent_id text, directory text, title text, version text,
+            revert text, time_created integer, time_updated integer, time_archived integer);
+        CREATE TABLE message (id text PRIMARY KEY, session_id text, time_created integer, time_updated integer,
+            data text);
+        CREATE INDEX message_session ON message (session_id, time_created, id);
+        CREATE TABLE part (id text PRIMARY KEY, message_id text, session_id text, data text);
+        CREATE INDEX part_message ON part (message_id, id);";
+
+    /// A data directory with a database, which somebody has open.
+    struct World {
+        home: tempfile::TempDir,
+        db: Connection,
+    }
+
+    impl World {
+        fn new() -> Self {
+            let home = tempfile::tempdir().unwrap();
+            #[expect(clippy::disallowed_methods, reason = "this is the other program")]
+            let db = Connection::open(home.path().join("opencode.db")).unwrap();
+            db.pragma_update(None, "journal_mode", "WAL").unwrap();
+            db.execute_batch(SCHEMA).unwrap();
+            Self { home, db }
+        }
+
+        /// A session `ses_1` with these messages, each with its parts. Ids are `msg_0`, `prt_0_0` and so on.
+        fn with(messages: &[(&str, &[&str])]) -> Self {
+            let world = Self::new();
+            world.session("ses_1", "A title", None);
+            for (at, (message, parts)) in messages.iter().enumerate() {
+                world.message("ses_1", at, message, parts);
+            }
+            world
+        }
+
+        fn session(&self, id: &str, title: &str, parent: Option<&str>) {
+            let values = (id, parent, title);
+            let insert = "INSERT INTO session VALUES (?1, ?2, '/work', ?3, '1.18.33', NULL, 1000, 2000, NULL)";
+            self.db.execute(insert, values).unwrap();
+        }
+
+        fn message(&self, session: &str, at: usize, message: &str, parts: &[&str]) {
+            let id = format!("msg_{at}");
+            let insert = "INSERT INTO message VALUES (?1, ?2, ?3, 3000 + ?3, ?4)";
+            self.db
+                .execute(insert, (&id, session, at, message))
+                .unwrap();
+            for (nth, part) in parts.iter().enumerate() {
+                let values = (format!("prt_{at}_{nth}"), &id, session, part);
+                let insert = "INSERT INTO part VALUES (?1, ?2, ?3, ?4)";
+                self.db.execute(insert, values).unwrap();
+            }
+        }
+
+        fn reader(&self) -> Opencode {
+            Opencode::new(self.home.path())
+        }
+
+        fn found(&self) -> Found {
+            only(&self.reader())
+        }
+
+        fn turns(&self) -> Vec<String> {
+            turns(&self.reader(), &self.found())
+        }
+
+        fn files(&self) -> Vec<(PathBuf, Vec<u8>)> {
+            let entries = fs::read_dir(self.home.path()).unwrap();
+            let mut files: Vec<_> = entries
+                .map(|entry| entry.unwrap().path())
+                .map(|path| (path.clone(), fs::read(path).unwrap_or_default()))
+                .collect();
+            files.sort();
+            files
+        }
+    }
+
+    fn only(reader: &Opencode) -> Found {
+        let there = reader.find();
+        assert!(there.unreadable.is_empty(), "{:?}", there.unreadable);
+        assert_eq!(there.found.len(), 1);
+        there.found.into_iter().next().unwrap()
+    }
+
+    fn turns(reader: &Opencode, found: &Found) -> Vec<String> {
+        let mut records = reader.records(found, &Start::Beginning).unwrap();
+        let fold = conversation(records.as_mut()).unwrap();
+        fold.turns().iter().map(shown).collect()
+    }
+
+    fn shown(turn: &NativeTurn) -> String {
+        let messages = turn.messages.iter().map(|message| {
+            let parts = message.parts.iter().map(|part| match part {
+                Part::Text(text) => text.clone(),
+                Part::Thought(text) => format!("({text})"),
+                Part::FunctionCall { id, name, args } => format!("{id} {name}{}", args.as_str()),
+                Part::FunctionResponse {
+                    call_id,
+                    response,
+                    is_error,
+                    ..
+                } => {
+                    format!(
+                        "{call_id} {}{}",
+                        if *is_error { "!" } else { "" },
+                        response.as_str()
+                    )
+                }
+                Part::InlineData(data) => format!("<{} {:?}>", data.mime_type, data.data),
+                Part::Unknown(json) => format!("? {}", json.as_str()),
+            });
+            let parts: Vec<String> = parts.collect();
+            let cut = if message.complete { "" } else { "…" };
+            format!("{}: {}{cut}", message.role.as_str(), parts.join(" + "))
+        });
+        let messages: Vec<String> = messages.collect();
+        format!("{} | {}", messages.join(" | "), turn.state.as_str())
+    }
+
+    const USER: &str = r#"{"role":"user","time":{"created":1000}}"#;
+    const STEP: &str =
+        r#"{"role":"assistant","time":{"created":1000,"completed":2000},"finish":"tool-calls"}"#;
+    const LAST: &str =
+        r#"{"role":"assistant","time":{"created":1000,"completed":2000},"finish":"stop"}"#;
+    const ABORTED: &str = r#"{"role":"assistant","time":{"created":1,"completed":2},"error":{"name":"MessageAbortedError","data":{"message":"Aborted"}}}"#;
+    const FAILED: &str = r#"{"role":"assistant","time":{"created":1,"completed":2},"error":{"name":"APIError","data":{}}}"#;
+    const TOOL: &str = r#"{"type":"tool","tool":"bash","callID":"c1","state":{"status":"completed","input":{"command":"ls"},"output":"a\nb","metadata":{"output":"a\nb"},"time":{"start":1,"end":2}}}"#;
+    const TOKENS: &str = r#"{"type":"step-finish","reason":"stop","tokens":{"total":122,"input":91,"output":15,"reasoning":5,"cache":{"write":0,"read":11}}}"#;
+
+    fn text(text: &str) -> String {
+        format!(r#"{{"type":"text","text":"{text}"}}"#)
+    }
+
+    /// Two turns, the first with a tool.
+    fn two_turns() -> World {
+        World::with(&[
+            (USER, &[&text("one")]),
+            (
+                STEP,
+                &[
+                    r#"{"type":"step-start","snapshot":"f3"}"#,
+                    r#"{"type":"reasoning","text":"hm","time":{"start":1,"end":2}}"#,
+                    &text("I look"),
+                    TOOL,
+                    TOKENS,
+                ],
+            ),
+            (LAST, &[&text("done"), TOKENS]),
+            (USER, &[&text("two")]),
+            (LAST, &[&text("again"), TOKENS]),
+        ])
+    }
+
+    const FIRST: &str = r#"user: one | assistant: (hm) | assistant: I look | assistant: c1 bash{"command":"ls"} | tool: c1 "a\nb" | assistant: done | finished"#;
+    const SECOND: &str = "user: two | assistant: again | finished";
+
+    #[test]
+    fn each_part_is_a_message_and_a_prompt_begins_a_turn() {
+        assert_eq!(two_turns().turns(), [FIRST, SECOND]);
+    }
+
+    #[test]
+    fn usage_counts_what_is_cached_and_thought() {
+        let world = two_turns();
+        let found = world.found();
+        let mut records = world.reader().records(&found, &Start::Beginning).unwrap();
+        let fold = conversation(records.as_mut()).unwrap();
+        let usage = fold.turns()[0].usage;
+        assert_eq!(usage.input_tokens, Some(2 * 102));
+        assert_eq!(usage.output_tokens, Some(2 * 20));
+        assert_eq!(usage.cached_tokens, Some(2 * 11));
+        assert_eq!(usage.context_tokens, Some(122));
+        assert_eq!(fold.title().unwrap().as_str(), "A title");
+        // Before there was a total, thoughts were part of the output.
+        let old = r#"{"input":10,"output":7,"reasoning":5,"cache":{"read":3,"write":2}}"#;
+        let usage = Usage::from(&serde_json::from_str::<Tokens>(old).unwrap());
+        assert_eq!(
+            (usage.output_tokens, usage.total_tokens),
+            (Some(7), Some(22))
+        );
+        let odd = r#"{"input":-3,"output":1.5}"#;
+        let usage = Usage::from(&serde_json::from_str::<Tokens>(odd).unwrap());
+        assert_eq!(usage, Usage::default());
+    }
+
+    #[test]
+    fn a_turn_ends_as_its_last_answer_does() {
+        let open = r#"{"role":"assistant","time":{"created":1}}"#;
+        let shell = r#"{"role":"assistant","time":{"created":1,"completed":2}}"#;
+        let said = r#"{"type":"text","text":"so","time":{"start":1,"end":2}}"#;
+        let torn = r#"{"type":"text","text":"so","time":{"start":1}}"#;
+        let running =
+            r#"{"type":"tool","tool":"bash","callID":"c","state":{"status":"running","input":{}}}"#;
+        let failing = r#"{"type":"tool","tool":"read","callID":"c","state":{"status":"error","input":{},"error":"no file"}}"#;
+        let cases: &[(&str, &[&str], &str)] = &[
+            (LAST, &[said], "assistant: so | finished"),
+            (
+                STEP,
+                &[failing],
+                r#"assistant: c read{} | tool: c !"no file" | running"#,
+            ),
+            (ABORTED, &[said], "assistant: so | cancelled"),
+            (FAILED, &[], "failed"),
+            (open, &[torn], "assistant: so… | running"),
+            (open, &[running], "assistant: c bash{} | running"),
+            (
+                shell,
+                &[TOOL],
+                r#"assistant: c1 bash{"command":"ls"} | tool: c1 "a\nb" | finished"#,
+            ),
+            (
+                LAST,
+                &[r#"{"type":"novelty","x":1}"#],
+                r#"assistant: ? {"type":"novelty","x":1} | finished"#,
+            ),
+        ];
+        for (message, parts, expected) in cases {
+            let world = World::with(&[(USER, &[&text("go")]), (message, parts)]);
+            assert_eq!(world.turns(), [format!("user: go | {expected}")]);
+        }
+    }
+
+    #[test]
+    fn what_a_person_did_not_write_is_no_prompt() {
+        let note = r#"{"type":"text","synthetic":true,"text":"Called the Read tool"}"#;
+        let image = r#"{"type":"file","mime":"image/png","url":"data:image/png;base64,AAA=","synthetic":true}"#;
+        let file = r#"{"type":"file","mime":"text/plain","url":"file:///work/note.txt"}"#;
+        let subtask = r#"{"type":"subtask","prompt":"look into it","agent":"general"}"#;
+        let cases: &[(&[&str], &[&str])] = &[
+            (
+                &[note, image, &text("see")],
+                &[r#"user: <image/png Some("AAA=")> + see | running"#],
+            ),
+            (&[note, file], &["user: <text/plain None> | running"]),
+            (&[subtask], &["user: look into it | running"]),
+            (&[note], &[]),
+            (&[&text("<environment_context>")], &[]),
+        ];
+        for (parts, expected) in cases {
+            assert_eq!(World::with(&[(USER, parts)]).turns(), *expected);
+        }
+    }
+
+    #[test]
+    fn a_summary_is_a_compaction_and_ends_nothing() {
+        let asks = r#"{"type":"compaction","auto":true}"#;
+        let summary = r#"{"role":"assistant","summary":true,"time":{"created":1,"completed":2},"finish":"stop"}"#;
+        let on = r#"{"type":"text","synthetic":true,"text":"Continue if you have next steps"}"#;
+        let world = World::with(&[
+            (USER, &[&text("go")]),
+            (STEP, &[TOOL]),
+            (USER, &[asks]),
+            (summary, &[&text("so far"), TOKENS]),
+            (USER, &[on]),
+            (LAST, &[&text("done")]),
+        ]);
+        let found = world.found();
+        let mut records = world.reader().records(&found, &Start::Beginning).unwrap();
+        let mut compacted = Vec::new();
+        while let Some(record) = records.next().unwrap() {
+            compacted.extend(record.events.into_iter().filter_map(|event| match event {
+                Event::Compacted(summary) => Some(summary),
+                _ => None,
+            }));
+        }
+        assert_eq!(compacted, [Some("so far".to_owned())]);
+        assert_eq!(world.turns().len(), 1);
+        assert!(world.turns()[0].ends_with("assistant: done | finished"));
+    }
+
+    #[test]
+    fn what_was_reverted_does_not_count() {
+        let cases = [
+            (r#"{"messageID":"msg_3"}"#, vec![FIRST.to_owned()]),
+            (r#"{"messageID":"msg_0"}"#, vec![]),
+            (
+                r#"{"messageID":"gone"}"#,
+                vec![FIRST.to_owned(), SECOND.to_owned()],
+            ),
+            ("not json", vec![FIRST.to_owned(), SECOND.to_owned()]),
+            (
+                r#"{"messageID":"msg_1","partID":"prt_1_3"}"#,
+                vec!["user: one | assistant: (hm) | assistant: I look | running".to_owned()],
+            ),
+        ];
+        for (revert, expected) in cases {
+            let world = two_turns();
+            world
+                .db
+                .execute("UPDATE session SET revert = ?1", [revert])
+                .unwrap();
+            assert_eq!(world.turns(), expected, "{revert}");
+        }
+        let world = two_turns();
+        let revert = "UPDATE session SET revert = json_object('messageID', 'msg_3')";
+        world.db.execute(revert, []).unwrap();
+        let start = Start::After(Mark::Id("msg_4".into()));
+        let error = world
+            .reader()
+            .records(&world.found(), &start)
+            .err()
+            .unwrap();
+        assert!(matches!(error, ReadError::MarkLost { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_read_starts_after_a_mark_or_with_the_last_turns() {
+        let world = two_turns();
+        let (reader, found) = (world.reader(), world.found());
+        let start = Start::After(Mark::Id("msg_2".into()));
+        let mut records = reader.records(&found, &start).unwrap();
+        let fold = conversation(records.as_mut()).unwrap();
+        assert_eq!(shown(&fold.turns()[0]), SECOND);
+        assert!(fold.title().is_none());
+
+        let outline = crate::outline(reader.records(&found, &Start::Beginning).unwrap().as_mut());
+        let outline = outline.unwrap().into_turns();
+        let read: Vec<String> = outline
+            .iter()
+            .map(|of| shown(&turn(&reader, &found, of).unwrap()))
+            .collect();
+        assert_eq!(read, [FIRST, SECOND]);
+
+        for (wanted, expected, all) in [(0, 0, false), (1, 1, false), (2, 2, true), (9, 2, true)] {
+            let (turns, whole) = reader.recent(&found, wanted).unwrap();
+            assert_eq!((turns.len(), whole), (expected, all), "{wanted}");
+            if wanted == 1 {
+                assert_eq!(shown(&turns[0]), SECOND);
+                assert_eq!(turns[0].after, outline[1].after);
+            }
+        }
+    }
+
+    #[test]
+    fn a_head_tells_what_a_session_is() {
+        let world = World::new();
+        let default = "New session - 2026-11-16T00:42:16.764Z";
+        world.session("ses_1", default, None);
+        world.message("ses_1", 0, USER, &[&text("fix it")]);
+        world.message("ses_1", 1, LAST, &[&text("done")]);
+        world.session("ses_2", "sub work (@general subagent)", Some("ses_1"));
+        world.session("ses_3", default, None);
+        world.session("../../etc", "a path", None);
+        world
+            .db
+            .execute(
+                "UPDATE session SET time_archived = 5 WHERE id = 'ses_2'",
+                [],
+            )
+            .unwrap();
+        let reader = world.reader();
+        let there = reader.find();
+        assert_eq!(there.found.len(), 3);
+        let heads: Vec<(Head, bool)> = there
+            .found
+            .iter()
+            .map(|found| (reader.head(found).unwrap(), found.archived))
+            .collect();
+        let (first, _) = &heads[0];
+        assert_eq!(first.kind, Kind::Conversation);
+        assert_eq!(first.cwd.as_deref(), Some("/work"));
+        assert_eq!(first.version.as_deref(), Some("1.18.33"));
+        assert_eq!(first.first_prompt.as_deref(), Some("fix it"));
+        assert_eq!(first.title, Some(Title::from_prompt("fix it")));
+        assert_eq!(first.created_at, Timestamp::from_millisecond(1000).ok());
+        // The last answer was written after the session was.
+        assert_eq!(first.updated_at, Timestamp::from_millisecond(3001).unwrap());
+        let (second, archived) = &heads[1];
+        assert_eq!((second.kind, *archived), (Kind::Subagent, true));
+        assert_eq!(second.title.as_ref().unwrap().source(), TitleSource::Model);
+        assert_eq!((heads[2].0.kind, &heads[2].0.title), (Kind::Empty, &None));
+    }
+
+    #[test]
+    fn the_files_of_old_are_read_as_the_database_is() {
+        let world = two_turns();
+        let old = tempfile::tempdir().unwrap();
+        let write = |path: String, text: String| {
+            let path = old.path().join("storage").join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        let head = r#"{"id":"ses_1","directory":"/work","title":"A title","version":"1.0.1","time":{"created":1000,"updated":2000}}"#;
+        write("session/global/ses_1.json".into(), head.into());
+        let mut query = world.db.prepare("SELECT id, data FROM message").unwrap();
+        let mut rows = query.query([]).unwrap();
+        while let Some(row) = rows.next().unwrap() {
+            write(
+                format!("message/ses_1/{}.json", row.get::<_, String>(0).unwrap()),
+                row.get(1).unwrap(),
+            );
+        }
+        let mut query = world
+            .db
+            .prepare("SELECT message_id, id, data FROM part")
+            .unwrap();
+        let mut rows = query.query([]).unwrap();
+        while let Some(row) = rows.next().unwrap() {
+            let (message, id): (String, String) = (row.get(0).unwrap(), row.get(1).unwrap());
+            write(format!("part/{message}/{id}.json"), row.get(2).unwrap());
+        }
+        let reader = Opencode::new(old.path());
+        let found = only(&reader);
+        assert_eq!(turns(&reader, &found), [FIRST, SECOND]);
+        let head = reader.head(&found).unwrap();
+        assert_eq!(head.first_prompt.as_deref(), Some("one"));
+        assert_eq!(head.version.as_deref(), Some("1.0.1"));
+
+        // After the move both are there; the database counts.
+        fs::rename(
+            old.path().join("storage"),
+            world.home.path().join("storage"),
+        )
+        .unwrap();
+        assert!(is_database(&world.found().path));
+    }
+
+    #[test]
+    fn nothing_is_written_whoever_has_the_database_open() {
+        let world = two_turns();
+        let read = |world: &World| {
+            let before = world.files();
+            assert_eq!(world.turns(), [FIRST, SECOND]);
+            assert_eq!(
+                world.reader().head(&world.found()).unwrap().kind,
+                Kind::Conversation
+            );
+            let after = world.files();
+            // Within one process SQLite has one index of the log for all; we have our own otherwise.
+            let ours = |(path, _): &&(PathBuf, Vec<u8>)| {
+                !world.db.path().is_some_and(|path| !path.is_empty())
+                    || !path.to_string_lossy().ends_with("-shm")
+            };
+            assert_eq!(before.len(), after.len());
+            assert!(
+                before.iter().filter(ours).eq(after.iter().filter(ours)),
+                "a file was changed"
+            );
+        };
+        read(&world);
+        // Left behind by a program that was killed: the log is there, and nobody has it open.
+        let left = tempfile::tempdir().unwrap();
+        for (path, bytes) in world.files() {
+            fs::write(left.path().join(path.file_name().unwrap()), bytes).unwrap();
+        }
+        let closed = World {
+            home: left,
+            db: Connection::open_in_memory().unwrap(),
+        };
+        read(&closed);
+        // Closed in good order: the log is gone.
+        let World { home, db } = world;
+        db.close().unwrap();
+        let rested = World {
+            home,
+            db: Connection::open_in_memory().unwrap(),
+        };
+        assert_eq!(rested.files().len(), 1);
+        read(&rested);
+    }
+
+    #[test]
+    fn a_writer_that_comes_later_is_seen_and_not_held_up() {
+        let World { home, db } = two_turns();
+        db.close().unwrap();
+        let reader = Opencode::new(home.path());
+        let found = only(&reader);
+        reader.head(&found).unwrap();
+        let mut records = reader.records(&found, &Start::Beginning).unwrap();
+        records.next().unwrap();
+        #[expect(clippy::disallowed_methods, reason = "this is the other program")]
+        let db = Connection::open(&found.path).unwrap();
+        db.busy_timeout(Duration::ZERO).unwrap();
+        let world = World { home, db };
+        world.message("ses_1", 5, USER, &[&text("three")]);
+        world.session("ses_2", "Another", None);
+        world
+            .db
+            .execute("DELETE FROM message WHERE id = 'msg_4'", [])
+            .unwrap();
+        world
+            .db
+            .pragma_update(None, "wal_checkpoint", "TRUNCATE")
+            .unwrap();
+        // What came later is for the next read; what is gone is gone.
+        let mut marks = Vec::new();
+        while let Some(record) = records.next().unwrap() {
+            marks.push(record.mark.to_string());
+        }
+        assert_eq!(marks, ["id:msg_1", "id:msg_2", "id:msg_3"]);
+        assert_eq!(
+            turns(&reader, &found).last().unwrap(),
+            "user: three | running"
+        );
+        assert_eq!(reader.find().found.len(), 2);
+    }
+
+    #[test]
+    fn what_can_not_be_read_is_counted_and_skipped() {
+        let world = World::with(&[
+            (USER, &[&text("go"), "{", "", "[]", r#"{"type":5}"#]),
+            ("nonsense", &[&text("lost")]),
+            (LAST, &[&text("done")]),
+        ]);
+        let insert = "INSERT INTO part VALUES (?1, 'msg_2', 'ses_1', ?2)";
+        world.db.execute(insert, ("prt_x1", 7)).unwrap();
+        world
+            .db
+            .execute(insert, ("prt_x2", None::<String>))
+            .unwrap();
+        world
+            .db
+            .execute(insert, ("prt_x3", "x".repeat(LONGEST + 1)))
+            .unwrap();
+        let bad = "INSERT INTO part VALUES ('prt_x4', 'msg_2', 'ses_1', CAST(x'7b2274797065223a2274657874222c2274657874223a22ff227d' AS TEXT))";
+        world.db.execute(bad, []).unwrap();
+        let found = world.found();
+        let mut records = world.reader().records(&found, &Start::Beginning).unwrap();
+        let fold = conversation(records.as_mut()).unwrap();
+        let shown: Vec<String> = fold.turns().iter().map(shown).collect();
+        assert_eq!(
+            shown,
+            ["user: go | assistant: done | assistant: \u{fffd} | finished"]
+        );
+        let skipped = records.skipped();
+        assert_eq!(
+            (skipped.malformed, skipped.oversized, skipped.mended),
+            (6, 2, 1)
+        );
+    }
+
+    #[test]
+    fn a_file_that_is_no_database_is_reported() {
+        let home = tempfile::tempdir().unwrap();
+        fs::write(home.path().join("opencode.db"), "x".repeat(5000)).unwrap();
+        fs::create_dir(home.path().join("opencode-dev.db")).unwrap();
+        fs::write(home.path().join("opencode-empty.db"), "").unwrap();
+        let there = Opencode::new(home.path()).find();
+        assert_eq!((there.found.len(), there.unreadable.len()), (0, 3));
+        assert!(
+            Opencode::new(home.path().join("nowhere"))
+                .find()
+                .unreadable
+                .is_empty()
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_object_makes_it_panic(words in r#"[{}\[\]",:.a-z0-9-]{0,40}"#, by_user in any::<bool>()) {
+            let info = if by_user { USER } else { LAST };
+            let fields = ["state", "tokens", "time", "text", "url", "type"].iter();
+            let known = ["text", "tool", "file", "step-finish", "reasoning", "subtask"].iter();
+            let parts = fields.flat_map(|field| {
+                let words = &words;
+                known.clone().map(move |kind| format!(r#"{{"type":"{kind}","{field}":{words}}}"#))
+            });
+            for text in parts.chain([words.clone()]) {
+                let info: Info<'_> = serde_json::from_str(info).unwrap();
+                let mut telling = Telling::new(&info);
+                let _ = telling.take("prt_1", &text);
+                telling.finish(&info);
+                let _ = serde_json::from_str::<Info<'_>>(&text);
+                let _ = serde_json::from_str::<Session<'_>>(&text).map(|session| session.title());
+            }
+        }
+    }
+}
