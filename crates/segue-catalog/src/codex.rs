@@ -5,22 +5,27 @@
 //! Names that people gave are in a list of their own beside the sessions.
 
 mod failure;
+mod frame;
 mod history;
 mod home;
 mod lines;
 mod meta;
 #[cfg(test)]
 mod tests;
+mod wire;
 
+use std::borrow::Cow;
+use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
 
+use memchr::memmem;
 use segue_core::{NativeId, Title, TitleSource};
 
 use self::history::History;
 use self::home::Home;
 use self::lines::Lines;
-use self::meta::Meta;
+use self::meta::{Meta, without_instructions};
 use crate::dialect::{self, Dialect, LineRecords, Told};
 use crate::found::IdHint;
 use crate::{
@@ -127,31 +132,31 @@ fn head(home: &Home, found: &Found) -> Result<Head, ReadError> {
         version: None,
     };
     let mut text = history::unpacked(&found.path).map_err(failed)?;
-    let mut look = Look::default();
-    look.on(&mut text, FIRST_LOOK).map_err(failed)?;
-    while !look.at_end && !look.has_a_line() {
-        look.on(&mut text, LAST_LOOK).map_err(failed)?;
+    let mut look = Look::at(&mut text).map_err(failed)?;
+    if !look.at_end && memchr::memchr(b'\n', &look.bytes).is_none() {
+        look.on(&mut text).map_err(failed)?;
     }
-    let first = look.first_line().to_vec();
+    let first = without_instructions(look.first_line());
     let meta = Meta::read(&first);
+    let base = meta.as_ref().and_then(Meta::base);
     if let Some(meta) = &meta {
         describe(meta, found, &mut head);
-        if meta.base().is_some() {
-            let history = History::from_first_line(home, &found.path, &first);
-            text = history.read().map_err(failed)?;
-            look = Look::default();
-            look.on(&mut text, FIRST_LOOK).map_err(failed)?;
-        }
     }
-    while !begin(&mut look, &mut head) && !look.at_end {
-        look.on(&mut text, LAST_LOOK).map_err(failed)?;
+    let ending = ending(found, &look).map_err(failed)?;
+    if let Some(at) = dialect::last_time(&ending, b"\"timestamp\":") {
+        head.updated_at = at;
+    }
+    if base.is_some() {
+        let history = History::from_first_line(home, &found.path, &first);
+        text = history.read().map_err(failed)?;
+        look = Look::at(&mut text).map_err(failed)?;
+    }
+    if !begin(&mut look, &mut head) && !look.at_end {
+        look.on(&mut text).map_err(failed)?;
+        begin(&mut look, &mut head);
     }
     if meta.is_some_and(|meta| meta.is_subagent()) {
         head.kind = Kind::Subagent;
-    }
-    let ending = history::ending(&found.path, END).map_err(failed)?;
-    if let Some(at) = dialect::last_time(&ending, b"\"timestamp\":") {
-        head.updated_at = at;
     }
     let named = home.title_of(id);
     let named = named.and_then(|name| Title::given(&name, TitleSource::User).ok());
@@ -160,7 +165,6 @@ fn head(home: &Home, found: &Found) -> Result<Head, ReadError> {
 }
 
 /// As much of a text as was read so far.
-#[derive(Default)]
 struct Look {
     bytes: Vec<u8>,
     at_end: bool,
@@ -169,23 +173,47 @@ struct Look {
 }
 
 impl Look {
-    /// Reads on, up to `most` bytes in all.
-    fn on(&mut self, text: &mut dyn Read, most: usize) -> std::io::Result<()> {
-        let wanted = most.saturating_sub(self.bytes.len()) as u64;
-        let read = text.take(wanted).read_to_end(&mut self.bytes)?;
-        // Further than this nobody looks.
-        self.at_end = (read as u64) < wanted || most >= LAST_LOOK;
+    fn at(text: &mut dyn Read) -> std::io::Result<Self> {
+        let mut look = Self {
+            bytes: Vec::with_capacity(FIRST_LOOK),
+            at_end: false,
+            seen: 0,
+        };
+        look.up_to(text, FIRST_LOOK)?;
+        Ok(look)
+    }
+
+    /// Looks further; further than this nobody does.
+    fn on(&mut self, text: &mut dyn Read) -> std::io::Result<()> {
+        self.up_to(text, LAST_LOOK)?;
+        self.at_end = true;
         Ok(())
     }
 
-    fn has_a_line(&self) -> bool {
-        memchr::memchr(b'\n', &self.bytes).is_some()
+    fn up_to(&mut self, text: &mut dyn Read, most: usize) -> std::io::Result<()> {
+        let wanted = most.saturating_sub(self.bytes.len()) as u64;
+        let read = text.take(wanted).read_to_end(&mut self.bytes)?;
+        self.at_end = (read as u64) < wanted;
+        Ok(())
     }
 
     fn first_line(&self) -> &[u8] {
         let end = memchr::memchr(b'\n', &self.bytes).unwrap_or(self.bytes.len());
         self.bytes.get(..end).unwrap_or_default()
     }
+}
+
+/// The end of a file, where it can be had without reading all of it.
+fn ending<'a>(found: &Found, look: &'a Look) -> std::io::Result<Cow<'a, [u8]>> {
+    if look.at_end {
+        return Ok(Cow::Borrowed(&look.bytes));
+    }
+    if home::is_packed(&found.path) {
+        return Ok(Cow::Borrowed(&[]));
+    }
+    let mut file = File::open(&found.path)?;
+    let size = file.metadata()?.len();
+    dialect::ending(&mut file, size, END).map(Cow::Owned)
 }
 
 fn describe(meta: &Meta<'_>, found: &Found, head: &mut Head) {
@@ -205,12 +233,11 @@ fn begin(look: &mut Look, head: &mut Head) -> bool {
     let rest = look.bytes.get(look.seen..).unwrap_or_default();
     for line in dialect::whole_lines(rest, look.at_end) {
         let beginning = line.get(..120).unwrap_or(line);
-        if memchr::memmem::find(beginning, b"\"session_meta\"").is_some() {
+        if memmem::find(beginning, b"\"session_meta\"").is_some() {
             copied(line, head);
             continue;
         }
-        let said =
-            Lines::may_prompt(line) || memchr::memmem::find(line, b"\"assistant\"").is_some();
+        let said = Lines::may_prompt(line) || memmem::find(line, b"\"assistant\"").is_some();
         if !said {
             continue;
         }
@@ -237,10 +264,13 @@ fn begin(look: &mut Look, head: &mut Head) -> bool {
 
 /// Forks of older versions begin with a copy of their parent, its first line included.
 fn copied(line: &[u8], head: &mut Head) {
-    if head.forked_from.is_some() {
+    let beginning = line.get(..400).unwrap_or(line);
+    let own = memmem::find(beginning, head.id.as_str().as_bytes()).is_some();
+    if own || head.forked_from.is_some() {
         return;
     }
-    let meta = Meta::read(line);
+    let line = without_instructions(line);
+    let meta = Meta::read(&line);
     let id = meta.as_ref().and_then(Meta::id);
     head.forked_from = id.filter(|&id| id != head.id.as_str()).map(str::to_owned);
 }

@@ -45,6 +45,9 @@ pub(super) fn tells(output: &str) -> bool {
     let header = header
         .split_once("Output:\\n")
         .map_or(header, |(header, _)| header);
+    if header.contains("\\naborted by user") {
+        return true;
+    }
     let code = if text.starts_with("{\\\"output\\\":") {
         text.rsplit_once("\\\"exit_code\\\":").map(|(_, code)| code)
     } else if let Some(code) = header.strip_prefix("Exit code: ") {
@@ -111,17 +114,7 @@ pub(super) fn told(event: &str) -> Option<String> {
         #[serde(borrow)]
         item: End<'a>,
     }
-    const SIGNS: &[&str] = &[
-        "\"failed\"",
-        "\"declined\"",
-        "\"success\":false",
-        "\"Err\":",
-        "rror\":true",
-    ];
-    // Most events tell of a success, at length.
-    let code = event.rsplit_once("\"exit_code\":");
-    let nonzero = code.is_some_and(|(_, code)| !code.starts_with(['0', 'n']));
-    if !nonzero && !SIGNS.iter().any(|sign| has(event, sign)) {
+    if tells_of_success(event) {
         return None;
     }
     let read = || serde_json::Deserializer::from_str(event);
@@ -131,6 +124,21 @@ pub(super) fn told(event: &str) -> Option<String> {
     };
     let id = end.call_id.as_ref().or(end.id.as_ref())?;
     end.failed().then(|| id.to_string())
+}
+
+/// Most events do, at length, and some tell only what is said elsewhere.
+fn tells_of_success(event: &str) -> bool {
+    const ELSEWHERE: &[&str] = &["UserMessage", "AgentMessage", "Reasoning"];
+    const SIGNS: &[&str] = &["\"failed\"", "\"declined\"", ":false", ":true", "\"Err\":"];
+    let item = event.split_once("\"item\":{\"type\":\"");
+    let item = item.and_then(|(_, item)| item.split_once('"'));
+    match item {
+        Some((kind, _)) if ELSEWHERE.contains(&kind) => true,
+        // How a command ended stands before what it printed.
+        Some(("CommandExecution", item)) => has(item, "\"status\":\"completed\""),
+        Some(_) => !SIGNS.iter().any(|sign| has(event, sign)),
+        None => false,
+    }
 }
 
 fn has(text: &str, needle: &str) -> bool {

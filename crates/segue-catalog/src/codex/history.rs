@@ -10,8 +10,7 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use super::home::{self, Home};
-use super::meta::Meta;
-use crate::dialect;
+use super::meta::{Meta, without_instructions};
 use crate::lines::Lines;
 
 /// More files than this are no conversation, but files that refer to each other without end.
@@ -126,7 +125,7 @@ pub(super) fn unpacked(path: &Path) -> io::Result<Box<dyn Read>> {
 
 fn first_line(path: &Path) -> io::Result<Vec<u8>> {
     let mut lines = Lines::new(unpacked(path)?.take(LONGEST_META), 0);
-    let line = lines.next()?.map(|line| line.bytes.to_vec());
+    let line = lines.next()?.map(|line| without_instructions(line.bytes));
     Ok(line.unwrap_or_default())
 }
 
@@ -149,7 +148,7 @@ fn until(path: &Path, end_byte: Option<u64>, end_ordinal: Option<u64>) -> io::Re
     let mut lines = Lines::new(unpacked(path)?, 0);
     let mut until = 0;
     while let Some(line) = lines.next()? {
-        let ordinal = super::lines::ordinal(line.bytes);
+        let ordinal = super::frame::ordinal(line.bytes);
         if ordinal.is_some_and(|ordinal| ordinal >= end_ordinal) {
             break;
         }
@@ -203,14 +202,13 @@ struct Piece {
 impl Read for Spliced {
     fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
         let at = self.at;
-        for piece in self.pieces.iter_mut().filter(|piece| piece.end > at) {
-            // A part that became shorter meanwhile would shift all that follows it.
-            piece.file.seek(SeekFrom::Start(at - piece.begin))?;
-            let read = (&mut piece.file).take(piece.end - at).read(room)?;
-            self.at += read as u64;
-            return Ok(read);
-        }
-        Ok(0)
+        let Some(piece) = self.pieces.iter_mut().find(|piece| piece.end > at) else {
+            return Ok(0);
+        };
+        piece.file.seek(SeekFrom::Start(at - piece.begin))?;
+        let read = (&mut piece.file).take(piece.end - at).read(room)?;
+        self.at += read as u64;
+        Ok(read)
     }
 }
 
@@ -225,14 +223,4 @@ impl Seek for Spliced {
         self.at = at.ok_or(io::ErrorKind::InvalidInput)?;
         Ok(self.at)
     }
-}
-
-/// The end of a file, where it can be had without reading all of it.
-pub(super) fn ending(path: &Path, bytes: u64) -> io::Result<Vec<u8>> {
-    if home::is_packed(path) {
-        return Ok(Vec::new());
-    }
-    let mut file = File::open(path)?;
-    let size = file.metadata()?.len();
-    dialect::ending(&mut file, size, bytes)
 }

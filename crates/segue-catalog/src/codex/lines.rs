@@ -10,241 +10,21 @@ use jiff::Timestamp;
 use memchr::memmem;
 use segue_core::{InlineData, Json, Message, Part, Role, Title, TitleSource, TurnState, Usage};
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::failure;
+use super::frame::Frame;
+use super::wire::{
+    Answered, Block, Called, Compacted, Happened, Picture, Reasoning, Spoken, Tokens, Used,
+};
 use crate::dialect::{Dialect, Malformed, Told};
 use crate::injected::is_injected;
 use crate::json::{Blocks, Text};
 use crate::record::Back;
 use crate::{Event, Said};
 
-/// What is around the payload of a line.
-struct Frame<'a> {
-    at: Option<&'a str>,
-    ordinal: Option<u64>,
-    kind: &'a str,
-    /// It begins here; what follows its end is not looked at.
-    payload: &'a str,
-}
-
-impl<'a> Frame<'a> {
-    /// Reads a frame as the program writes it, without a look at the payload.
-    fn quick(line: &'a str) -> Option<Self> {
-        let rest = line.strip_prefix("{\"timestamp\":\"")?;
-        let (at, rest) = rest.split_at_checked(memchr::memchr(b'"', rest.as_bytes())?)?;
-        let rest = rest.strip_prefix("\",")?;
-        let (ordinal, rest) = match rest.strip_prefix("\"ordinal\":") {
-            Some(rest) => {
-                let (ordinal, rest) = rest.split_once(',')?;
-                (Some(ordinal.parse().ok()?), rest)
-            }
-            None => (None, rest),
-        };
-        let rest = rest.strip_prefix("\"type\":\"")?;
-        let (kind, rest) = rest.split_at_checked(memchr::memchr(b'"', rest.as_bytes())?)?;
-        Some(Self {
-            at: Some(at),
-            ordinal,
-            kind,
-            payload: rest.strip_prefix("\",\"payload\":")?,
-        })
-    }
-
-    fn parse(line: &'a str) -> Result<Self, Malformed> {
-        #[derive(Deserialize)]
-        struct Line<'a> {
-            #[serde(borrow, default)]
-            timestamp: Option<&'a str>,
-            #[serde(default)]
-            ordinal: Option<u64>,
-            #[serde(borrow, default)]
-            r#type: Option<&'a str>,
-            #[serde(borrow, default)]
-            payload: Option<&'a RawValue>,
-        }
-        if let Some(frame) = Self::quick(line) {
-            return Ok(frame);
-        }
-        let read: Line<'_> = serde_json::from_str(line)?;
-        Ok(match read.payload {
-            Some(payload) => Self {
-                at: read.timestamp,
-                ordinal: read.ordinal,
-                kind: read.r#type.ok_or(Malformed)?,
-                payload: payload.get(),
-            },
-            // The oldest files have items without a frame around them, and lines without a type between them.
-            None => Self {
-                at: read.timestamp,
-                ordinal: None,
-                kind: read.r#type.map_or("", |_| "response_item"),
-                payload: line,
-            },
-        })
-    }
-
-    /// What kind of payload it is.
-    fn inside(&self) -> Result<&'a str, Malformed> {
-        #[derive(Deserialize)]
-        struct Typed<'a> {
-            #[serde(borrow)]
-            r#type: &'a str,
-        }
-        let quick = || {
-            let rest = self.payload.strip_prefix("{\"type\":\"")?;
-            rest.get(..memchr::memchr(b'"', rest.as_bytes())?)
-        };
-        match quick() {
-            Some(kind) => Ok(kind),
-            None => self.read::<Typed<'_>>().map(|typed| typed.r#type),
-        }
-    }
-
-    fn read<T: Deserialize<'a>>(&self) -> Result<T, Malformed> {
-        let mut payload = serde_json::Deserializer::from_str(self.payload);
-        Ok(T::deserialize(&mut payload)?)
-    }
-
-    fn time(&self) -> Option<Timestamp> {
-        self.at?.parse().ok()
-    }
-}
-
-/// The number of a record, in the dialect that has them.
-pub(super) fn ordinal(line: &[u8]) -> Option<u64> {
-    let line = std::str::from_utf8(line).ok()?;
-    Frame::parse(line).ok()?.ordinal
-}
-
-#[derive(Deserialize)]
-struct Spoken<'a> {
-    #[serde(borrow, default)]
-    role: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    content: Option<Blocks<'a, Block<'a>>>,
-    #[serde(borrow, default, rename = "internal_chat_message_metadata_passthrough")]
-    about: Option<About<'a>>,
-}
-
-/// What newer versions tell of the blocks of a message: where each comes from.
-#[derive(Deserialize)]
-struct About<'a> {
-    #[serde(borrow, default)]
-    content_item_kinds: Option<Vec<Text<'a>>>,
-}
-
-#[derive(Deserialize)]
-struct Block<'a> {
-    #[serde(borrow)]
-    r#type: Text<'a>,
-    #[serde(borrow, default)]
-    text: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    refusal: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    image_url: Option<Text<'a>>,
-}
-
-impl Block<'_> {
-    fn words(&self) -> Option<&str> {
-        self.text.as_deref().or(self.refusal.as_deref())
-    }
-
-    fn is_image(&self) -> bool {
-        &*self.r#type == "input_image"
-    }
-}
-
-#[derive(Deserialize)]
-struct Reasoning<'a> {
-    #[serde(borrow, default)]
-    summary: Option<Vec<Block<'a>>>,
-    #[serde(borrow, default)]
-    content: Option<Vec<Block<'a>>>,
-}
-
-/// A call of any of the kinds.
-#[derive(Deserialize)]
-struct Call<'a> {
-    #[serde(borrow, default)]
-    id: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    call_id: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    name: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    namespace: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    arguments: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    input: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    action: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct Output<'a> {
-    #[serde(borrow, default)]
-    call_id: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    output: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    tools: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct Picture<'a> {
-    #[serde(borrow, default)]
-    result: Option<Text<'a>>,
-}
-
-#[derive(Deserialize)]
-struct Compacted<'a> {
-    #[serde(borrow, default)]
-    message: Option<Text<'a>>,
-}
-
-/// The events that are read.
-#[derive(Deserialize)]
-struct Happened<'a> {
-    #[serde(default)]
-    error: Option<IgnoredAny>,
-    #[serde(borrow, default)]
-    last_agent_message: Option<Text<'a>>,
-    #[serde(default)]
-    model_context_window: Option<u64>,
-    #[serde(default)]
-    info: Option<Info>,
-    #[serde(default)]
-    num_turns: Option<u32>,
-    #[serde(borrow, default)]
-    thread_name: Option<Text<'a>>,
-}
-
-#[derive(Deserialize)]
-struct Info {
-    #[serde(default)]
-    last_token_usage: Option<Tokens>,
-    #[serde(default)]
-    model_context_window: Option<u64>,
-}
-
-#[derive(Deserialize)]
-struct Used<'a> {
-    #[serde(borrow, default)]
-    response_id: Option<Text<'a>>,
-    usage: Tokens,
-}
-
-#[derive(Deserialize, Clone, Copy)]
-struct Tokens {
-    input_tokens: Option<u64>,
-    cached_input_tokens: Option<u64>,
-    output_tokens: Option<u64>,
-    total_tokens: Option<u64>,
-}
+const FINISHED: TurnState = TurnState::Finished;
+const FAILED: TurnState = TurnState::Failed;
 
 /// The dialect. It remembers the task that is under way and the tools that were called in it.
 #[derive(Default)]
@@ -431,7 +211,7 @@ impl Lines {
     ) {
         let mut asked = Vec::new();
         match content {
-            Blocks::Text(text) => self.hear(text, None, &mut asked, at, events),
+            Blocks::Text(text) => hear(text, None, &mut asked, at, events),
             Blocks::List(blocks) => {
                 let kinds = spoken.about.as_ref();
                 let kinds = kinds.and_then(|about| about.content_item_kinds.as_deref());
@@ -444,7 +224,7 @@ impl Lines {
                         Some(text) if is_label(text, before, after) => {}
                         Some(text) => {
                             let kind = kinds.get(index).map(|kind| &**kind);
-                            self.hear(text, kind, &mut asked, at, events);
+                            hear(text, kind, &mut asked, at, events);
                         }
                         None => asked.push(attached(block, frame, index)),
                     }
@@ -467,33 +247,7 @@ impl Lines {
         }
     }
 
-    /// Sorts a text that stands in the person's name.
-    fn hear(
-        &mut self,
-        text: &str,
-        kind: Option<&str>,
-        asked: &mut Vec<Part>,
-        at: Timestamp,
-        events: &mut Vec<Event>,
-    ) {
-        let typed = match kind {
-            Some("unknown") | None => !is_injected(text),
-            Some(kind) => kind.starts_with("user."),
-        };
-        if typed {
-            if !text.trim().is_empty() {
-                asked.push(Part::Text(text.to_owned()));
-            }
-        } else if let Some(ran) = text.trim().strip_prefix("<user_shell_command>") {
-            let ran = ran.trim_end_matches("</user_shell_command>").trim();
-            let message = Message::new(Role::System, vec![Part::Text(ran.to_owned())], at);
-            events.push(Event::Said(Said { key: None, message }));
-        } else if text.trim_start().starts_with("<turn_aborted>") {
-            events.push(Event::Ended(TurnState::Cancelled));
-        }
-    }
-
-    fn call(&mut self, kind: &str, call: &Call<'_>) -> Part {
+    fn call(&mut self, kind: &str, call: &Called<'_>) -> Part {
         let id = call.call_id.as_deref().or(call.id.as_deref());
         let id = id.unwrap_or_default().to_owned();
         let name = match (call.namespace.as_deref(), call.name.as_deref()) {
@@ -513,7 +267,7 @@ impl Lines {
         Part::FunctionCall { id, name, args }
     }
 
-    fn result(&mut self, output: &Output<'_>) -> Part {
+    fn result(&mut self, output: &Answered<'_>) -> Part {
         let call_id = output.call_id.as_deref().unwrap_or_default().to_owned();
         let known = self.failed.remove(&call_id);
         let content = output.output.or(output.tools);
@@ -540,14 +294,7 @@ impl Lines {
                 let ended: Happened<'_> = frame.read()?;
                 let failed = self.task.failed && ended.last_agent_message.is_none();
                 let failed = failed || ended.error.is_some();
-                self.end(
-                    if failed {
-                        TurnState::Failed
-                    } else {
-                        TurnState::Finished
-                    },
-                    events,
-                );
+                self.end(if failed { FAILED } else { FINISHED }, events);
             }
             "turn_aborted" => self.end(TurnState::Cancelled, events),
             "error" => {
@@ -620,16 +367,41 @@ impl Lines {
     }
 
     fn usage(&self, tokens: Tokens) -> Usage {
-        let sum = |input: u64| input.saturating_add(tokens.output_tokens.unwrap_or(0));
-        let total = tokens.total_tokens.or(tokens.input_tokens.map(sum));
+        let sum = |input: u64| input.saturating_add(tokens.output.unwrap_or(0));
+        let total = tokens.total.or(tokens.input.map(sum));
         Usage {
-            input_tokens: tokens.input_tokens,
-            output_tokens: tokens.output_tokens,
-            cached_tokens: tokens.cached_input_tokens,
+            input_tokens: tokens.input,
+            output_tokens: tokens.output,
+            cached_tokens: tokens.cached,
             total_tokens: total,
             context_tokens: total,
             context_window: self.window,
         }
+    }
+}
+
+/// Sorts a text that stands in the person's name.
+fn hear(
+    text: &str,
+    kind: Option<&str>,
+    asked: &mut Vec<Part>,
+    at: Timestamp,
+    events: &mut Vec<Event>,
+) {
+    let typed = match kind {
+        Some("unknown") | None => !is_injected(text),
+        Some(kind) => kind.starts_with("user."),
+    };
+    if typed {
+        if !text.trim().is_empty() {
+            asked.push(Part::Text(text.to_owned()));
+        }
+    } else if let Some(ran) = text.trim().strip_prefix("<user_shell_command>") {
+        let ran = ran.trim_end_matches("</user_shell_command>").trim();
+        let message = Message::new(Role::System, vec![Part::Text(ran.to_owned())], at);
+        events.push(Event::Said(Said { key: None, message }));
+    } else if text.trim_start().starts_with("<turn_aborted>") {
+        events.push(Event::Ended(TurnState::Cancelled));
     }
 }
 

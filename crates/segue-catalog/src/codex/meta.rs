@@ -1,6 +1,7 @@
 //! The first line of a file.
 
 use jiff::Timestamp;
+use memchr::memmem;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -70,6 +71,7 @@ pub(super) struct Base {
 }
 
 impl<'a> Meta<'a> {
+    /// Reads a line. It is best read [`without_instructions`].
     pub(super) fn read(line: &'a [u8]) -> Option<Self> {
         let meta: Self = serde_json::from_slice(line).ok()?;
         (meta.payload.is_some() || meta.id.is_some()).then_some(meta)
@@ -140,4 +142,21 @@ impl<'a> Meta<'a> {
             end_byte: None,
         })
     }
+}
+
+/// A first line without the instructions to the model, which are most of it and tell us nothing.
+pub(super) fn without_instructions(line: &[u8]) -> Vec<u8> {
+    const INSTRUCTIONS: &[u8] = b"\"base_instructions\":{\"text\":\"";
+    let cut = || {
+        let begin = memmem::find(line, INSTRUCTIONS)? + INSTRUCTIONS.len();
+        let text = line.get(begin..)?;
+        let ends = |&at: &usize| {
+            let before = text.get(..at).unwrap_or_default();
+            let escapes = before.iter().rev().take_while(|&&byte| byte == b'\\');
+            escapes.count() % 2 == 0
+        };
+        let end = memchr::memchr_iter(b'"', text).find(ends)?;
+        Some([line.get(..begin)?, text.get(end..)?].concat())
+    };
+    cut().unwrap_or_else(|| line.to_vec())
 }
