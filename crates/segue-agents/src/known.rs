@@ -1,6 +1,6 @@
 //! The agents people have, and whether one of them is on this machine.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -46,16 +46,30 @@ fn is_executable(path: &Path) -> bool {
     path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
 }
 
-/// How much of a program's answer to `--version` is read.
-const ANSWER: u64 = 4096;
+/// How much of a program's answer is read.
+const ANSWER: u64 = 1 << 20;
 
 /// What a program says when asked for its version: the first line, if it answers in time.
 pub async fn version(program: &Path, leash: &Leash, timeout: Duration) -> Option<String> {
+    let answer = ask(program, &["--version"], Path::new("/"), leash, timeout).await?;
+    let mut lines = answer.lines().map(str::trim);
+    lines.find(|line| !line.is_empty()).map(str::to_owned)
+}
+
+/// What a program prints when run with `args` in `cwd`, if it ends in time.
+pub async fn ask(
+    program: &Path,
+    args: &[&str],
+    cwd: &Path,
+    leash: &Leash,
+    timeout: Duration,
+) -> Option<String> {
+    let args: Vec<OsString> = args.iter().map(Into::into).collect();
     let asked = Program {
         path: program,
-        args: &["--version".into()],
+        args: &args,
         env: &[],
-        cwd: Path::new("/"),
+        cwd,
     };
     let (process, stdin, stdout) = AgentProcess::start(leash, &asked).ok()?;
     drop(stdin);
@@ -63,10 +77,5 @@ pub async fn version(program: &Path, leash: &Leash, timeout: Duration) -> Option
     let read = tokio::time::timeout(timeout, stdout.take(ANSWER).read_to_end(&mut answer)).await;
     process.stop().await;
     read.ok()?.ok()?;
-    let answer = String::from_utf8_lossy(&answer);
-    answer
-        .lines()
-        .map(str::trim)
-        .find(|line| !line.is_empty())
-        .map(str::to_owned)
+    Some(String::from_utf8_lossy(&answer).into_owned())
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use etcetera::BaseStrategy;
 use jiff::Timestamp;
 use segue_agents::{Agent, Leash, mark_of, rehearsal};
-use segue_catalog::{Catalog, Claude, Reader, project_key};
+use segue_catalog::{Catalog, Claude, Codex, Gemini, Opencode, Reader, project_key};
 use segue_core::{NativeId, ProcessMark, Project, Session, SessionRef};
 use segue_engine::{Conversation, Engine, Scope, World};
 use segue_sqlite::SqliteStore;
@@ -32,7 +32,7 @@ impl App {
         let home = home()?;
         let project = project()?;
         let store = Arc::new(SqliteStore::open(&home)?);
-        let engine = Engine::new(store, agents(&home), catalog(), world());
+        let engine = Engine::new(store, agents(&home), catalog(&project), world());
         Ok(Self {
             home,
             project,
@@ -103,17 +103,29 @@ pub(crate) fn agents(home: &Path) -> Vec<Arc<dyn Agent>> {
     vec![Arc::new(rehearsal)]
 }
 
-/// The native sessions of the agents on this machine. Without a home directory there are none.
-fn catalog() -> Catalog {
+/// The native sessions of the agents on this machine, where those look for them themselves. Without a home
+/// directory there are none.
+fn catalog(here: &Project) -> Catalog {
     let Ok(base) = etcetera::base_strategy::Xdg::new() else {
         return Catalog::default();
     };
-    let place = |variable: &str, usual: &str| {
-        let set = std::env::var_os(variable).filter(|value| !value.is_empty());
-        set.map_or_else(|| base.home_dir().join(usual), PathBuf::from)
+    let set = |variable: &str| {
+        let value = std::env::var_os(variable).filter(|value| !value.is_empty());
+        value.map(PathBuf::from)
     };
-    let readers: Vec<Arc<dyn Reader>> =
-        vec![Arc::new(Claude::new(place("CLAUDE_CONFIG_DIR", ".claude")))];
+    let usual = |directory: &str| base.home_dir().join(directory);
+    let claude = set("CLAUDE_CONFIG_DIR").unwrap_or_else(|| usual(".claude"));
+    let codex = set("CODEX_HOME").unwrap_or_else(|| usual(".codex"));
+    let gemini =
+        set("GEMINI_CLI_HOME").map_or_else(|| usual(".gemini"), |home| home.join(".gemini"));
+    // Older versions of Gemini CLI name a directory only by its hash.
+    let gemini = Gemini::new(gemini).knowing([here.cwd.clone()]);
+    let readers: Vec<Arc<dyn Reader>> = vec![
+        Arc::new(Claude::new(claude)),
+        Arc::new(Codex::new(codex)),
+        Arc::new(gemini),
+        Arc::new(Opencode::new(base.data_dir().join("opencode"))),
+    ];
     Catalog::new(readers)
 }
 

@@ -13,8 +13,9 @@ use segue_testkit::sandbox::Sandbox;
 use crate::session::read;
 use crate::story::story;
 
-/// Longer texts are cut. What the scripts say is shorter.
+/// Longer texts are cut, unless they hold one of our own. What the scripts say is shorter.
 const LONGEST: usize = 96;
+const OURS: &[&str] = &["hi-from-here", "They looked around.", "Process exited"];
 
 /// How an agent's sessions are read.
 pub(crate) type MakeReader = fn(&Path) -> Box<dyn Reader>;
@@ -107,9 +108,21 @@ fn cut(text: &str) -> String {
         out.push_str(before);
         let length = end_of_string(string);
         let (string, after) = string.split_at(length);
-        if string.len() > LONGEST + 2 {
-            let left_out = string.len() - 2;
-            out.push_str(&format!("\"{}({left_out} bytes left out)\"", tag(string)));
+        let ours = OURS.iter().filter_map(|ours| string.find(ours)).min();
+        let short = string.len()
+            <= if ours.is_some() {
+                2 * LONGEST
+            } else {
+                LONGEST + 2
+            };
+        if !short {
+            // Our own words at the end stay.
+            let kept = ours.map_or("\"", |at| string.split_at(at).1);
+            let left_out = string.len() - 1 - kept.len();
+            out.push_str(&format!(
+                "\"{}({left_out} bytes left out){kept}",
+                tag(string)
+            ));
         } else {
             out.push_str(string);
         }

@@ -9,7 +9,10 @@
 )]
 
 mod claude;
+mod codex;
 mod corpus;
+mod gemini;
+mod opencode;
 mod session;
 #[path = "../it/story.rs"]
 mod story;
