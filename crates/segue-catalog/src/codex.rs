@@ -175,7 +175,7 @@ struct Look {
 impl Look {
     fn at(text: &mut dyn Read) -> std::io::Result<Self> {
         let mut look = Self {
-            bytes: Vec::with_capacity(FIRST_LOOK),
+            bytes: Vec::new(),
             at_end: false,
             seen: 0,
         };
@@ -191,9 +191,20 @@ impl Look {
     }
 
     fn up_to(&mut self, text: &mut dyn Read, most: usize) -> std::io::Result<()> {
-        let wanted = most.saturating_sub(self.bytes.len()) as u64;
-        let read = text.take(wanted).read_to_end(&mut self.bytes)?;
-        self.at_end = (read as u64) < wanted;
+        let mut filled = self.bytes.len();
+        self.bytes.resize(most.max(filled), 0);
+        while let Some(room) = self.bytes.get_mut(filled..).filter(|room| !room.is_empty()) {
+            match text.read(room) {
+                Ok(0) => {
+                    self.at_end = true;
+                    break;
+                }
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.bytes.truncate(filled);
         Ok(())
     }
 

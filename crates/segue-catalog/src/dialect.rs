@@ -282,10 +282,14 @@ pub(crate) fn whole_lines(bytes: &[u8], at_end: bool) -> impl Iterator<Item = &[
     } else {
         memrchr(b'\n', bytes).unwrap_or(0)
     };
-    let lines = bytes.get(..until).unwrap_or_default();
-    lines
-        .split(|&byte| byte == b'\n')
-        .filter(|line| !line.is_empty())
+    let mut rest = bytes.get(..until).unwrap_or_default();
+    let lines = std::iter::from_fn(move || {
+        let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+        let (line, after) = rest.split_at_checked(end).filter(|_| !rest.is_empty())?;
+        rest = after.get(1..).unwrap_or_default();
+        Some(line)
+    });
+    lines.filter(|line| !line.is_empty())
 }
 
 /// The last time that stands behind `name` in some lines, without reading them.

@@ -85,7 +85,7 @@ impl Dialect for Lines {
     fn may_prompt(line: &[u8]) -> bool {
         // All that decides is at the beginning of a line as the program writes it.
         let beginning = line.get(..300).unwrap_or(line);
-        has(beginning, b"\"task_started\"") || has(beginning, b"\"turn_started\"") || {
+        has(beginning, b"_started\"") || {
             let usual = line.starts_with(b"{\"timestamp\":\"");
             let other = has(beginning, b"\"event_msg\"") || has(beginning, b"_call_output\"");
             !(usual && other) && has(line, b"\"user\"")
