@@ -270,7 +270,7 @@ pub(crate) fn ending<R: Read + Seek>(
     bytes: u64,
 ) -> std::io::Result<Vec<u8>> {
     file.seek(SeekFrom::Start(size.saturating_sub(bytes)))?;
-    let mut tail = Vec::new();
+    let mut tail = Vec::with_capacity(usize::try_from(bytes.min(size)).unwrap_or_default());
     file.take(bytes).read_to_end(&mut tail)?;
     Ok(tail)
 }

@@ -17,10 +17,10 @@ use crate::dialect::{self, Told};
 use crate::{Event, Fold, Found, Head, IdHint, Kind, Mark, ReadError, Record};
 
 /// How much of a file's beginning is read at first, and at most.
-const FIRST_LOOK: usize = 16 << 10;
+const FIRST_LOOK: usize = 8 << 10;
 const LAST_LOOK: usize = 512 << 10;
 /// How much of its end.
-const END: u64 = 16 << 10;
+const END: u64 = 8 << 10;
 
 /// What is known of a session so far.
 #[derive(Default)]
@@ -59,7 +59,7 @@ pub(super) fn head(found: &Found) -> Result<(Head, Option<String>), ReadError> {
             seen.said = true;
             break (seen, log);
         }
-        looked = LAST_LOOK;
+        looked *= 8;
     };
     let ending = if found.size <= bytes.len() as u64 {
         bytes
@@ -240,11 +240,11 @@ fn again(bytes: &[u8], seen: &mut Seen) {
 fn end_log(bytes: &[u8], seen: &mut Seen) {
     seen.updated_at = dialect::last_time(bytes, b"\"lastUpdated\":")
         .or_else(|| dialect::last_time(bytes, b"\"timestamp\":"));
-    for line in dialect::whole_lines(bytes, true) {
-        let named = line.starts_with(b"{\"$set\":{\"summary\"");
-        if !named && !line.starts_with(b"{\"$set\":{\"sessionId\"") {
-            continue;
-        }
+    for at in memmem::find_iter(bytes, b"\n{\"$set\":{\"s") {
+        let line = bytes.get(at + 1..).unwrap_or_default();
+        let end = memchr::memchr(b'\n', line).unwrap_or(line.len());
+        let line = line.get(..end).unwrap_or_default();
+        // A name, or another id.
         if let Ok(line) = serde_json::from_slice::<Line<'_>>(line) {
             seen.take(&line);
         }
