@@ -123,6 +123,7 @@ pub fn turn(
         .nth(nth)
         .unwrap_or_else(|| outlined.clone());
     turn.state = outlined.state;
+    turn.compacted = outlined.compacted;
     turn.after.clone_from(&outlined.after);
     // What a later rewind took from it.
     turn.messages.truncate(outlined.said as usize);

@@ -31,6 +31,9 @@ pub(super) struct Chat {
     midway: bool,
     /// The id of the newest summary that took the place of older messages.
     summary: Option<String>,
+    /// Whether the list of messages was emptied. A resume does that and then writes them all again; so it counts
+    /// only once something else is said.
+    emptied: bool,
 }
 
 /// A prompt that was told.
@@ -90,6 +93,9 @@ impl Chat {
     pub(super) fn message(&mut self, line: &Line<'_>, events: &mut Vec<Event>) {
         let Some(id) = line.id.as_deref() else { return };
         let at = line.at();
+        if std::mem::take(&mut self.emptied) {
+            self.begin_anew(events);
+        }
         let before = events.len();
         match line.r#type.as_deref() {
             Some("user") => self.user(id, at, line, events),
@@ -351,6 +357,13 @@ impl Chat {
     /// that failed or was stopped is left out, a summary takes the place of older ones, and after a resume they
     /// are all written again.
     pub(super) fn history(&mut self, messages: &[Line<'_>], events: &mut Vec<Event>) {
+        let says =
+            |line: &Line<'_>| line.r#type.as_deref() != Some("user") || !asked(line).is_empty();
+        self.emptied = !self.prompts.is_empty() && !messages.iter().any(says);
+        // Midway through a session, what came before is not ours to tell.
+        if self.emptied || (self.midway && self.prompts.is_empty()) {
+            return;
+        }
         let (latest, midway) = (self.latest, self.midway);
         let new = |line: &Line<'_>| match latest {
             Some(latest) => line.at() > Some(latest),
@@ -374,13 +387,29 @@ impl Chat {
         let after = summary.map_or(0, |at| at + 2);
         let messages = messages.get(after..).unwrap_or_default();
         let anew = self.missing(messages, events);
+        // Up to the newest prompt that still counts, all was told before, however it is written now.
+        let told = self.prompts.last().and_then(|last| {
+            let is_it = |line: &Line<'_>| line.id.as_deref() == Some(&*last.id);
+            messages.iter().rposition(is_it)
+        });
+        let messages = messages
+            .get(told.map_or(0, |at| at + 1)..)
+            .unwrap_or_default();
         for line in messages {
-            let user = line.r#type.as_deref() == Some("user");
-            let responses = || line.content.0.iter().any(|piece| piece.response.is_some());
-            if (anew || new(line)) && !(user && responses()) {
+            let id = line.id.as_deref();
+            let known = id.is_some_and(|id| self.turn.messages.contains_key(id));
+            // Results were told with their calls.
+            let result = line.content.0.iter().any(|piece| piece.response.is_some());
+            if anew || (new(line) && !known && !result) {
                 self.message(line, events);
             }
         }
+    }
+
+    fn begin_anew(&mut self, events: &mut Vec<Event>) {
+        events.push(Event::Rewind(Back::ToTheBeginning));
+        self.prompts.clear();
+        self.turn = Turn::default();
     }
 
     /// Takes back the prompts that are not among these messages. Tells whether to begin anew with them.
@@ -392,9 +421,7 @@ impl Chat {
         };
         let (_, rest) = self.prompts.split_at(at);
         if !rest.iter().all(gone) {
-            events.push(Event::Rewind(Back::ToTheBeginning));
-            self.prompts.clear();
-            self.turn = Turn::default();
+            self.begin_anew(events);
             return true;
         }
         if let Some(first) = rest.first() {

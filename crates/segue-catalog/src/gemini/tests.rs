@@ -492,8 +492,8 @@ fn a_head_tells_what_a_session_is() {
         head(&[context, prompt, touched, named]),
         (Kind::Conversation, "A summary".into(), at(5))
     );
-    // The only prompt failed.
-    assert_eq!(head(&[context, prompt, context]).0, Kind::Empty);
+    // The only prompt failed, or a load emptied the list: what was asked can still be read.
+    assert_eq!(head(&[context, prompt, context]).0, Kind::Conversation);
     assert_eq!(head(&[context, command]).0, Kind::Conversation);
 }
 

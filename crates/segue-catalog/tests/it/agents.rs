@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use segue_catalog::{Claude, Found, Reader};
+use segue_catalog::{Claude, Codex, Found, Gemini, Reader};
 
-/// An agent's reader, and where it would look for a session.
+/// An agent's reader, one of the formats it reads, and where it would look for a session.
 pub(crate) struct Agent {
     pub(crate) name: &'static str,
     pub(crate) reader: fn(&Path) -> Box<dyn Reader>,
@@ -13,17 +13,59 @@ pub(crate) struct Agent {
     pub(crate) place: &'static str,
     /// A short session in that place, in the agent's own words.
     pub(crate) sample: &'static str,
+    /// Whether a session is a file of lines.
+    pub(crate) lines: bool,
 }
 
 /// The id of the samples.
 pub(crate) const ID: &str = "0b5e4c3a-1111-4222-8333-444455556666";
 
-pub(crate) const AGENTS: &[Agent] = &[Agent {
-    name: "claude",
-    reader: |home| Box::new(Claude::new(home)),
-    place: "projects/-w/0b5e4c3a-1111-4222-8333-444455556666.jsonl",
-    sample: include_str!("samples/claude.jsonl"),
-}];
+fn gemini(home: &Path) -> Box<dyn Reader> {
+    Box::new(Gemini::new(home).knowing(["/w".to_owned()]))
+}
+
+pub(crate) const AGENTS: &[Agent] = &[
+    Agent {
+        name: "claude",
+        reader: |home| Box::new(Claude::new(home)),
+        place: "projects/-w/0b5e4c3a-1111-4222-8333-444455556666.jsonl",
+        sample: include_str!("samples/claude.jsonl"),
+        lines: true,
+    },
+    Agent {
+        name: "codex",
+        reader: |home| Box::new(Codex::new(home)),
+        place: "sessions/2026/01/02/rollout-2026-01-02T03-04-00-0b5e4c3a-1111-4222-8333-444455556666.jsonl",
+        sample: include_str!("samples/codex.jsonl"),
+        lines: true,
+    },
+    Agent {
+        name: "codex-legacy",
+        reader: |home| Box::new(Codex::new(home)),
+        place: "archived_sessions/rollout-2026-01-02T03-04-00-0b5e4c3a-1111-4222-8333-444455556666.jsonl",
+        sample: include_str!("samples/codex-legacy.jsonl"),
+        lines: true,
+    },
+    Agent {
+        name: "gemini",
+        reader: gemini,
+        place: "tmp/w/chats/session-2026-01-02T03-04-0b5e4c3a.jsonl",
+        sample: include_str!("samples/gemini.jsonl"),
+        lines: true,
+    },
+    Agent {
+        name: "gemini-document",
+        reader: gemini,
+        place: "tmp/d1bb8ca354673cd575d31d952490058c9943aef39d5a9553fb4a21ab7a59a19d/chats/session-2026-01-02T03-04-0b5e4c3a.json",
+        sample: include_str!("samples/gemini.json"),
+        lines: false,
+    },
+];
+
+/// The agents whose sessions are files of lines.
+pub(crate) fn of_lines() -> impl Iterator<Item = &'static Agent> {
+    AGENTS.iter().filter(|agent| agent.lines)
+}
 
 impl Agent {
     /// Puts a session of these bytes in its place.

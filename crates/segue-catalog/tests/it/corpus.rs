@@ -24,6 +24,10 @@ fn scenarios(agent: &Agent) -> Vec<(String, PathBuf)> {
         .join("fixtures")
         .join(agent.name);
     let mut all = Vec::new();
+    if !fixtures.is_dir() {
+        // A format of the past: only the sample has it.
+        return all;
+    }
     for version in sorted(&fixtures) {
         for scenario in sorted(&version) {
             let name = scenario
@@ -96,13 +100,7 @@ fn told(reader: &dyn Reader, home: &Path) -> String {
 #[test]
 fn the_corpus_is_read_as_it_always_was() {
     for agent in AGENTS {
-        let scenarios = scenarios(agent);
-        assert!(
-            !scenarios.is_empty(),
-            "there is no corpus of {}",
-            agent.name
-        );
-        for (name, home) in scenarios {
+        for (name, home) in scenarios(agent) {
             let reader = (agent.reader)(&home);
             let name = format!("{}-{}", agent.name, name.replace('/', "-"));
             insta::assert_snapshot!(name, told(reader.as_ref(), &home));
@@ -118,6 +116,14 @@ fn the_samples_are_read_as_written() {
         let reader = (agent.reader)(home.path());
         let text = told(reader.as_ref(), home.path());
         insta::assert_snapshot!(format!("sample-{}", agent.name), text);
+    }
+}
+
+#[test]
+fn each_agent_that_can_be_run_has_a_corpus() {
+    for name in ["claude", "codex", "gemini"] {
+        let agent = AGENTS.iter().find(|agent| agent.name == name).unwrap();
+        assert!(scenarios(agent).len() >= 2, "{name}");
     }
 }
 

@@ -5,7 +5,7 @@ use std::io::Write;
 
 use segue_catalog::{Mark, ReadError, Start, conversation};
 
-use crate::agents::AGENTS;
+use crate::agents::{AGENTS, of_lines};
 use crate::story::story;
 
 #[test]
@@ -35,7 +35,7 @@ fn a_later_read_starts_where_a_turn_ended() {
 
 #[test]
 fn what_is_appended_is_read_alone_and_what_is_changed_is_noticed() {
-    for agent in AGENTS {
+    for agent in of_lines() {
         let home = tempfile::tempdir().unwrap();
         let lines: Vec<&str> = agent.sample.lines().collect();
         let (first, second) = lines.split_at(lines.len() / 2);

@@ -1,8 +1,14 @@
 //! Gemini CLI, from a shell and over ACP.
 
-use segue_catalog::{Gemini, Reader};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use jiff::Timestamp;
+use segue_catalog::{Catalog, Gemini, parse_listing};
 use segue_testkit::model::{Call, Failure, Reply, Script};
 use segue_testkit::sandbox::{Cli, Sandbox};
+use serde_json::Value;
 
 use crate::corpus::{MakeReader, keep};
 use crate::session::{find, read};
@@ -46,52 +52,105 @@ fn told(sandbox: &Sandbox, id: &str) -> String {
     story(&read(&reader, &find(&reader, id)))
 }
 
+const LOOKED: &str = r#"1 finished
+  user: look around
+  thought: **Looking**⏎What is here?
+  assistant: I look.
+  call run_shell_command {"command":"echo hi-from-here"}
+  result of run_shell_command ok: {"output":"<untrusted_context>\nOutput: hi-from-here\nProcess Group PGID: …\n</untrusted_context>"}
+  assistant: It says hi.
+"#;
+
+fn echoed(n: u32, prompt: &str) -> String {
+    format!("{n} finished\n  user: {prompt}\n  assistant: You said: {prompt}\n")
+}
+
+/// Files are named by the minute, and the same session resumed in another one is written to two of them.
+fn next_minute() {
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap()
+        .as_secs();
+    thread::sleep(Duration::from_secs(61 - now % 60));
+}
+
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
-fn explore() {
+fn a_conversation_is_read_back_and_again_after_each_resume() {
     let sandbox = sandbox();
     let id = prompt(&sandbox, &["look around"]);
-    println!("{}", told(&sandbox, &id));
+    assert_eq!(told(&sandbox, &id), LOOKED);
     assert_eq!(prompt(&sandbox, &["-r", &id, "and then?"]), id);
-    println!("{}", told(&sandbox, &id));
-    let _ = sandbox.run(
-        Cli::Gemini,
-        [
-            "--yolo",
-            "-m",
-            "gemini-2.5-flash",
-            "-o",
-            "stream-json",
-            "-r",
-            &id,
-            "break",
-        ],
-    );
-    println!("{}", told(&sandbox, &id));
-    println!(
-        "{:#?}",
-        reader(&sandbox).head(&find(&reader(&sandbox), &id))
-    );
-    println!(
-        "{:#?}",
-        read(&reader(&sandbox), &find(&reader(&sandbox), &id))
-            .iter()
-            .map(|t| t.usage)
-            .collect::<Vec<_>>()
-    );
+    let then = [LOOKED, &echoed(2, "and then?")].concat();
+    assert_eq!(told(&sandbox, &id), then);
+    // Gemini takes a prompt that failed out of its history.
+    prompt(&sandbox, &["-r", &id, "break"]);
+    assert_eq!(told(&sandbox, &id), then);
+
+    next_minute();
+    assert_eq!(prompt(&sandbox, &["-r", &id, "later"]), id);
+    let later = [then, echoed(3, "later")].concat();
+    assert_eq!(told(&sandbox, &id), later);
+    let catalog = Catalog::new(vec![Arc::new(reader(&sandbox))]);
+    let listed = catalog.sessions(None, None).sessions;
+    assert_eq!(listed.len(), 1, "{listed:#?}");
+    assert_eq!(listed[0].head.id.as_str(), id);
+    assert_eq!(listed[0].head.cwd.as_deref(), sandbox.project().to_str());
+    assert_eq!(listed[0].head.first_prompt.as_deref(), Some("look around"));
+
+    let turns = read(&reader(&sandbox), &find(&reader(&sandbox), &id));
+    // Two requests, each of 101 tokens, 11 of them from a cache, and 5 of thoughts beside 20 of answer.
+    assert_eq!(turns[0].usage.input_tokens, Some(2 * 101));
+    assert_eq!(turns[0].usage.cached_tokens, Some(2 * 11));
+    assert_eq!(turns[0].usage.output_tokens, Some(2 * (20 + 5)));
+    keep(&sandbox, VERSION, "resumed", ".gemini", READER);
+}
+
+#[test]
+#[ignore = "runs the real CLIs: cargo xtask test"]
+fn over_acp_the_same_is_read_back_also_after_a_load() {
+    let sandbox = sandbox();
     let mut acp = sandbox.acp(Cli::Gemini);
     let id = acp.new_session();
     acp.prompt(&id, "look around");
-    println!(
-        "{:?}",
-        acp.prompt_then_cancel(&id, "hang", |u| u["sessionUpdate"] == "agent_message_chunk")
-    );
+    let first_words = |update: &Value| update["sessionUpdate"] == "agent_message_chunk";
+    acp.prompt_then_cancel(&id, "hang", first_words);
     acp.prompt(&id, "go on");
-    println!("acp {}", told(&sandbox, &id));
-    acp.prompt(&id, "/compress");
-    acp.prompt(&id, "after it");
-    println!("acp {}", told(&sandbox, &id));
     drop(acp);
-    println!("{:?}", sandbox.run(Cli::Gemini, ["--list-sessions"]));
-    keep(&sandbox, VERSION, "explore", ".gemini", READER);
+    // Gemini takes a prompt that was stopped out of its history, too.
+    let before = [LOOKED, &echoed(2, "go on")].concat();
+    assert_eq!(told(&sandbox, &id), before);
+
+    next_minute();
+    let mut acp = sandbox.acp(Cli::Gemini);
+    acp.load(&id).unwrap();
+    acp.prompt(&id, "once more");
+    drop(acp);
+    assert_eq!(
+        told(&sandbox, &id),
+        [before, echoed(3, "once more")].concat()
+    );
+    keep(&sandbox, VERSION, "acp", ".gemini", READER);
+}
+
+#[test]
+#[ignore = "runs the real CLIs: cargo xtask test"]
+fn what_gemini_lists_is_understood() {
+    let sandbox = sandbox();
+    let nothing = sandbox.run(Cli::Gemini, ["--list-sessions"]);
+    let listing = parse_listing(&nothing.stdout, Timestamp::now());
+    assert_eq!(
+        (listing.sessions.len(), listing.skipped),
+        (0, 0),
+        "{nothing:#?}"
+    );
+    let first = prompt(&sandbox, &["what (is) [this]?"]);
+    let second = prompt(&sandbox, &["and that?"]);
+    let listed = sandbox.run(Cli::Gemini, ["--list-sessions"]);
+    let listing = parse_listing(&listed.stdout, Timestamp::now());
+    assert_eq!(listing.skipped, 0, "{listed:#?}");
+    let ids: Vec<&str> = listing.sessions.iter().map(|one| one.id.as_str()).collect();
+    assert_eq!(ids, [first.as_str(), second.as_str()]);
+    // Listing may have had the model find a title for the newest one.
+    assert_eq!(listing.sessions[0].title, "what (is) [this]?");
 }
