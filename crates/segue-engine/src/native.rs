@@ -109,6 +109,16 @@ pub struct Conversations {
     pub unreadable: Vec<(ProviderId, String)>,
 }
 
+impl Conversations {
+    /// Puts the newest first, and keeps so many of them.
+    pub fn sort(&mut self, limit: u32) {
+        self.rows
+            .sort_by_key(|row| std::cmp::Reverse(row.updated_at()));
+        self.more |= self.rows.len() > limit as usize;
+        self.rows.truncate(limit as usize);
+    }
+}
+
 impl Engine {
     /// The newest conversations that fit a filter, each of them once: a native session that carries one of
     /// segue's own is part of that one.
@@ -125,15 +135,13 @@ impl Engine {
         let natives = natives
             .into_iter()
             .map(|native| Conversation::Native(Box::new(native)));
-        let mut rows: Vec<_> = own.chain(natives).collect();
-        rows.sort_by_key(|row| std::cmp::Reverse(row.updated_at()));
-        let more = more.is_some() || rows.len() > limit as usize;
-        rows.truncate(limit as usize);
-        Ok(Conversations {
-            rows,
-            more,
+        let mut conversations = Conversations {
+            rows: own.chain(natives).collect(),
+            more: more.is_some(),
             unreadable,
-        })
+        };
+        conversations.sort(limit);
+        Ok(conversations)
     }
 
     /// The native sessions that fit a filter and carry none of segue's own.

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
 use segue_catalog::{Catalog, Gemini, parse_listing};
-use segue_testkit::model::{Call, Failure, Reply, Script};
+use segue_testkit::model::{Call, Failure, Reply, Script, Usage};
 use segue_testkit::sandbox::{Cli, Sandbox};
 use serde_json::Value;
 
@@ -27,6 +27,13 @@ fn sandbox() -> Sandbox {
                     .call(Call::shell("echo hi-from-here")),
                 Reply::say("It says hi."),
             ],
+        )
+        .on(
+            "fill it up",
+            [Reply::say("It is full.").usage(Usage {
+                input: 900_000,
+                ..Usage::default()
+            })],
         )
         .on("hang", [Reply::say("I begin").failing(Failure::Stall)])
         .on("break", [Reply::fail(Failure::BadRequest)])
@@ -131,6 +138,22 @@ fn over_acp_the_same_is_read_back_also_after_a_load() {
         [before, echoed(3, "once more")].concat()
     );
     keep(&sandbox, VERSION, "acp", ".gemini", READER);
+}
+
+#[test]
+#[ignore = "runs the real CLIs: cargo xtask test"]
+fn what_was_compacted_still_counts() {
+    let sandbox = sandbox();
+    let mut acp = sandbox.acp(Cli::Gemini);
+    let id = acp.new_session();
+    acp.prompt(&id, "look around");
+    acp.prompt(&id, "fill it up");
+    acp.prompt(&id, "go on");
+    drop(acp);
+    let filled = "2 finished, compacted\n  user: fill it up\n  assistant: It is full.\n";
+    let story = [LOOKED, filled, &echoed(3, "go on")].concat();
+    assert_eq!(told(&sandbox, &id), story);
+    keep(&sandbox, VERSION, "compacted", ".gemini", READER);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `segue session`: everything about sessions that is not a turn.
 
+mod asked;
 mod list;
 mod native;
 mod show;

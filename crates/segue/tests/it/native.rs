@@ -206,3 +206,44 @@ fn what_cannot_be_read_is_said_and_the_rest_is_listed() {
     );
     assert_eq!(list.code, Some(0));
 }
+
+#[test]
+fn gemini_is_asked_only_when_its_files_cannot_be_read_and_it_was_named() {
+    let world = world();
+    fs::create_dir_all(world.path().join(".gemini")).unwrap();
+    // Not a directory, so nothing can be read there.
+    fs::write(world.path().join(".gemini/tmp"), "").unwrap();
+    let gemini = world.path().join("bin/gemini");
+    fs::write(
+        &gemini,
+        "#!/bin/sh\necho\necho 'Available sessions for this project (2):'\n\
+         echo '  1. fix the (old) parser (2 days ago) [0b5e4c3a-1111-4222-8333-444455556666]'\n\
+         echo '  2. hello (Just now) [aaaaaaaa-1111-4222-8333-444455556666]'\n\
+         echo 'garbage'\n",
+    )
+    .unwrap();
+    fs::set_permissions(&gemini, fs::Permissions::from_mode(0o755)).unwrap();
+    assert_snapshot!(world.segue(["session", "list"]), @r#"
+    --- stderr
+    segue: some of gemini's sessions are missing here: cannot read [WORLD]/.gemini/tmp: Not a directory (os error 20)
+    segue: `segue session list -p gemini` asks Gemini CLI itself, which takes seconds and calls the model
+    no sessions in this project (--all looks everywhere); start one with: segue chat "…"
+    --- exit 0
+    "#);
+    assert_snapshot!(world.segue(["session", "list", "-p", "gemini"]), @"
+    #  ID                    AGENT   TURNS  UPDATED     TITLE
+    1  aaaaaaaa-1111-4222-8  gemini  -      just now    hello
+    2  0b5e4c3a-1111-4222-8  gemini  -      2 days ago  fix the (old) parser
+    --- stderr
+    segue: some of gemini's sessions are missing here: cannot read [WORLD]/.gemini/tmp: Not a directory (os error 20)
+    segue: asking Gemini CLI itself, which takes some seconds
+    segue: 1 line(s) of its answer make no sense
+    --- exit 0
+    ");
+    assert_snapshot!(world.segue(["session", "list", "-p", "claude"]), @"
+    --- stderr
+    no sessions match
+    --- exit 0
+    ");
+    world.assert_nothing_runs();
+}

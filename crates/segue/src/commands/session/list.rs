@@ -5,6 +5,7 @@ use segue_core::SessionStatus;
 use segue_engine::{Conversation, Native};
 use segue_store::Filter;
 
+use super::asked;
 use crate::cli::ListArgs;
 use crate::error::CliError;
 use crate::last_list;
@@ -30,13 +31,14 @@ pub(super) async fn run(app: &App, args: &ListArgs) -> Result<(), CliError> {
     } else {
         args.limit
     };
-    let listed = app.engine.conversations(&filter, limit).await?;
+    let mut listed = app.engine.conversations(&filter, limit).await?;
     for (provider, why) in &listed.unreadable {
         let mark = Style::stderr().yellow("segue:");
         say(&clean(&format!(
             "{mark} some of {provider}'s sessions are missing here: {why}"
         )));
     }
+    asked::complete(app, &filter, limit, now, &mut listed).await;
     if args.json {
         let entries: Vec<_> = listed.rows.iter().map(wire::conversation).collect();
         print_json(&entries);
