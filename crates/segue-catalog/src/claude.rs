@@ -185,24 +185,28 @@ struct Source<'a> {
 
 #[derive(Deserialize, Clone, Copy)]
 struct Tokens {
-    input_tokens: Option<u64>,
-    cache_creation_input_tokens: Option<u64>,
-    cache_read_input_tokens: Option<u64>,
-    output_tokens: Option<u64>,
+    #[serde(rename = "input_tokens")]
+    input: Option<u64>,
+    #[serde(rename = "cache_creation_input_tokens")]
+    written: Option<u64>,
+    #[serde(rename = "cache_read_input_tokens")]
+    read: Option<u64>,
+    #[serde(rename = "output_tokens")]
+    output: Option<u64>,
 }
 
 impl From<Tokens> for Usage {
     fn from(tokens: Tokens) -> Self {
-        let read = tokens.cache_read_input_tokens;
-        let written = tokens.cache_creation_input_tokens.unwrap_or(0);
+        // Figures come from a file, which may say anything.
+        let add = |a: u64, b: Option<u64>| a.saturating_add(b.unwrap_or(0));
         let input = tokens
-            .input_tokens
-            .map(|input| input + written + read.unwrap_or(0));
-        let total = input.map(|input| input + tokens.output_tokens.unwrap_or(0));
+            .input
+            .map(|input| add(add(input, tokens.written), tokens.read));
+        let total = input.map(|input| add(input, tokens.output));
         Self {
             input_tokens: input,
-            output_tokens: tokens.output_tokens,
-            cached_tokens: read,
+            output_tokens: tokens.output,
+            cached_tokens: tokens.read,
             total_tokens: total,
             context_tokens: total,
             context_window: None,
@@ -482,7 +486,7 @@ fn tagged<'a>(text: &'a str, tag: &str) -> Option<&'a str> {
 
 fn inline(block: &Block<'_>) -> Part {
     let source = block.source.as_ref();
-    let text = |text: Option<&Text<'_>>| text.map(|text| text.to_string());
+    let text = |text: Option<&Text<'_>>| text.map(ToString::to_string);
     Part::InlineData(InlineData {
         mime_type: text(source.and_then(|source| source.media_type.as_ref()))
             .unwrap_or_else(|| "application/octet-stream".to_owned()),

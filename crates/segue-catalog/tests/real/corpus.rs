@@ -4,6 +4,7 @@
 //! left on disk, under `fixtures/<agent>/<version>/<scenario>`. Places on this machine become `/sandbox`, and
 //! long texts are cut: they are the agents' own prompts, which are not ours to keep.
 
+use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
@@ -115,16 +116,13 @@ fn cut(text: &str) -> String {
             } else {
                 LONGEST + 2
             };
-        if !short {
+        if short {
+            out.push_str(string);
+        } else {
             // Our own words at the end stay.
             let kept = ours.map_or("\"", |at| string.split_at(at).1);
             let left_out = string.len() - 1 - kept.len();
-            out.push_str(&format!(
-                "\"{}({left_out} bytes left out){kept}",
-                tag(string)
-            ));
-        } else {
-            out.push_str(string);
+            let _ = write!(out, "\"{}({left_out} bytes left out){kept}", tag(string));
         }
         rest = after;
     }

@@ -19,7 +19,7 @@ use crate::terminal::{Style, say};
 const GEMINI: &str = "gemini";
 
 /// Gemini needs five seconds to start, and then asks the model for a title.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Adds what Gemini CLI itself lists to a list that lacks some of its sessions, if they were asked for by name.
 pub(super) async fn complete(

@@ -78,7 +78,7 @@ pub(super) fn transcript(app: &App, native: &Native, args: &ShowArgs) -> Result<
         let numbered = (1..).zip(turns);
         let turns = numbered.map(|(n, turn)| Ok((all.then_some(n), turn)));
         let session = SessionJson::from(native);
-        return print_turns(native, session, args, turns, Skipped::default());
+        return print_turns(native, &session, args, turns, Skipped::default());
     }
     let survey = app.engine.survey(&native.session)?;
     let session = SessionJson::surveyed(native, &survey);
@@ -89,20 +89,20 @@ pub(super) fn transcript(app: &App, native: &Native, args: &ShowArgs) -> Result<
         let turn = app.engine.recall(&native.session, turn)?;
         Ok((Some(n), turn))
     });
-    print_turns(native, session, args, turns, survey.skipped)
+    print_turns(native, &session, args, turns, survey.skipped)
 }
 
 /// Prints turns as they are read.
 fn print_turns(
     native: &Native,
-    session: SessionJson,
+    session: &SessionJson,
     args: &ShowArgs,
     turns: impl Iterator<Item = Result<(Option<u32>, NativeTurn), CliError>>,
     skipped: Skipped,
 ) -> Result<(), CliError> {
     if args.one.json {
         let mut out = std::io::stdout().lock();
-        let head = serde_json::to_string(&session).unwrap_or_default();
+        let head = serde_json::to_string(session).unwrap_or_default();
         // A reader that went away is no error: there is nobody to tell.
         let _ = write!(out, "{{\"session\":{head},\"legs\":[],\"turns\":[");
         for (index, turn) in turns.enumerate() {
