@@ -1,0 +1,76 @@
+//! What it costs to read native sessions: many heads, whole transcripts, and the end of a very long one.
+//!
+//! `cargo bench -p segue-catalog --bench catalog`; docs/benchmarks.md explains the tables. After `--` may stand
+//! the names of formats and of parts (`heads`, `transcripts`, `large`), to measure only those, and
+//! `--megabytes N` for the length of the transcripts.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a benchmark speaks on standard output and stops at the first surprise"
+)]
+
+mod claude;
+mod codex;
+mod format;
+mod gemini;
+mod heads;
+mod large;
+mod opencode;
+mod texts;
+mod transcripts;
+mod written;
+
+use tempfile::TempDir;
+
+use format::{FORMATS, Format};
+use segue_testkit::figures::Extent;
+
+const PARTS: [&str; 3] = ["heads", "transcripts", "large"];
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if let Some((large::CHILD, rest)) = args
+        .split_first()
+        .map(|(first, rest)| (first.as_str(), rest))
+    {
+        large::child(rest);
+        return;
+    }
+    let extent = Extent::from_args();
+    extent.announce();
+    let formats: Vec<&str> = FORMATS.iter().map(|format| format.name).collect();
+    let formats = chosen(&formats, &args);
+    let formats: Vec<&Format> = FORMATS
+        .iter()
+        .filter(|format| formats.contains(&format.name))
+        .collect();
+    let megabytes = args.iter().skip_while(|arg| *arg != "--megabytes").nth(1);
+    for part in chosen(&PARTS, &args) {
+        match part {
+            "heads" => heads::compare(extent, &formats),
+            "transcripts" => {
+                let megabytes = megabytes.map(|number| number.parse().unwrap());
+                transcripts::compare(extent, &formats, megabytes);
+            }
+            _ => large::compare(extent, &formats),
+        }
+    }
+}
+
+/// Those that are named among the arguments; all, if none is.
+fn chosen<'a>(known: &[&'a str], args: &[String]) -> Vec<&'a str> {
+    let named = |name: &&&str| args.iter().any(|arg| arg == **name);
+    let chosen: Vec<&str> = known.iter().filter(named).copied().collect();
+    if chosen.is_empty() {
+        return known.to_vec();
+    }
+    chosen
+}
+
+/// A directory on the disk that the build is on; the usual one for temporary files may be memory.
+fn directory() -> TempDir {
+    TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}

@@ -1,0 +1,146 @@
+//! Sessions as opencode keeps them: rows of JSON in one database.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::Connection;
+
+use crate::texts::{Texts, mixed, uuid};
+
+const SCHEMA: &str = "
+    CREATE TABLE IF NOT EXISTS session (id text PRIMARY KEY, parent_id text, directory text, title text,
+        version text, revert text, time_created integer, time_updated integer, time_archived integer);
+    CREATE TABLE IF NOT EXISTS message (id text PRIMARY KEY, session_id text, time_created integer,
+        time_updated integer, data text);
+    CREATE INDEX IF NOT EXISTS message_session ON message (session_id, time_created, id);
+    CREATE TABLE IF NOT EXISTS part (id text PRIMARY KEY, message_id text, session_id text,
+        time_created integer, time_updated integer, data text);
+    CREATE INDEX IF NOT EXISTS part_message ON part (message_id, id);";
+
+pub(crate) fn open(path: &Path) -> Connection {
+    #[allow(clippy::disallowed_methods, reason = "this is the other program")]
+    Connection::open(path).unwrap()
+}
+
+pub(crate) fn write(home: &Path, session: u64, bytes: u64, texts: &Texts) -> u64 {
+    let path: PathBuf = home.join("opencode.db");
+    let connection = open(&path);
+    let quick = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;";
+    connection.execute_batch(quick).unwrap();
+    connection.execute_batch(SCHEMA).unwrap();
+    connection.execute_batch("BEGIN").unwrap();
+    let mut rows = Rows {
+        connection: &connection,
+        texts,
+        id: format!("ses_{}", &uuid(session, 0)[..8]),
+        begin: 1_790_000_000_000 + session * 1_000_000,
+        session,
+        messages: 0,
+        parts: 0,
+        bytes: 0,
+    };
+    rows.session();
+    let mut turns = 0;
+    while turns == 0 || rows.bytes < bytes {
+        rows.turn(turns);
+        turns += 1;
+    }
+    connection.execute_batch("COMMIT").unwrap();
+    turns
+}
+
+struct Rows<'a> {
+    connection: &'a Connection,
+    texts: &'a Texts,
+    id: String,
+    begin: u64,
+    session: u64,
+    messages: u64,
+    parts: u64,
+    bytes: u64,
+}
+
+impl Rows<'_> {
+    fn session(&self) {
+        let insert = "INSERT INTO session VALUES (?1, NULL, ?2, ?3, '1.18.33', NULL, ?4, ?4, NULL)";
+        let directory = format!("/src/app-{}", self.session % 50);
+        // What every new session is called.
+        let title = "New session - 2026-11-16T01:28:34.302Z";
+        let values = (&self.id, directory, title, self.begin);
+        self.connection.execute(insert, values).unwrap();
+    }
+
+    fn message(&mut self, data: &str) {
+        self.messages += 1;
+        let mut statement = self
+            .connection
+            .prepare_cached("INSERT INTO message VALUES (?1, ?2, ?3, ?3, ?4)")
+            .unwrap();
+        let at = self.begin + self.messages * 1000;
+        statement
+            .execute((self.message_id(), &self.id, at, data))
+            .unwrap();
+        self.bytes += data.len() as u64;
+    }
+
+    fn message_id(&self) -> String {
+        format!("msg_{:06x}{:08x}", self.session, self.messages)
+    }
+
+    fn part(&mut self, data: &str) {
+        self.parts += 1;
+        let mut statement = self
+            .connection
+            .prepare_cached("INSERT INTO part VALUES (?1, ?2, ?3, ?4, ?4, ?5)")
+            .unwrap();
+        let id = format!("prt_{:06x}{:08x}", self.session, self.parts);
+        let values = (id, self.message_id(), &self.id, self.begin, data);
+        statement.execute(values).unwrap();
+        self.bytes += data.len() as u64;
+    }
+
+    fn turn(&mut self, turn: u64) {
+        let prompt = self.texts.prompt(self.session + turn);
+        let at = self.begin;
+        self.message(&format!(
+            r#"{{"role":"user","time":{{"created":{at}}},"agent":"build","model":{{"providerID":"openai","modelID":"gpt-5.5"}},"summary":{{"diffs":[]}}}}"#
+        ));
+        self.part(&format!(r#"{{"type":"text","text":"{prompt}"}}"#));
+        for _ in 0..=mixed(turn) % 8 {
+            self.tool_call();
+        }
+        self.answer("stop");
+        let answer = self.texts.answer(self.parts);
+        self.part(&format!(
+            r#"{{"type":"text","text":"{answer}","time":{{"start":{at},"end":{at}}}}}"#
+        ));
+        self.step_finish("stop");
+    }
+
+    fn answer(&mut self, finish: &str) {
+        let at = self.begin;
+        self.message(&format!(
+            r#"{{"role":"assistant","time":{{"created":{at},"completed":{at}}},"parentID":"msg_1","modelID":"gpt-5.5","providerID":"openai","mode":"build","agent":"build","path":{{"cwd":"/src/app","root":"/src/app"}},"cost":0,"tokens":{{"total":10570,"input":1100,"output":420,"reasoning":50,"cache":{{"write":0,"read":9000}}}},"finish":"{finish}"}}"#
+        ));
+        self.part(r#"{"type":"step-start","snapshot":"f37cf11ea7a8f67a4d4d97f7ddbf8a66c6c8a9a4"}"#);
+    }
+
+    fn tool_call(&mut self) {
+        self.answer("tool-calls");
+        let (n, at) = (self.session + self.parts, self.begin);
+        let (thought, listing) = (self.texts.thought(n), self.texts.listing(n));
+        self.part(&format!(
+            r#"{{"type":"reasoning","text":"{thought}","time":{{"start":{at},"end":{at}}}}}"#
+        ));
+        // What it shows on the screen is told beside what it tells the model.
+        self.part(&format!(
+            r#"{{"type":"tool","tool":"read","callID":"call_{n}","state":{{"status":"completed","input":{{"filePath":"/src/app/lib-{n}.rs"}},"output":"<file>\n{listing}\n</file>","title":"lib-{n}.rs","metadata":{{"preview":"{listing}","truncated":false}},"time":{{"start":{at},"end":{at}}}}}}}"#
+        ));
+        self.step_finish("tool-calls");
+    }
+
+    fn step_finish(&mut self, reason: &str) {
+        self.part(&format!(
+            r#"{{"type":"step-finish","reason":"{reason}","snapshot":"f37cf11ea7a8f67a4d4d97f7ddbf8a66c6c8a9a4","cost":0,"tokens":{{"total":10570,"input":1100,"output":420,"reasoning":50,"cache":{{"write":0,"read":9000}}}}}}"#
+        ));
+    }
+}
