@@ -518,8 +518,9 @@ fn titled(title: Option<&str>, source: TitleSource, of: Option<&str>) -> Option<
     })
 }
 
-/// How much of a file's beginning is read for its head at first, and at most.
-const FIRST_LOOK: usize = 16 << 10;
+/// How much of a file's beginning is read for its head at first, and at most; in between, eight times as much
+/// each time. Mostly the first prompt is the third line.
+const FIRST_LOOK: usize = 4 << 10;
 const LAST_LOOK: usize = 512 << 10;
 /// How much of its end.
 const END: u64 = 16 << 10;
@@ -552,7 +553,7 @@ fn head(found: &Found) -> Result<Head, ReadError> {
         if begin(&bytes, at_end, &mut head) || at_end || looked >= LAST_LOOK {
             break;
         }
-        looked = LAST_LOOK;
+        looked = LAST_LOOK.min(looked * 8);
     }
     if head.first_prompt.is_none() && found.size > LAST_LOOK as u64 {
         head.kind = Kind::Conversation;
@@ -622,8 +623,12 @@ fn end(bytes: &[u8], head: &mut Head) {
     if let Some(at) = dialect::last_time(bytes, b"\"timestamp\":") {
         head.updated_at = at;
     }
+    let tells = |bytes: &[u8]| has(bytes, b"-title\"") || has(bytes, b"\"type\":\"summary\"");
+    if !tells(bytes) {
+        return;
+    }
     for line in dialect::whole_lines(bytes, true) {
-        if !has(line, b"-title\"") && !has(line, b"\"type\":\"summary\"") {
+        if !tells(line) {
             continue;
         }
         let Ok(line) = serde_json::from_slice::<Line<'_>>(line) else {
