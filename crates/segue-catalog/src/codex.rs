@@ -24,10 +24,11 @@ use segue_core::{NativeId, Title, TitleSource};
 
 use self::history::History;
 use self::home::Home;
-use self::lines::Lines;
+use self::lines::{Lines, Taskless};
 use self::meta::{Meta, without_instructions};
 use crate::dialect::{self, Dialect, LineRecords, Told};
 use crate::found::IdHint;
+use crate::lines::Backwards;
 use crate::{
     Event, Found, Head, Kind, NativeTurn, ReadError, Reader, Records, Start, Whereabouts,
     conversation, outline,
@@ -86,7 +87,12 @@ impl Reader for Codex {
     fn recent(&self, found: &Found, turns: usize) -> Result<(Vec<NativeTurn>, bool), ReadError> {
         let history = self.history(found)?;
         if !history.is_packed() {
-            return dialect::recent_within::<Lines, _>(&found.path, || history.open(), turns);
+            let (path, open) = (&found.path, || history.open());
+            return if tells_of_tasks(&history).map_err(|error| ReadError::io(path, error))? {
+                dialect::recent_within::<Lines, _>(path, open, turns)
+            } else {
+                dialect::recent_within::<Taskless, _>(path, open, turns)
+            };
         }
         // Read twice rather than kept: first where the turns are, then what was said in the last ones.
         let all = outline(self.records(found, &Start::Beginning)?.as_mut())?.into_turns();
@@ -104,6 +110,18 @@ impl Reader for Codex {
         }
         Ok((last, skipped == 0))
     }
+}
+
+/// Whether there are tasks to tell turns by. Looked for from the end: if there are any, one is near it.
+fn tells_of_tasks(history: &History) -> std::io::Result<bool> {
+    let (text, size) = history.open()?;
+    let mut lines = Backwards::new(text, size);
+    while let Some((_, line)) = lines.next()? {
+        if Lines::may_start_task(&line) && Lines::begins(&line) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// How much of a conversation's beginning is read for its head at first, and at most. The instructions in its
@@ -151,9 +169,14 @@ fn head(home: &Home, found: &Found) -> Result<Head, ReadError> {
         text = history.read().map_err(failed)?;
         look = Look::at(&mut text).map_err(failed)?;
     }
-    if !begin(&mut look, &mut head) && !look.at_end {
+    let mut begun = begin(&mut look, &mut head);
+    if !begun && !look.at_end {
         look.on(&mut text).map_err(failed)?;
-        begin(&mut look, &mut head);
+        begun = begin(&mut look, &mut head);
+    }
+    if !begun && !look.at_end {
+        // As much as this is not written where nothing was said.
+        head.kind = Kind::Conversation;
     }
     if meta.is_some_and(|meta| meta.is_subagent()) {
         head.kind = Kind::Subagent;
@@ -167,6 +190,7 @@ fn head(home: &Home, found: &Found) -> Result<Head, ReadError> {
 /// As much of a text as was read so far.
 struct Look {
     bytes: Vec<u8>,
+    /// Whether that is all of it.
     at_end: bool,
     /// How many of the bytes were looked at.
     seen: usize,
@@ -185,9 +209,7 @@ impl Look {
 
     /// Looks further; further than this nobody does.
     fn on(&mut self, text: &mut dyn Read) -> std::io::Result<()> {
-        self.up_to(text, LAST_LOOK)?;
-        self.at_end = true;
-        Ok(())
+        self.up_to(text, LAST_LOOK)
     }
 
     fn up_to(&mut self, text: &mut dyn Read, most: usize) -> std::io::Result<()> {

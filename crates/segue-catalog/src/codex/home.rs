@@ -1,6 +1,7 @@
 //! Where Codex keeps its files, and what their names tell.
 
 use std::collections::HashMap;
+use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
@@ -140,7 +141,7 @@ impl Home {
     pub(super) fn title_of(&self, id: &str) -> Option<String> {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         let path = self.root.join("session_index.jsonl");
-        let data = std::fs::metadata(&path).ok()?;
+        let data = std::fs::metadata(&path).ok().filter(Metadata::is_file)?;
         let now = Some((data.modified().ok()?, data.len()));
         if names.read != now {
             names.by_id = read_names(&path);
@@ -178,7 +179,8 @@ fn named(directory: &Path, id: &str, depth: usize) -> Option<PathBuf> {
     for entry in std::fs::read_dir(directory).ok()?.filter_map(Result::ok) {
         let name = entry.file_name();
         match name.to_str().and_then(Name::parse) {
-            Some(name) if name.file() != id => {}
+            // A pipe of the right name would be waited for.
+            Some(name) if name.file() != id || !entry.path().is_file() => {}
             // While a file is being packed it is there twice.
             Some(name) if name.packed => packed = Some(entry.path()),
             Some(_) => return Some(entry.path()),

@@ -84,29 +84,39 @@ impl Dialect for Lines {
 
     fn may_prompt(line: &[u8]) -> bool {
         // All that decides is at the beginning of a line as the program writes it.
-        let beginning = line.get(..300).unwrap_or(line);
-        has(beginning, b"_started\"") || {
+        let beginning = line.get(..BEGINNING).unwrap_or(line);
+        Self::may_start_task(line) || {
             let usual = line.starts_with(b"{\"timestamp\":\"");
             let other = has(beginning, b"\"event_msg\"") || has(beginning, b"_call_output\"");
             !(usual && other) && has(line, b"\"user\"")
         }
     }
 
+    /// A person may say more while a task is under way, so words alone begin nothing.
     fn begins(line: &[u8]) -> bool {
         let text = String::from_utf8_lossy(line);
-        let Ok(frame) = Frame::parse(text.trim_ascii()) else {
-            return false;
-        };
-        if frame.ordinal.is_some() {
-            // A person may say more while a task is under way, so words alone begin nothing.
-            return frame.kind == "event_msg" && frame.inside().is_ok_and(starts_task);
-        }
-        let mut events = Vec::new();
-        let read =
-            frame.kind == "response_item" && Self::default().item(&frame, &mut events).is_ok();
-        read && events.iter().any(|event| matches!(event, Event::Prompt(_)))
+        let frame = Frame::parse(text.trim_ascii()).ok();
+        let event = frame.filter(|frame| frame.kind == "event_msg");
+        event.is_some_and(|frame| frame.inside().is_ok_and(starts_task))
     }
 }
+
+/// The dialect of the oldest files, which tell nothing of tasks: every prompt begins a turn.
+#[derive(Default)]
+pub(super) struct Taskless(Lines);
+
+impl Dialect for Taskless {
+    fn read(&mut self, line: &str, told: &mut Told) -> Result<(), Malformed> {
+        self.0.read(line, told)
+    }
+
+    fn may_prompt(line: &[u8]) -> bool {
+        Lines::may_prompt(line)
+    }
+}
+
+/// How much of a line is looked at to see what it may be.
+const BEGINNING: usize = 300;
 
 fn starts_task(event: &str) -> bool {
     matches!(event, "task_started" | "turn_started")
@@ -117,6 +127,11 @@ fn has(bytes: &[u8], needle: &[u8]) -> bool {
 }
 
 impl Lines {
+    /// Whether a line can tell that a task begins: cheap, and mistaken in one direction only.
+    pub(super) fn may_start_task(line: &[u8]) -> bool {
+        has(line.get(..BEGINNING).unwrap_or(line), b"_started\"")
+    }
+
     fn item(&mut self, frame: &Frame<'_>, events: &mut Vec<Event>) -> Result<(), Malformed> {
         let at = frame.time().unwrap_or(Timestamp::UNIX_EPOCH);
         let kind = frame.inside()?;

@@ -316,20 +316,45 @@ fn turns_end_as_they_are_told_to() {
 
 #[test]
 fn words_to_a_running_agent_begin_no_turn() {
-    let log = Log::numbered(0)
-        .turn("zero", "0")
-        .starts()
+    for log in [Log::numbered(0), Log::legacy()] {
+        let log = log
+            .turn("zero", "0")
+            .starts()
+            .user("one")
+            .user("and this")
+            .user("and that")
+            .says("1")
+            .ends()
+            .turn("two", "2");
+        assert_eq!(
+            tells(log),
+            [
+                "finished: zero | 0",
+                "finished: one | and this | and that | 1",
+                "finished: two | 2"
+            ]
+        );
+    }
+}
+
+#[test]
+fn a_session_may_begin_without_tasks_and_go_on_with_them() {
+    let log = Log::legacy()
         .user("one")
-        .user("and this")
         .says("1")
-        .ends()
-        .turn("two", "2");
+        .user("two")
+        .says("2")
+        .starts()
+        .user("three")
+        .user("and this")
+        .says("3")
+        .ends();
     assert_eq!(
         tells(log),
         [
-            "finished: zero | 0",
-            "finished: one | and this | 1",
-            "finished: two | 2"
+            "finished: one | 1",
+            "finished: two | 2",
+            "finished: three | and this | 3"
         ]
     );
 }
@@ -755,6 +780,70 @@ fn a_head_tells_what_the_first_line_and_the_list_of_names_do() {
     )
     .unwrap();
     assert_eq!(title(&reader).as_str(), "Another");
+}
+
+/// Base64 of this many bytes, more or less.
+fn picture(bytes: usize) -> Value {
+    let url = format!("data:image/png;base64,{}", "QUJD".repeat(bytes / 4));
+    json!({"type": "message", "role": "user", "content": [{"type": "input_image", "image_url": url}]})
+}
+
+#[test]
+fn a_session_is_one_even_if_its_first_prompt_is_too_long_for_its_head() {
+    let begun = || Log::numbered(0).meta(PARENT, &json!({})).starts();
+    let cases = [
+        (
+            begun().item(&picture(LAST_LOOK)).says("1"),
+            Kind::Conversation,
+        ),
+        (begun().item(&picture(FIRST_LOOK)), Kind::Conversation),
+        (begun(), Kind::Empty),
+        (
+            begun().event("of_tomorrow", &picture(FIRST_LOOK)),
+            Kind::Empty,
+        ),
+    ];
+    for (log, kind) in cases {
+        let lab = Lab::new();
+        lab.write(&format!("{PARENT}.jsonl"), log.text);
+        assert_eq!(lab.head(PARENT).kind, kind);
+    }
+}
+
+#[test]
+fn a_long_first_line_does_not_hide_when_a_session_was_last_written_to() {
+    let long = json!({"base_instructions": {"text": "x".repeat(FIRST_LOOK)}});
+    let mut log = Log::numbered(0)
+        .meta(PARENT, &long)
+        .turn("one", "1")
+        .starts()
+        .item(&picture(LAST_LOOK));
+    log.text += r#"{"timestamp":"2026-11-17T00:00:00Z","type":"event_msg","payload":{}}"#;
+    let lab = Lab::new();
+    lab.write(&format!("{PARENT}.jsonl"), log.text);
+    let head = lab.head(PARENT);
+    assert_eq!(head.updated_at.to_string(), "2026-11-17T00:00:00Z");
+    assert_eq!(head.first_prompt.as_deref(), Some("one"));
+}
+
+#[test]
+fn a_pipe_is_no_session() {
+    let lab = Lab::new();
+    let goes_on = json!({"history_base": {"thread_id": PARENT, "end_ordinal_exclusive": 9}});
+    lab.write(
+        &format!("{FORK}.jsonl"),
+        Log::numbered(0).meta(FORK, &goes_on).turn("one", "1").text,
+    );
+    pipe(&lab.path(&format!("{PARENT}.jsonl")));
+    pipe(&lab.home.path().join("session_index.jsonl"));
+    assert_eq!(lab.told(FORK), ["finished: one | 1"]);
+    assert_eq!(lab.head(FORK).kind, Kind::Conversation);
+    assert_eq!(lab.reader().find().found.len(), 1);
+}
+
+fn pipe(path: &Path) {
+    let made = std::process::Command::new("mkfifo").arg(path).status();
+    assert!(made.unwrap().success());
 }
 
 #[test]
