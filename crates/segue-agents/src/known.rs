@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use segue_core::NativeId;
 use tokio::io::AsyncReadExt;
 
 use crate::process::{AgentProcess, Leash, Program};
@@ -32,6 +33,18 @@ pub const KNOWN: [Known; 3] = [
         program: "gemini",
     },
 ];
+
+/// How a person goes on with a native session in the agent's own program.
+#[must_use]
+pub fn resume_command(provider: &str, id: &NativeId) -> Option<String> {
+    match provider {
+        "claude" => Some(format!("claude --resume {id}")),
+        "codex" => Some(format!("codex resume {id}")),
+        "gemini" => Some(format!("gemini --resume {id}")),
+        "opencode" => Some(format!("opencode --session {id}")),
+        _ => None,
+    }
+}
 
 /// The first program of that name in the directories of `path`, a `PATH` variable's value.
 #[must_use]

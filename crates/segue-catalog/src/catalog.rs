@@ -1,6 +1,7 @@
 //! The native sessions of all agents as one list.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -47,6 +48,11 @@ impl Catalog {
         }
     }
 
+    /// The agents whose sessions can be read, by name.
+    pub fn providers(&self) -> impl Iterator<Item = &str> {
+        self.readers.iter().map(|(name, _)| name.as_str())
+    }
+
     /// All conversations, or those of one agent, or those that something happened in since a moment.
     #[must_use]
     pub fn sessions(&self, provider: Option<&ProviderId>, since: Option<Timestamp>) -> Natives {
@@ -79,6 +85,9 @@ impl Catalog {
         {
             sessions.retain(|session| session.head.id.as_str() == text);
         }
+        // What can't be read matters only if it may be what is looked for.
+        let named = |path: &Path| path.to_string_lossy().contains(text);
+        natives.unreadable.retain(|(_, error)| named(error.path()));
         natives
     }
 
@@ -104,7 +113,8 @@ impl Catalog {
                         };
                         keep_the_fuller(&mut by_id, session);
                     }
-                    Ok(_) => {}
+                    // Whatever else lies around there is not ours to complain about.
+                    Ok(_) | Err(ReadError::NotASession { .. }) => {}
                     Err(error) => natives.unreadable.push((name.clone(), error)),
                 }
             }
@@ -145,15 +155,6 @@ impl Catalog {
         turns: usize,
     ) -> Result<(Vec<NativeTurn>, bool), ReadError> {
         self.reader(session)?.recent(&session.found, turns)
-    }
-
-    /// One turn of an outline, with what was said.
-    pub fn turn(
-        &self,
-        session: &NativeSession,
-        outlined: &NativeTurn,
-    ) -> Result<NativeTurn, ReadError> {
-        crate::turn(self.reader(session)?, &session.found, outlined)
     }
 }
 

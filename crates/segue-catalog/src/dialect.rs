@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use memchr::{memmem, memrchr};
 
 use crate::lines::{Backwards, Lines};
+use crate::reader::last_turns;
 use crate::{Event, Fold, Mark, NativeTurn, ReadError, Record, Records, Skipped, Start};
 
 /// A line is not what the format has.
@@ -209,7 +210,7 @@ fn mark_of(start: u64, line: &[u8]) -> Mark {
 }
 
 /// The last turns of a file, found from its end.
-pub(crate) fn recent<D: Dialect>(
+pub(crate) fn recent<D: Dialect + 'static>(
     path: &Path,
     turns: usize,
 ) -> Result<(Vec<NativeTurn>, bool), ReadError> {
@@ -217,7 +218,7 @@ pub(crate) fn recent<D: Dialect>(
 }
 
 /// The last turns of any text that can be opened again.
-pub(crate) fn recent_within<D: Dialect, R: Read + Seek + 'static>(
+pub(crate) fn recent_within<D: Dialect + 'static, R: Read + Seek + 'static>(
     path: &Path,
     open: impl Fn() -> std::io::Result<(R, u64)>,
     turns: usize,
@@ -241,17 +242,16 @@ pub(crate) fn recent_within<D: Dialect, R: Read + Seek + 'static>(
         }
         let (mut text, _) = open().map_err(failed)?;
         let before = line_before(&mut text, begin).map_err(failed)?;
-        let mut records = LineRecords::<D>::at(path, text, begin, size).map_err(failed)?;
-        let mut fold = Fold::whole().after(before);
-        while let Some(record) = records.next()? {
-            fold.add(record);
-        }
+        let records = || {
+            let (text, _) = open().map_err(failed)?;
+            let records = LineRecords::<D>::at(path, text, begin, size).map_err(failed)?;
+            Ok(Box::new(records) as Box<dyn Records>)
+        };
+        let last = last_turns(records, || Fold::outline().after(before.clone()), turns)?;
         // What was rewound is no turn any more, and a rewind may reach further back than we did.
-        if begin == 0 || (!fold.is_unresolved() && fold.turns().len() >= turns) {
-            let mut all = fold.into_turns();
-            let skipped = all.len().saturating_sub(turns);
-            all.drain(..skipped);
-            return Ok((all, begin == 0 && skipped == 0));
+        let enough = last.turns.len() >= turns && !last.unresolved;
+        if begin == 0 || enough {
+            return Ok((last.turns, begin == 0 && last.before == 0));
         }
         wanted = wanted.saturating_mul(2).max(prompts + 1);
     }

@@ -30,8 +30,10 @@ pub struct NativeTurn {
     pub after: Option<Mark>,
     /// Its last record.
     pub until: Mark,
-    /// How many turns began in its first record before it: some formats write a whole history as one record.
-    pub nth: u32,
+    /// How many turns had begun before it, those that no longer count included.
+    birth: u32,
+    /// The number of the last record that had to do with it.
+    touched: u64,
     /// The request that is being counted, and what all before it used.
     counting: Option<(Option<String>, Usage)>,
 }
@@ -43,14 +45,39 @@ struct Place {
     said: u32,
 }
 
+/// What is known by a key.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    /// Where the first message of its record stands; the place before it, if it says nothing.
+    at: Place,
+    /// Where its record ends.
+    end: Place,
+    says: bool,
+}
+
+/// Of which turns the messages are kept.
+#[derive(Debug, Default)]
+enum Keep {
+    #[default]
+    None,
+    All,
+    /// Those that an outline says will still count in the end, from one of them on.
+    These {
+        from: usize,
+        births: Vec<u32>,
+    },
+}
+
 /// Folds records into the turns that still count.
 #[derive(Debug, Default)]
 pub struct Fold {
-    /// Whether messages are kept, or only counted.
-    bodies: bool,
+    keep: Keep,
     turns: Vec<NativeTurn>,
-    /// Every key by its hash: a session may have a million of them.
-    places: HashMap<u64, Place>,
+    begun: u32,
+    records: u64,
+    /// Every key by its hash, and in the order they came in: a session may have a million of them.
+    known: HashMap<u64, Known>,
+    order: Vec<u64>,
     last: Option<Mark>,
     title: Option<Title>,
     compactions: u32,
@@ -62,7 +89,7 @@ impl Fold {
     #[must_use]
     pub fn whole() -> Self {
         Self {
-            bodies: true,
+            keep: Keep::All,
             ..Self::default()
         }
     }
@@ -71,6 +98,17 @@ impl Fold {
     #[must_use]
     pub fn outline() -> Self {
         Self::default()
+    }
+
+    /// Goes over the records of an outline again, and keeps what was said in its turns from one on.
+    pub(crate) fn again(outlined: &[NativeTurn], from: usize) -> Self {
+        Self {
+            keep: Keep::These {
+                from,
+                births: outlined.iter().map(|turn| turn.birth).collect(),
+            },
+            ..Self::default()
+        }
     }
 
     /// What comes first follows this record.
@@ -82,8 +120,16 @@ impl Fold {
     /// Takes the next record.
     pub fn add(&mut self, record: Record) {
         let Record { mark, at, events } = record;
+        self.records += 1;
+        let new_keys = self.order.len();
         for event in events {
             self.take(event, &mark, at);
+        }
+        let end = self.place();
+        for key in self.order.iter().skip(new_keys) {
+            if let Some(known) = self.known.get_mut(key) {
+                known.end = end;
+            }
         }
         self.last = Some(mark);
     }
@@ -91,48 +137,43 @@ impl Fold {
     fn take(&mut self, event: Event, mark: &Mark, at: Option<Timestamp>) {
         match event {
             Event::Prompt(said) => {
-                if !self.replace(&said) {
+                if let Some(said) = self.replace(said) {
                     self.begin(mark, at);
                     self.say(said, mark, at);
                 }
             }
             Event::Said(said) => {
-                if !self.replace(&said) {
+                if let Some(said) = self.replace(said) {
                     self.say(said, mark, at);
                 }
                 self.reopen();
             }
             Event::Step(key) => {
                 // A message that is written again stays where it was said.
-                let place = self.place();
-                self.places.entry(hash(&key)).or_insert(place);
-                if let Some(turn) = self.turns.last_mut() {
+                if !self.known.contains_key(&hash(&key)) {
+                    self.remember(&key, false);
+                }
+                if let Some(turn) = self.last_turn() {
                     turn.until = mark.clone();
                 }
             }
             Event::Rewind(back) => self.rewind(&back),
             Event::Compacted(_) => {
                 self.compactions += 1;
-                if let Some(turn) = self.turns.last_mut() {
+                if let Some(turn) = self.last_turn() {
                     turn.compacted = true;
                 }
             }
             Event::Used { request, usage } => self.count(request, usage),
-            Event::UsedInTurn(usage) => {
-                if let Some(turn) = self.turns.last_mut() {
-                    turn.usage.update(usage);
-                    turn.counting = None;
-                }
-            }
             Event::Ended(state) => {
-                if let Some(turn) = self.turns.last_mut() {
+                if let Some(turn) = self.last_turn() {
                     turn.state = state;
                     turn.ended_at = at.or(turn.ended_at);
                     turn.until = mark.clone();
                 }
             }
             Event::Titled { title, of } => {
-                let ours = |of: &String| self.places.contains_key(&hash(of));
+                let ours = |of: &String| self.known.contains_key(&hash(of));
                 // A later name takes the place of an earlier one, but not of one that a person gave.
                 let better = |old: &Title| title.source() >= old.source();
                 if of.as_ref().is_none_or(ours) && self.title.as_ref().is_none_or(better) {
@@ -142,18 +183,21 @@ impl Fold {
         }
     }
 
+    /// The turn that is under way, which this record has to do with.
+    fn last_turn(&mut self) -> Option<&mut NativeTurn> {
+        let turn = self.turns.last_mut()?;
+        turn.touched = self.records;
+        Some(turn)
+    }
+
     fn begin(&mut self, mark: &Mark, at: Option<Timestamp>) {
-        if let Some(turn) = self.turns.last_mut()
+        if let Some(turn) = self.turns.last()
             && turn.state == TurnState::Running
+            && let Some(turn) = self.last_turn()
         {
             turn.state = TurnState::Interrupted;
         }
-        let nth = match self.turns.last() {
-            Some(before) if before.after == self.last => before.nth + 1,
-            _ => 0,
-        };
         self.turns.push(NativeTurn {
-            nth,
             state: TurnState::Running,
             messages: Vec::new(),
             said: 0,
@@ -163,8 +207,11 @@ impl Fold {
             ended_at: at,
             after: self.last.clone(),
             until: mark.clone(),
+            birth: self.begun,
+            touched: self.records,
             counting: None,
         });
+        self.begun += 1;
     }
 
     fn say(&mut self, said: Said, mark: &Mark, at: Option<Timestamp>) {
@@ -173,42 +220,69 @@ impl Fold {
             self.unresolved = true;
             self.begin(mark, at);
         }
-        if let Some(turn) = self.turns.last_mut() {
+        let kept = self.keeps_last();
+        if let Some(turn) = self.last_turn() {
             turn.said += 1;
             turn.until = mark.clone();
             turn.ended_at = at.or(turn.ended_at);
-            if self.bodies {
+            if kept {
                 turn.messages.push(said.message);
             }
         }
         if let Some(key) = said.key {
-            let place = self.place();
-            self.places.insert(hash(&key), place);
+            self.remember(&key, true);
+        }
+    }
+
+    /// Whether the messages of the last turn are kept. Those before a turn that counts in the end do so too;
+    /// so it is where it will be then.
+    fn keeps_last(&self) -> bool {
+        let Some(turn) = self.turns.last() else {
+            return false;
+        };
+        let index = self.turns.len() - 1;
+        match &self.keep {
+            Keep::None => false,
+            Keep::All => true,
+            Keep::These { from, births } => {
+                index >= *from && births.get(index) == Some(&turn.birth)
+            }
+        }
+    }
+
+    fn remember(&mut self, key: &str, says: bool) {
+        let (key, at) = (hash(key), self.place());
+        let known = Known { at, end: at, says };
+        if self.known.insert(key, known).is_none() {
+            self.order.push(key);
         }
     }
 
     /// What is said after an end was no end.
     fn reopen(&mut self) {
-        if let Some(turn) = self.turns.last_mut()
+        if let Some(turn) = self.last_turn()
             && turn.state == TurnState::Finished
         {
             turn.state = TurnState::Running;
         }
     }
 
-    /// Puts a message in the place of the one with the same key, if there is one.
-    fn replace(&mut self, said: &Said) -> bool {
-        let Some(key) = &said.key else { return false };
-        let Some(place) = self.places.get(&hash(key)) else {
-            return false;
+    /// Puts a message in the place of the one with the same key; gives it back if there is none.
+    fn replace(&mut self, said: Said) -> Option<Said> {
+        let known = said.key.as_ref().and_then(|key| self.known.get(&hash(key)));
+        let Some(place) = known.filter(|known| known.says).map(|known| known.at) else {
+            return Some(said);
         };
-        let turn = self.turns.get_mut(place.turn.saturating_sub(1) as usize);
-        let old =
-            turn.and_then(|turn| turn.messages.get_mut(place.said.saturating_sub(1) as usize));
-        if let Some(old) = old {
-            *old = said.message.clone();
+        let index = |number: u32| number.saturating_sub(1) as usize;
+        let turn = self.turns.get_mut(index(place.turn));
+        let Some(turn) = turn.filter(|turn| place.said <= turn.said) else {
+            return Some(said);
+        };
+        turn.touched = self.records;
+        if let Some(old) = turn.messages.get_mut(index(place.said)) {
+            *old = said.message;
         }
-        true
+        None
     }
 
     fn place(&self) -> Place {
@@ -219,23 +293,35 @@ impl Fold {
     }
 
     fn rewind(&mut self, back: &Back) {
-        let (key, keep) = match back {
-            Back::ToTheBeginning => {
-                self.turns.clear();
-                self.places.clear();
-                return;
-            }
-            Back::After(key) => (key, true),
-            Back::Before(key) => (key, false),
+        let known = |key: &String| self.known.get(&hash(key)).copied();
+        let place = match back {
+            Back::ToTheBeginning => Some(Place { turn: 0, said: 0 }),
+            Back::After(key) => known(key).map(|known| known.end),
+            Back::Before(key) => known(key).map(|known| {
+                let before = u32::from(known.says);
+                Place {
+                    said: known.at.said.saturating_sub(before),
+                    ..known.at
+                }
+            }),
             Back::Turns(turns) => return self.undo(*turns),
         };
-        let Some(mut place) = self.places.get(&hash(key)).copied() else {
-            self.unresolved = true;
-            return;
-        };
-        if !keep {
-            place.said = place.said.saturating_sub(1);
+        match place {
+            Some(place) => self.go_back(place),
+            None => self.unresolved = true,
         }
+    }
+
+    fn undo(&mut self, turns: u32) {
+        let there = count_of(self.turns.len());
+        self.unresolved |= turns > there;
+        let left = there.saturating_sub(turns);
+        let said = self.turns.get((left as usize).wrapping_sub(1));
+        let said = said.map_or(0, |turn| turn.said);
+        self.go_back(Place { turn: left, said });
+    }
+
+    fn go_back(&mut self, place: Place) {
         self.turns.truncate(place.turn as usize);
         if place.said == 0 {
             self.turns.pop();
@@ -245,20 +331,18 @@ impl Fold {
             turn.said = place.said;
             turn.messages.truncate(place.said as usize);
             turn.state = TurnState::Running;
+            turn.touched = self.records;
         }
-        self.places.retain(|_, other| *other <= place);
-    }
-
-    fn undo(&mut self, turns: u32) {
-        let there = count_of(self.turns.len());
-        self.unresolved |= turns > there;
-        let left = there.saturating_sub(turns);
-        self.turns.truncate(left as usize);
-        self.places.retain(|_, place| place.turn <= left);
+        while let Some(key) = self.order.last()
+            && self.known.get(key).is_none_or(|known| known.at > place)
+        {
+            self.known.remove(key);
+            self.order.pop();
+        }
     }
 
     fn count(&mut self, request: Option<String>, usage: Usage) {
-        let Some(turn) = self.turns.last_mut() else {
+        let Some(turn) = self.last_turn() else {
             return;
         };
         let before = match turn.counting.take() {
@@ -267,6 +351,18 @@ impl Fold {
         };
         turn.usage = sum(before, usage);
         turn.counting = Some((request, before));
+    }
+
+    /// Takes the messages of a turn of an outline, once nothing more will be said in it.
+    pub(crate) fn finished(&mut self, index: usize, outlined: &NativeTurn) -> Option<NativeTurn> {
+        let turn = self.turns.get_mut(index)?;
+        if turn.birth != outlined.birth || self.records < outlined.touched {
+            return None;
+        }
+        Some(NativeTurn {
+            messages: std::mem::take(&mut turn.messages),
+            ..outlined.clone()
+        })
     }
 
     /// The turns so far.

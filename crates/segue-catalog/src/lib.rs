@@ -35,5 +35,7 @@ pub use head::{Head, Kind};
 pub use mark::{Mark, MarkError};
 pub use opencode::Opencode;
 pub use project::project_key;
-pub use reader::{ReadError, Reader, conversation, outline, turn};
+#[cfg(test)]
+pub(crate) use reader::turn;
+pub use reader::{ReadError, Reader, conversation, outline, replay};
 pub use record::{Back, Event, Record, Records, Said, Skipped, Start};

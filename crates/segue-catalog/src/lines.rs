@@ -172,11 +172,13 @@ impl<R: Read + Seek> Backwards<R> {
             }
             if self.begin == 0 {
                 let line = std::mem::take(&mut self.held);
-                // An empty first line is a line too; an empty file has none.
+                if too_long {
+                    return Ok(Some((0, Vec::new())));
+                }
                 return Ok((!line.is_empty()).then_some((0, line)));
             }
-            if self.held.len() > self.longest {
-                too_long = true;
+            too_long |= self.held.len() > self.longest;
+            if too_long {
                 self.held.clear();
             }
             searched = self.fill()?;

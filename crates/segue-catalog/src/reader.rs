@@ -1,6 +1,7 @@
 //! What every agent's sessions can do, and why a read fails.
 
 use std::io;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use crate::{Fold, Found, Head, Mark, NativeTurn, Records, Start, Whereabouts};
@@ -35,6 +36,16 @@ pub enum ReadError {
 }
 
 impl ReadError {
+    /// What it is about.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Io { path, .. }
+            | Self::NotASession { path, .. }
+            | Self::MarkLost { path, .. } => path,
+        }
+    }
+
     pub(crate) fn io(path: &Path, source: io::Error) -> Self {
         Self::Io {
             path: path.to_owned(),
@@ -73,10 +84,9 @@ pub trait Reader: Send + Sync {
 
     /// Its last turns, and whether those are all.
     fn recent(&self, found: &Found, turns: usize) -> Result<(Vec<NativeTurn>, bool), ReadError> {
-        let mut all = conversation(self.records(found, &Start::Beginning)?.as_mut())?.into_turns();
-        let skipped = all.len().saturating_sub(turns);
-        all.drain(..skipped);
-        Ok((all, skipped == 0))
+        let open = || self.records(found, &Start::Beginning);
+        let last = last_turns(open, Fold::outline, turns)?;
+        Ok((last.turns, last.before == 0))
     }
 }
 
@@ -97,36 +107,83 @@ fn fold(records: &mut dyn Records, mut fold: Fold) -> Result<Fold, ReadError> {
     Ok(fold)
 }
 
-/// One turn of an outline, with what was said.
-pub fn turn(
+/// Reads the turns of an outline again, from one of them on, with what was said. Each is told as soon as nothing
+/// more will be said in it, so that only those under way are in memory. Stops when `tell` says so.
+pub fn replay(
+    records: &mut dyn Records,
+    outlined: &[NativeTurn],
+    from: usize,
+    tell: &mut dyn FnMut(usize, NativeTurn) -> ControlFlow<()>,
+) -> Result<(), ReadError> {
+    let mut fold = Fold::again(outlined, from);
+    let mut rest = outlined.iter().enumerate().skip(from).peekable();
+    while rest.peek().is_some() {
+        let Some(record) = records.next()? else {
+            return Ok(());
+        };
+        fold.add(record);
+        while let Some(&(index, turn)) = rest.peek()
+            && let Some(turn) = fold.finished(index, turn)
+        {
+            rest.next();
+            if tell(index, turn).is_break() {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The last turns among some records, which can be read again, and how many came before them.
+pub(crate) fn last_turns(
+    open: impl Fn() -> Result<Box<dyn Records>, ReadError>,
+    fold: impl Fn() -> Fold,
+    turns: usize,
+) -> Result<Last, ReadError> {
+    let outlined = self::fold(open()?.as_mut(), fold())?;
+    let from = outlined.turns().len().saturating_sub(turns);
+    let mut last = Vec::new();
+    let mut tell = |_, turn| {
+        last.push(turn);
+        ControlFlow::Continue(())
+    };
+    replay(open()?.as_mut(), outlined.turns(), from, &mut tell)?;
+    Ok(Last {
+        turns: last,
+        before: from,
+        unresolved: outlined.is_unresolved(),
+    })
+}
+
+/// Some last turns.
+pub(crate) struct Last {
+    pub(crate) turns: Vec<NativeTurn>,
+    /// How many came before them in what was read.
+    pub(crate) before: usize,
+    /// Whether reading began too late to know.
+    pub(crate) unresolved: bool,
+}
+
+/// One turn of an outline, read again.
+#[cfg(test)]
+pub(crate) fn turn(
     reader: &dyn Reader,
     found: &Found,
     outlined: &NativeTurn,
 ) -> Result<NativeTurn, ReadError> {
-    let start = match &outlined.after {
-        Some(mark) => Start::After(mark.clone()),
-        None => Start::Beginning,
+    let records = || reader.records(found, &Start::Beginning);
+    let all = outline(records()?.as_mut())?.into_turns();
+    let index = all.iter().position(|turn| turn == outlined);
+    let mut read = None;
+    let mut tell = |_, turn| {
+        read = Some(turn);
+        ControlFlow::Break(())
     };
-    let mut records = reader.records(found, &start)?;
-    let mut fold = Fold::whole();
-    while let Some(record) = records.next()? {
-        let last = record.mark == outlined.until;
-        fold.add(record);
-        if last {
-            break;
-        }
-    }
-    let nth = outlined.nth as usize;
-    let mut turn = fold
-        .into_turns()
-        .into_iter()
-        .nth(nth)
-        .unwrap_or_else(|| outlined.clone());
-    turn.state = outlined.state;
-    turn.compacted = outlined.compacted;
-    turn.after.clone_from(&outlined.after);
-    // What a later rewind took from it.
-    turn.messages.truncate(outlined.said as usize);
-    turn.said = outlined.said;
-    Ok(turn)
+    replay(
+        records()?.as_mut(),
+        &all,
+        index.unwrap_or(all.len()),
+        &mut tell,
+    )?;
+    Ok(read.unwrap_or_else(|| outlined.clone()))
 }

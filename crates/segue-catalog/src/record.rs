@@ -45,8 +45,6 @@ pub enum Event {
         /// What it used.
         usage: Usage,
     },
-    /// What the turn used as a whole, which counts more than its requests.
-    UsedInTurn(Usage),
     /// The turn ended like this.
     Ended(TurnState),
     /// The session has a new name.

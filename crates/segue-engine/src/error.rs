@@ -15,6 +15,17 @@ pub enum EngineError {
     /// No session fits what was asked for.
     #[error("no session matches {0:?}")]
     NoMatch(String),
+    /// The last list has no such number.
+    #[error("there is no number {number} in the last list of this project")]
+    NoNumber {
+        /// What was asked for.
+        number: usize,
+        /// How many there were.
+        listed: usize,
+    },
+    /// What a list named is not there any more.
+    #[error("{0} was in the last list, and is not there any more")]
+    Gone(String),
     /// Several sessions fit.
     #[error("{text:?} matches {} sessions", .candidates.len())]
     Ambiguous {

@@ -2,10 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use segue_catalog::{
-    Catalog, NativeSession, NativeTurn, Natives, Skipped, Start, outline, project_key,
+    Catalog, NativeSession, NativeTurn, Natives, Skipped, Start, outline, project_key, replay,
 };
 use segue_core::{NativeId, ProviderId, Session, SessionId, SessionRef, SessionStatus, Title};
 use segue_store::{Filter, Page};
@@ -172,6 +173,40 @@ impl Engine {
         Ok((self.not_carried(natives).await?, unreadable))
     }
 
+    /// Adds native sessions that were found in another way, unless they are there.
+    pub async fn add_natives(
+        &self,
+        conversations: &mut Conversations,
+        natives: Vec<Native>,
+        limit: u32,
+    ) -> Result<(), EngineError> {
+        let known: Vec<_> = conversations.rows.iter().map(Conversation::id).collect();
+        for native in self.not_carried(natives).await? {
+            if !known.contains(&native.id()) {
+                let row = Conversation::Native(Box::new(native));
+                conversations.rows.push(row);
+            }
+        }
+        conversations.sort(limit);
+        Ok(())
+    }
+
+    /// Whether anybody is called so: an agent that can be driven, or one whose sessions can be read.
+    #[must_use]
+    pub fn knows(&self, provider: &ProviderId) -> bool {
+        self.known_providers().contains(&provider.as_str())
+    }
+
+    /// Everybody who can be driven or read, by name.
+    #[must_use]
+    pub fn known_providers(&self) -> Vec<&str> {
+        let agents = self.agents.iter().map(|agent| agent.provider().as_str());
+        let mut names: Vec<&str> = agents.chain(self.catalog.providers()).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
     async fn not_carried(&self, natives: Vec<Native>) -> Result<Vec<Native>, EngineError> {
         let mut by_provider: HashMap<ProviderId, Vec<NativeId>> = HashMap::new();
         for native in &natives {
@@ -216,6 +251,7 @@ impl Engine {
         };
         let mut natives = self.lookup_native(&text).await?;
         match natives.len() {
+            0 if matches!(reference, SessionRef::Number(_)) => Err(EngineError::Gone(text)),
             0 => Err(EngineError::NoMatch(text)),
             1 => Ok(Conversation::Native(Box::new(natives.remove(0)))),
             _ => Err(EngineError::Ambiguous {
@@ -228,10 +264,14 @@ impl Engine {
     /// The native sessions that a text may mean.
     pub(crate) async fn lookup_native(&self, text: &str) -> Result<Vec<Native>, EngineError> {
         let text = text.to_owned();
-        let found = self
-            .with_catalog(move |catalog| placed(catalog.lookup(&text).sessions))
-            .await;
-        Ok(found)
+        let found = self.with_catalog(move |catalog| catalog.lookup(&text));
+        let found = found.await;
+        let mut unreadable = found.unreadable.into_iter();
+        match unreadable.next() {
+            // It is there, as far as its name tells.
+            Some((_, error)) if found.sessions.is_empty() => Err(error.into()),
+            _ => Ok(placed(found.sessions)),
+        }
     }
 
     /// Reads a native session through, and keeps only where its turns are.
@@ -246,13 +286,17 @@ impl Engine {
         })
     }
 
-    /// A turn of a survey, with what was said. Told turn by turn, even a huge session is never in memory.
-    pub fn recall(
+    /// Tells the turns of a survey, from one of them on, with what was said: one at a time, so that even a huge
+    /// session is never in memory.
+    pub fn replay(
         &self,
         native: &NativeSession,
-        surveyed: &NativeTurn,
-    ) -> Result<NativeTurn, EngineError> {
-        Ok(self.catalog.turn(native, surveyed)?)
+        survey: &Survey,
+        from: usize,
+        tell: &mut dyn FnMut(usize, NativeTurn) -> ControlFlow<()>,
+    ) -> Result<(), EngineError> {
+        let mut records = self.catalog.records(native, &Start::Beginning)?;
+        Ok(replay(records.as_mut(), &survey.turns, from, tell)?)
     }
 
     /// The last turns of a native session, however long it is, and whether those are all.

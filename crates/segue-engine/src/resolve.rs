@@ -1,8 +1,8 @@
 //! Which session, and which agent?
 
 use segue_core::{
-    Decision, DecisionKind, Message, Pick, Project, ProviderId, Session, SessionId, SessionRef,
-    Title, pick,
+    Decision, DecisionKind, MatchedBy, Message, Pick, Project, ProviderId, Session, SessionId,
+    SessionRef, Title, pick,
 };
 use segue_store::{Filter, NewSession, Page, Started, StoreError};
 
@@ -76,10 +76,13 @@ impl Engine {
                 match listed {
                     Some(ConversationId::Session(id)) => self.existing(id).await,
                     Some(native) => Err(EngineError::OnlyNative(native.clone())),
-                    None => Err(EngineError::NoMatch(number.to_string())),
+                    None => Err(EngineError::NoNumber {
+                        number: *number,
+                        listed: scope.last_list.len(),
+                    }),
                 }
             }
-            SessionRef::Text(text) => match pick(&self.store.candidates(text).await?) {
+            SessionRef::Text(text) => match self.pick(text).await? {
                 Pick::One(id) => self.existing(&id).await,
                 Pick::None => Err(EngineError::NoMatch(text.clone())),
                 Pick::Ambiguous(candidates) => Err(EngineError::Ambiguous {
@@ -91,6 +94,25 @@ impl Engine {
                 }),
             },
         }
+    }
+
+    /// The session that a text means. `PROVIDER:ID` is what an agent calls it.
+    async fn pick(&self, text: &str) -> Result<Pick, EngineError> {
+        let named = text.split_once(':');
+        let Some((provider, id)) = named.filter(|(_, id)| !id.is_empty()) else {
+            return Ok(pick(&self.store.candidates(text).await?));
+        };
+        let mut fitting = Vec::new();
+        for candidate in self.store.candidates(id).await? {
+            if matches!(candidate.by, MatchedBy::Id | MatchedBy::Prefix) {
+                continue;
+            }
+            let legs = self.store.legs(&candidate.id).await?;
+            if legs.iter().any(|leg| leg.provider.as_str() == provider) {
+                fitting.push(candidate);
+            }
+        }
+        Ok(pick(&fitting))
     }
 
     pub(crate) async fn existing(&self, id: &SessionId) -> Result<Session, EngineError> {

@@ -161,7 +161,10 @@ pub(crate) enum SessionCommand {
     Delete(DeleteArgs),
 }
 
-/// List sessions, the newest first
+/// List sessions, the newest first: segue's own, and those that agents keep themselves
+///
+/// Sessions of Claude Code, Codex, Gemini CLI and opencode are found where those keep them, and only read. One that
+/// carries a session of segue's is part of it and not listed again.
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
     /// Those of every project, not only of this one
@@ -184,6 +187,10 @@ pub(crate) struct ListArgs {
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
     pub(crate) limit: u32,
 
+    /// Have Gemini CLI list its sessions itself where its files can't be read; starts it, and calls the model
+    #[arg(long)]
+    pub(crate) ask: bool,
+
     /// Print a JSON array
     #[arg(long)]
     pub(crate) json: bool,
@@ -192,7 +199,7 @@ pub(crate) struct ListArgs {
 /// One session, and how to print it.
 #[derive(Debug, Args)]
 pub(crate) struct OneArgs {
-    /// The session: an id, a unique beginning of one, a native id, `latest`, `feature:NAME`, or a number from the last list
+    /// The session: an id, a unique beginning of one, a native id (also as `claude:ID`), `latest`, `feature:NAME`, or, where nothing is deleted, a number from the last list
     #[arg(value_name = "ID", value_parser = SessionRef::parse)]
     pub(crate) id: SessionRef,
 
@@ -210,6 +217,10 @@ pub(crate) struct ShowArgs {
     /// Only the last N turns
     #[arg(long, value_name = "N")]
     pub(crate) last: Option<usize>,
+
+    /// All of what tools said, not only the beginning
+    #[arg(long)]
+    pub(crate) full: bool,
 }
 
 /// Give a session another title

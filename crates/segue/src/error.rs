@@ -3,7 +3,8 @@
 use std::error::Error;
 use std::process::ExitCode;
 
-use segue_engine::EngineError;
+use segue_agents::known;
+use segue_engine::{ConversationId, EngineError};
 use segue_store::StoreError;
 
 use crate::terminal::{Style, clean, say};
@@ -117,9 +118,24 @@ impl From<EngineError> for CliError {
                 let known: Vec<&str> = known.iter().map(segue_core::ProviderId::as_str).collect();
                 Self::usage(error.to_string()).hint(format!("it drives: {}", known.join(", ")))
             }
-            EngineError::OnlyNative(ref id) => Self::failed(error.to_string()).hint(format!(
-                "`segue session show {id}` and `segue session info {id}` read it"
-            )),
+            EngineError::NoNumber { listed, .. } => {
+                Self::usage(error.to_string()).hint(match listed {
+                    0 => "`segue session list` shows one".to_owned(),
+                    listed => format!("it had {listed}; `segue session list` shows a new one"),
+                })
+            }
+            EngineError::Gone(_) => {
+                Self::failed(error.to_string()).hint("`segue session list` shows what is there")
+            }
+            EngineError::OnlyNative(ref id) => Self::failed(error.to_string()).hint(match id {
+                ConversationId::Native(provider, id) => {
+                    match known::resume_command(provider.as_str(), id) {
+                        Some(command) => format!("go on with it in its own program: {command}"),
+                        None => format!("`segue session show {id}` reads it"),
+                    }
+                }
+                ConversationId::Session(id) => format!("`segue session show {id}` reads it"),
+            }),
             EngineError::Native(ref cause) => Self::failed(chain(cause)),
             EngineError::NoAgents => Self::failed(error.to_string()),
             EngineError::TurnNumber(error) => Self::usage(error.to_string()),

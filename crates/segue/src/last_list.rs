@@ -7,14 +7,17 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use segue_core::{NativeId, ProviderId, SessionId};
+use segue_core::{NativeId, Project, ProviderId, SessionId};
 use segue_engine::ConversationId;
 
 const FILE: &str = "last-list";
+const EVERYWHERE: &str = "*";
 
-/// Remembers a list.
-pub(crate) fn remember(home: &Path, listed: &[ConversationId]) {
-    let lines: Vec<String> = listed.iter().map(ToString::to_string).collect();
+/// Remembers a list of one project, or of all.
+pub(crate) fn remember(home: &Path, project: Option<&Project>, listed: &[ConversationId]) {
+    let of = project.map_or(EVERYWHERE, |project| &project.key);
+    let ids = listed.iter().map(ToString::to_string);
+    let lines: Vec<String> = [of.to_owned()].into_iter().chain(ids).collect();
     let file = OpenOptions::new()
         .create(true)
         .write(true)
@@ -24,10 +27,16 @@ pub(crate) fn remember(home: &Path, listed: &[ConversationId]) {
     let _ = file.and_then(|mut file| file.write_all(lines.join("\n").as_bytes()));
 }
 
-/// The list that was remembered last.
-pub(crate) fn recall(home: &Path) -> Vec<ConversationId> {
+/// The list that was remembered last, if it was of this project: in another directory a number would mean
+/// something that nobody sees there.
+pub(crate) fn recall(home: &Path, project: &Project) -> Vec<ConversationId> {
     let text = std::fs::read_to_string(home.join(FILE)).unwrap_or_default();
-    text.lines().filter_map(parse).collect()
+    match text.split_once('\n') {
+        Some((of, ids)) if of == EVERYWHERE || of == project.key => {
+            ids.lines().filter_map(parse).collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 fn parse(line: &str) -> Option<ConversationId> {

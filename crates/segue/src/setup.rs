@@ -53,7 +53,7 @@ impl App {
     fn scope(&self) -> Scope {
         Scope {
             project: self.project.clone(),
-            last_list: last_list::recall(&self.home),
+            last_list: last_list::recall(&self.home, &self.project),
         }
     }
 }

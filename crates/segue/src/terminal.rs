@@ -4,6 +4,7 @@ mod table;
 mod time;
 
 use std::io::{IsTerminal, Write};
+use std::ops::ControlFlow;
 
 use segue_core::Decision;
 
@@ -63,6 +64,37 @@ pub(crate) fn print(line: &str) {
     let _ = writeln!(std::io::stdout().lock(), "{line}");
 }
 
+/// Prints a line to standard output; tells whether somebody still reads.
+pub(crate) fn try_print(line: &str) -> ControlFlow<()> {
+    match writeln!(std::io::stdout().lock(), "{line}") {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(_) => ControlFlow::Break(()),
+    }
+}
+
+/// A line in pieces that fit a width, broken at blanks where it has some.
+pub(crate) fn wrap(line: &str, width: Option<usize>) -> Vec<&str> {
+    let Some(width) = width.filter(|&width| width >= 20) else {
+        return vec![line];
+    };
+    let mut pieces = Vec::new();
+    let mut rest = line;
+    while let Some((end, _)) = rest.char_indices().nth(width) {
+        let fitting = rest.split_at(end).0;
+        // A word longer than a third of the line is cut rather than moved.
+        let blank = fitting.rfind(' ').filter(|&blank| blank > end * 2 / 3);
+        let (piece, after) = rest.split_at(blank.unwrap_or(end));
+        pieces.push(piece);
+        rest = if blank.is_some() {
+            after.trim_start_matches(' ')
+        } else {
+            after
+        };
+    }
+    pieces.push(rest);
+    pieces
+}
+
 /// Prints a line to standard error.
 pub(crate) fn say(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
@@ -76,9 +108,32 @@ pub(crate) fn say_decision(decision: &Decision) {
 
 /// The text without anything that would steer a terminal; line ends and tabs stay.
 pub(crate) fn clean(text: &str) -> String {
-    text.chars()
-        .filter(|&c| c == '\n' || c == '\t' || !(c.is_control() || steers_direction(c)))
-        .collect()
+    let mut clean = String::with_capacity(text.len());
+    let mut rest = text.chars();
+    while let Some(c) = rest.next() {
+        if c == '\u{1b}' {
+            skip_sequence(&mut rest);
+        } else if c == '\n' || c == '\t' || !(c.is_control() || steers_direction(c)) {
+            clean.push(c);
+        }
+    }
+    clean
+}
+
+/// Passes by what follows an escape character as far as it steers the terminal: `[31m` and the like.
+fn skip_sequence(rest: &mut std::str::Chars<'_>) {
+    let mut ahead = rest.clone();
+    if ahead.next() != Some('[') {
+        return;
+    }
+    let inside = |c: &char| ('\u{20}'..='\u{3f}').contains(c);
+    let length = ahead.clone().take_while(inside).count();
+    if ahead
+        .nth(length)
+        .is_some_and(|end| ('@'..='~').contains(&end))
+    {
+        *rest = ahead;
+    }
 }
 
 /// The same on one line, so that no text can pass for lines of ours.
@@ -117,7 +172,31 @@ mod tests {
     fn what_steers_a_terminal_is_removed() {
         assert_eq!(
             clean("a\x1b[31mb\u{9b}c\rd\x07\ne\tf\u{202e}g"),
-            "a[31mbcd\ne\tfg"
+            "abcd\ne\tfg"
         );
+        // What only begins like it stays, without the escape.
+        assert_eq!(clean("a\x1b[31"), "a[31");
+        assert_eq!(clean("\x1b]0;t\x07x"), "]0;tx");
+    }
+
+    #[test]
+    fn long_lines_are_broken_at_blanks() {
+        let cases = [
+            ("short", vec!["short"]),
+            (
+                "one two three four five six",
+                vec!["one two three four", "five six"],
+            ),
+            (
+                "aaaaaaaaaaaaaaaaaaaaaaaaa",
+                vec!["aaaaaaaaaaaaaaaaaaaa", "aaaaa"],
+            ),
+            ("üüüüüüüüüüüüüüüüüüüüü", vec!["üüüüüüüüüüüüüüüüüüüü", "ü"]),
+            ("", vec![""]),
+        ];
+        for (line, expected) in cases {
+            assert_eq!(wrap(line, Some(20)), expected);
+        }
+        assert_eq!(wrap("one two", Some(3)), ["one two"]);
     }
 }

@@ -227,7 +227,7 @@ pub(crate) struct SessionJson {
 #[derive(Serialize)]
 struct ForkJson {
     id: String,
-    turn: u32,
+    turn: Option<u32>,
 }
 
 impl SessionJson {
@@ -249,7 +249,7 @@ impl SessionJson {
             status: status.as_str(),
             forked_from: session.forked_from.as_ref().map(|(id, turn)| ForkJson {
                 id: id.to_string(),
-                turn: *turn,
+                turn: Some(*turn),
             }),
         }
     }
@@ -274,7 +274,10 @@ impl From<&Native> for SessionJson {
             created_at: head.created_at.map(time),
             updated_at: time(head.updated_at),
             status: if found.archived { "archived" } else { "idle" },
-            forked_from: None,
+            forked_from: head.forked_from.as_ref().map(|id| ForkJson {
+                id: format!("{}:{id}", native.session.provider),
+                turn: None,
+            }),
         }
     }
 }
@@ -316,7 +319,7 @@ pub(crate) fn native_info(native: &Native, survey: &Survey) -> Value {
         "decisions": [],
         "held_by": null,
         "native": {
-            "path": found.path,
+            "path": found.path.to_string_lossy(),
             "bytes": found.size,
             "archived": found.archived,
             "branch": head.branch,
@@ -336,6 +339,7 @@ pub(crate) fn skipped(skipped: Skipped) -> Value {
         "oversized": skipped.oversized,
         "mended": skipped.mended,
         "torn": skipped.torn,
+        "orphaned": skipped.orphaned,
     })
 }
 

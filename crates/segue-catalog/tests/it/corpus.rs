@@ -2,9 +2,10 @@
 
 use std::fmt::Write;
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use segue_catalog::{Reader, Start, conversation, outline, turn};
+use segue_catalog::{NativeTurn, Reader, Start, conversation, outline, replay};
 
 use crate::agents::{AGENTS, Agent};
 use crate::story::story;
@@ -127,25 +128,43 @@ fn each_agent_that_can_be_run_has_a_corpus() {
     }
 }
 
+/// All that is known of some turns.
+fn detail(turns: &[NativeTurn]) -> String {
+    let known = turns.iter().map(|turn| {
+        let times = (turn.started_at, turn.ended_at);
+        format!("{:?} {times:?} {} {}\n", turn.usage, turn.said, turn.until)
+    });
+    story(turns) + &known.collect::<String>()
+}
+
 /// Reading turn by turn, from an outline, and from the end all give the same.
 #[test]
 fn however_it_is_read_it_is_the_same() {
     for agent in AGENTS {
-        for (name, home) in scenarios(agent) {
+        let directory = tempfile::tempdir().unwrap();
+        agent.put(directory.path(), agent.sample.as_bytes());
+        let sample = (agent.name.to_owned(), directory.path().to_owned());
+        for (name, home) in scenarios(agent).into_iter().chain([sample]) {
             let reader = (agent.reader)(&home);
             for found in reader.find().found {
                 let records = || reader.records(&found, &Start::Beginning).unwrap();
                 let whole = conversation(records().as_mut()).unwrap().into_turns();
                 let outlined = outline(records().as_mut()).unwrap().into_turns();
                 assert_eq!(outlined.len(), whole.len(), "{name}");
-                for (outlined, whole) in outlined.iter().zip(&whole) {
-                    let read = turn(reader.as_ref(), &found, outlined).unwrap();
-                    assert_eq!(story(&[read]), story(std::slice::from_ref(whole)), "{name}");
+                for from in 0..=whole.len() {
+                    let mut again = Vec::new();
+                    let mut tell = |index: usize, turn: NativeTurn| {
+                        assert_eq!(index, from + again.len());
+                        again.push(turn);
+                        ControlFlow::Continue(())
+                    };
+                    replay(records().as_mut(), &outlined, from, &mut tell).unwrap();
+                    assert_eq!(detail(&again), detail(&whole[from..]), "{name} from {from}");
                 }
                 for count in 0..=whole.len() + 1 {
                     let (last, all) = reader.recent(&found, count).unwrap();
                     let expected = &whole[whole.len().saturating_sub(count)..];
-                    assert_eq!(story(&last), story(expected), "{name}, last {count}");
+                    assert_eq!(detail(&last), detail(expected), "{name}, last {count}");
                     assert!(!all || count >= whole.len(), "{name}, last {count}");
                 }
             }

@@ -1,7 +1,8 @@
 //! Asking an agent for its sessions when its files can't be read.
 //!
-//! Only Gemini CLI can be asked, and only as the last resort: it takes seconds, it calls the model, and it tells
-//! about the directory it is run in and no other.
+//! Only Gemini CLI can be asked, and only as the last resort, if a person says so: it takes seconds, it calls the
+//! model, it tidies up among its own sessions as it always does, and it tells about the directory it is run in and
+//! no other.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use segue_core::{ProviderId, Title, TitleSource};
 use segue_engine::{Conversation, Conversations, Native};
 use segue_store::Filter;
 
+use crate::error::CliError;
 use crate::setup::{self, App};
 use crate::terminal::{Style, say};
 
@@ -21,7 +23,21 @@ const GEMINI: &str = "gemini";
 /// Gemini needs five seconds to start, and then asks the model for a title.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Adds what Gemini CLI itself lists to a list that lacks some of its sessions, if they were asked for by name.
+/// Whether asking could add something: none of Gemini's sessions could be read, although some are there. A single
+/// bad file is no reason: whatever starts Gemini CLI also starts its own tidying up.
+pub(super) fn would_help(filter: &Filter, conversations: &Conversations) -> bool {
+    let is_gemini = |provider: &ProviderId| provider.as_str() == GEMINI;
+    let unreadable = conversations.unreadable.iter();
+    let read = conversations.rows.iter().any(|row| match row {
+        Conversation::Session(..) => false,
+        Conversation::Native(native) => is_gemini(&native.session.provider),
+    });
+    let mut unreadable = unreadable.map(|(provider, _)| provider);
+    let wanted = filter.provider.as_ref().is_none_or(is_gemini) && filter.feature.is_none();
+    wanted && !read && unreadable.any(is_gemini)
+}
+
+/// Adds what Gemini CLI itself lists to a list that lacks its sessions.
 pub(super) async fn complete(
     app: &App,
     filter: &Filter,
@@ -29,22 +45,18 @@ pub(super) async fn complete(
     now: Timestamp,
     conversations: &mut Conversations,
 ) {
-    let missing = conversations
-        .unreadable
-        .iter()
-        .any(|(provider, _)| provider.as_str() == GEMINI);
-    if !missing || filter.feature.is_some() {
+    let Ok(provider) = ProviderId::parse(GEMINI) else {
+        return;
+    };
+    if !would_help(filter, conversations) {
         return;
     }
     let mark = Style::stderr().yellow("segue:");
-    let Some(provider) = filter.provider.clone().filter(|it| it.as_str() == GEMINI) else {
-        say(&format!(
-            "{mark} `segue session list -p gemini` asks Gemini CLI itself, which takes seconds and calls the model"
-        ));
-        return;
-    };
     let path = std::env::var_os("PATH").unwrap_or_default();
     let Some(program) = known::find(GEMINI, &path) else {
+        say(&format!(
+            "{mark} Gemini CLI is not on PATH, so it can't be asked"
+        ));
         return;
     };
     say(&format!(
@@ -70,21 +82,19 @@ pub(super) async fn complete(
             listing.skipped
         ));
     }
-    let known: Vec<_> = conversations.rows.iter().map(Conversation::id).collect();
-    let told = listing
-        .sessions
-        .into_iter()
-        .map(|listed| native(app, &provider, &program, listed));
+    let told = listing.sessions.into_iter();
+    let told = told.map(|listed| native(app, &provider, &program, listed));
     let fits = |native: &Native| {
-        let since = filter.since;
-        !known.contains(&native.id())
-            && since.is_none_or(|since| native.session.head.updated_at >= since)
+        let updated = native.session.head.updated_at;
+        filter.since.is_none_or(|since| updated >= since)
     };
-    let told = told
-        .filter(fits)
-        .map(|native| Conversation::Native(Box::new(native)));
-    conversations.rows.extend(told);
-    conversations.sort(limit);
+    let added = app
+        .engine
+        .add_natives(conversations, told.filter(fits).collect(), limit)
+        .await;
+    if let Err(error) = added {
+        say(&format!("{mark} {}", CliError::from(error).message));
+    }
 }
 
 /// What a line of the list tells of a session. Whoever listed it is all we know of where it is.

@@ -10,7 +10,7 @@ use crate::cli::ListArgs;
 use crate::error::CliError;
 use crate::last_list;
 use crate::setup::App;
-use crate::terminal::{Style, Table, ago, clean, print, say};
+use crate::terminal::{Style, Table, ago, one_line, say};
 use crate::wire::{self, print_json};
 
 pub(super) async fn run(app: &App, args: &ListArgs) -> Result<(), CliError> {
@@ -32,46 +32,94 @@ pub(super) async fn run(app: &App, args: &ListArgs) -> Result<(), CliError> {
         args.limit
     };
     let mut listed = app.engine.conversations(&filter, limit).await?;
+    let mark = Style::stderr().yellow("segue:");
     for (provider, why) in &listed.unreadable {
-        let mark = Style::stderr().yellow("segue:");
-        say(&clean(&format!(
+        let why = one_line(why);
+        say(&format!(
             "{mark} some of {provider}'s sessions are missing here: {why}"
-        )));
+        ));
     }
-    asked::complete(app, &filter, limit, now, &mut listed).await;
+    if args.ask {
+        asked::complete(app, &filter, limit, now, &mut listed).await;
+    } else if asked::would_help(&filter, &listed) {
+        say(&format!(
+            "{mark} add --ask to have Gemini CLI list them itself, which starts it and calls the model"
+        ));
+    }
     if args.json {
         let entries: Vec<_> = listed.rows.iter().map(wire::conversation).collect();
         print_json(&entries);
         return Ok(());
     }
-    let narrowed = args.provider.is_some() || args.feature.is_some() || args.since.is_some();
-    if listed.rows.is_empty() && narrowed {
-        say("no sessions match");
-        return Ok(());
-    }
+    let ids: Vec<_> = listed.rows.iter().map(Conversation::id).collect();
+    last_list::remember(&app.home, (!args.all).then_some(&app.project), &ids);
     if listed.rows.is_empty() {
-        let elsewhere = if args.all {
-            ""
-        } else {
-            " in this project (--all looks everywhere)"
-        };
-        say(&format!(
-            "no sessions{elsewhere}; start one with: segue chat \"…\""
-        ));
+        say(&nothing(app, args));
         return Ok(());
     }
-    let mut table = Table::new(&["#", "ID", "AGENT", "TURNS", "UPDATED", "TITLE"]);
+    let mut head = vec!["#", "ID", "AGENT", "TURNS", "UPDATED", "TITLE"];
+    if args.all {
+        head.insert(5, "DIRECTORY");
+    }
+    let mut table = Table::new(&head);
     for (number, row) in (1..).zip(&listed.rows) {
         let [id, agent, turns, updated, title] = cells(row, now);
-        table.row(&[number.to_string(), id, agent, turns, updated, title]);
+        let mut cells = vec![number.to_string(), id, agent, turns, updated, title];
+        if args.all {
+            cells.insert(5, short_path(directory(row)));
+        }
+        table.row(&cells);
     }
     table.print();
     if listed.more {
-        print(&Style::stdout().dim("there are more: --limit 0 shows all"));
+        say(&Style::stderr().dim("there are more: --limit 0 shows all"));
     }
-    let ids: Vec<_> = listed.rows.iter().map(Conversation::id).collect();
-    last_list::remember(&app.home, &ids);
     Ok(())
+}
+
+/// Why there is nothing to list, and what to do about it.
+fn nothing(app: &App, args: &ListArgs) -> String {
+    if let Some(provider) = &args.provider
+        && !app.engine.knows(provider)
+    {
+        let known = app.engine.known_providers().join(", ");
+        return format!("nobody here is called {provider}; there are: {known}");
+    }
+    if args.provider.is_some() || args.feature.is_some() || args.since.is_some() {
+        return "no sessions match".to_owned();
+    }
+    let elsewhere = if args.all {
+        ""
+    } else {
+        " in this project (--all looks everywhere)"
+    };
+    format!("no sessions{elsewhere}; start one with: segue chat \"…\"")
+}
+
+/// Where a conversation works, as far as is known.
+fn directory(row: &Conversation) -> &str {
+    match row {
+        Conversation::Session(session, _) => &session.project.cwd,
+        Conversation::Native(native) => native.session.head.cwd.as_deref().unwrap_or("-"),
+    }
+}
+
+/// A path that leaves room for a title: its end says more than its beginning.
+fn short_path(path: &str) -> String {
+    const LONGEST: usize = 28;
+    let home = std::env::var("HOME").unwrap_or_default();
+    let path = match path.strip_prefix(&home) {
+        Some(rest) if !home.is_empty() && (rest.is_empty() || rest.starts_with('/')) => {
+            format!("~{rest}")
+        }
+        _ => path.to_owned(),
+    };
+    let length = path.chars().count();
+    if length <= LONGEST {
+        return path;
+    }
+    let end: String = path.chars().skip(length - LONGEST + 1).collect();
+    format!("…{end}")
 }
 
 fn cells(row: &Conversation, now: Timestamp) -> [String; 5] {
@@ -108,9 +156,9 @@ fn cells(row: &Conversation, now: Timestamp) -> [String; 5] {
     }
 }
 
-/// As much of a native id as one of segue's own has: enough to name it by.
+/// Enough of a native id to name it by: ids that begin with a time differ in the second group.
 fn short_id(native: &Native) -> String {
-    native.session.head.id.as_str().chars().take(20).collect()
+    native.session.head.id.as_str().chars().take(13).collect()
 }
 
 /// What a native session is called.

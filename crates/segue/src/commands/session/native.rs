@@ -1,16 +1,19 @@
 //! `segue session info` and `segue session show` on sessions that only an agent has.
 
 use std::io::Write;
+use std::ops::ControlFlow;
 
 use jiff::Timestamp;
+use segue_agents::known;
 use segue_catalog::{NativeTurn, Skipped};
+use segue_core::TurnState;
 use segue_engine::Native;
 
-use super::show::{Speakers, print_turn};
+use super::show::{Layout, print_turn};
 use crate::cli::ShowArgs;
 use crate::error::CliError;
 use crate::setup::App;
-use crate::terminal::{Style, ago, clean, print, say};
+use crate::terminal::{Style, ago, one_line, print, say};
 use crate::wire::{self, SessionJson, TurnJson, print_json};
 
 /// A larger session is not read through only to number its last turns.
@@ -29,13 +32,13 @@ pub(super) fn info(app: &App, native: &Native, json: bool) -> Result<(), CliErro
         print(&format!(
             "{} {}",
             style.dim(&format!("{name:<9}")),
-            clean(value)
+            one_line(value)
         ));
     };
     let moment = |at: Timestamp| format!("{} ({})", at.strftime("%F %T UTC"), ago(at, now));
     let title = survey.title.as_ref().map(|title| title.as_str().to_owned());
     let title = title.unwrap_or_else(|| super::list::title(native));
-    print(&style.bold(&clean(&title)));
+    print(&style.bold(&one_line(&title)));
     field("native id", head.id.as_str());
     let version = head.version.as_ref().map(|version| format!(" {version}"));
     let agent = &native.session.provider;
@@ -66,6 +69,9 @@ pub(super) fn info(app: &App, native: &Native, json: bool) -> Result<(), CliErro
         "file",
         &format!("{} ({} bytes{archived})", found.path.display(), found.size),
     );
+    if let Some(command) = known::resume_command(agent.as_str(), &head.id) {
+        field("go on", &format!("{command}   (in that directory)"));
+    }
     print(&style.dim(&format!("{agent} keeps this session; segue only reads it")));
     tell_skipped(survey.skipped);
     Ok(())
@@ -75,62 +81,93 @@ pub(super) fn transcript(app: &App, native: &Native, args: &ShowArgs) -> Result<
     let huge = native.session.found.size > NUMBERED;
     if let Some(last) = args.last.filter(|_| huge) {
         let (turns, all) = app.engine.recent(&native.session, last)?;
-        let numbered = (1..).zip(turns);
-        let turns = numbered.map(|(n, turn)| Ok((all.then_some(n), turn)));
-        let session = SessionJson::from(native);
-        return print_turns(native, &session, args, turns, Skipped::default());
+        let mut printer = Printer::new(native, &SessionJson::from(native), args);
+        for (n, turn) in (1..).zip(turns) {
+            if printer.turn(all.then_some(n), &turn).is_break() {
+                break;
+            }
+        }
+        printer.end(None);
+        return Ok(());
     }
     let survey = app.engine.survey(&native.session)?;
     let session = SessionJson::surveyed(native, &survey);
     let before = args
         .last
         .map_or(0, |last| survey.turns.len().saturating_sub(last));
-    let turns = (1..).zip(&survey.turns).skip(before).map(|(n, turn)| {
-        let turn = app.engine.recall(&native.session, turn)?;
-        Ok((Some(n), turn))
-    });
-    print_turns(native, &session, args, turns, survey.skipped)
+    let mut printer = Printer::new(native, &session, args);
+    let mut tell =
+        |index: usize, turn: NativeTurn| printer.turn(u32::try_from(index + 1).ok(), &turn);
+    app.engine
+        .replay(&native.session, &survey, before, &mut tell)?;
+    printer.end(Some(survey.skipped));
+    Ok(())
 }
 
 /// Prints turns as they are read.
-fn print_turns(
-    native: &Native,
-    session: &SessionJson,
-    args: &ShowArgs,
-    turns: impl Iterator<Item = Result<(Option<u32>, NativeTurn), CliError>>,
-    skipped: Skipped,
-) -> Result<(), CliError> {
-    if args.one.json {
-        let mut out = std::io::stdout().lock();
-        let head = serde_json::to_string(session).unwrap_or_default();
-        // A reader that went away is no error: there is nobody to tell.
-        let _ = write!(out, "{{\"session\":{head},\"legs\":[],\"turns\":[");
-        for (index, turn) in turns.enumerate() {
-            let (n, turn) = turn?;
-            let text = serde_json::to_string(&TurnJson::native(n, &turn)).unwrap_or_default();
-            let comma = if index == 0 { "" } else { "," };
-            if write!(out, "{comma}{text}").is_err() {
-                return Ok(());
-            }
+struct Printer<'a> {
+    native: &'a Native,
+    json: bool,
+    full: bool,
+    turns: u32,
+}
+
+impl<'a> Printer<'a> {
+    fn new(native: &'a Native, session: &SessionJson, args: &ShowArgs) -> Self {
+        if args.one.json {
+            let head = serde_json::to_string(session).unwrap_or_default();
+            // A reader that went away is no error: there is nobody to tell.
+            let _ = write!(
+                std::io::stdout(),
+                "{{\"session\":{head},\"legs\":[],\"turns\":["
+            );
+        } else {
+            let style = Style::stdout();
+            print(&style.bold(&one_line(&super::list::title(native))));
+            let (id, provider) = (&native.session.head.id, &native.session.provider);
+            print(&style.dim(&format!("{id} · kept by {provider}")));
         }
-        let _ = writeln!(out, "],\"skipped\":{}}}", wire::skipped(skipped));
-        return Ok(());
+        Self {
+            native,
+            json: args.one.json,
+            full: args.full,
+            turns: 0,
+        }
     }
-    let style = Style::stdout();
-    let provider = native.session.provider.as_str();
-    print(&style.bold(&clean(&super::list::title(native))));
-    let id = &native.session.head.id;
-    print(&style.dim(&format!("{id} · kept by {provider}")));
-    let speakers = Speakers {
-        agent: provider,
-        system: "note",
-    };
-    for turn in turns {
-        let (n, turn) = turn?;
-        print_turn(n, turn.state, &turn.messages, speakers, style);
+
+    /// Prints a turn, unless nobody reads any more.
+    fn turn(&mut self, n: Option<u32>, turn: &NativeTurn) -> ControlFlow<()> {
+        self.turns += 1;
+        if self.json {
+            let text = serde_json::to_string(&TurnJson::native(n, turn)).unwrap_or_default();
+            let comma = if self.turns == 1 { "" } else { "," };
+            return match write!(std::io::stdout(), "{comma}{text}") {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(_) => ControlFlow::Break(()),
+            };
+        }
+        let note = match turn.state {
+            TurnState::Finished => "",
+            // Nothing tells whether it is under way or was cut off.
+            TurnState::Running => "unfinished",
+            state => state.as_str(),
+        };
+        let layout = Layout {
+            agent: self.native.session.provider.as_str(),
+            system: "note",
+            full: self.full,
+        };
+        print_turn(n, note, &turn.messages, layout)
     }
-    tell_skipped(skipped);
-    Ok(())
+
+    fn end(self, skipped: Option<Skipped>) {
+        if self.json {
+            let skipped = skipped.map_or(serde_json::Value::Null, wire::skipped);
+            let _ = writeln!(std::io::stdout(), "],\"skipped\":{skipped}}}");
+        } else if let Some(skipped) = skipped {
+            tell_skipped(skipped);
+        }
+    }
 }
 
 /// Says what is missing from what was shown.
@@ -147,6 +184,9 @@ fn tell_skipped(skipped: Skipped) {
         skipped.mended,
         "line(s) with broken characters, shown as \u{fffd}",
     );
+    if skipped.orphaned {
+        missing.push("the turns before these: they are in a session that is gone".to_owned());
+    }
     if skipped.torn {
         missing.push("the last line, which is cut off or still being written".to_owned());
     }

@@ -1,5 +1,7 @@
 //! `segue session info` and `segue session show`
 
+use std::ops::ControlFlow;
+
 use jiff::Timestamp;
 use segue_core::{Json, Message, Part, Role, SessionStatus, TurnState};
 use segue_engine::{Conversation, SessionView, Transcript};
@@ -8,7 +10,7 @@ use serde_json::Value;
 use crate::cli::{OneArgs, ShowArgs};
 use crate::error::CliError;
 use crate::setup::App;
-use crate::terminal::{Style, ago, clean, print, width};
+use crate::terminal::{Style, ago, clean, print, try_print, width, wrap};
 use crate::wire::{self, TranscriptJson, print_json};
 
 pub(super) async fn info(app: &App, args: &OneArgs) -> Result<(), CliError> {
@@ -99,12 +101,12 @@ pub(super) async fn transcript(app: &App, args: &ShowArgs) -> Result<(), CliErro
     if args.one.json {
         print_json(&TranscriptJson::from(&transcript));
     } else {
-        print_transcript(&transcript);
+        print_transcript(&transcript, args.full);
     }
     Ok(())
 }
 
-fn print_transcript(transcript: &Transcript) {
+fn print_transcript(transcript: &Transcript, full: bool) {
     let style = Style::stdout();
     let session = &transcript.session;
     print(&style.bold(&clean(session.title.as_str())));
@@ -119,39 +121,53 @@ fn print_transcript(transcript: &Transcript) {
         session.provider,
         transcript.turns.len()
     )));
-    let speakers = Speakers {
+    let layout = Layout {
         agent: session.provider.as_str(),
         system: "segue",
+        full,
     };
     for entry in &transcript.turns {
         let turn = &entry.turn;
-        print_turn(Some(turn.n), turn.state, &entry.messages, speakers, style);
+        let note = match turn.state {
+            TurnState::Finished => "",
+            state => state.as_str(),
+        };
+        if print_turn(Some(turn.n), note, &entry.messages, layout).is_break() {
+            return;
+        }
         if let Some(failure) = &turn.failure {
             print(&style.red(&format!("  {}", clean(&failure.message))));
         }
     }
 }
 
-/// What the speakers of a transcript are called.
+/// How a transcript is laid out.
 #[derive(Clone, Copy)]
-pub(super) struct Speakers<'a> {
-    /// The agent.
+pub(super) struct Layout<'a> {
+    /// What the agent is called.
     pub(super) agent: &'a str,
-    /// Whoever remarks on the conversation from outside.
+    /// What whoever remarks on the conversation from outside is called.
     pub(super) system: &'a str,
+    /// Whether what a tool said is shown to its end.
+    pub(super) full: bool,
 }
 
+/// How much of what a tool said is shown.
+const TOOL_LINES: usize = 10;
+
+/// Prints a turn, unless nobody reads any more.
 pub(super) fn print_turn(
     n: Option<u32>,
-    state: TurnState,
+    note: &str,
     messages: &[Message],
-    speakers: Speakers<'_>,
-    style: Style,
-) {
+    layout: Layout<'_>,
+) -> ControlFlow<()> {
+    let style = Style::stdout();
     let number = n.map_or(String::new(), |n| format!(" {n}"));
-    let note = match state {
-        TurnState::Finished => String::new(),
-        state => format!(" · {}", state.as_str()),
+    let note = if note.is_empty() {
+        String::new()
+    } else {
+        format!(" · {note}")
     };
     let head = format!("── turn{number}{note} ");
     let rule = "─".repeat(
@@ -160,48 +176,86 @@ pub(super) fn print_turn(
             .min(80)
             .saturating_sub(head.chars().count()),
     );
-    print("");
-    print(&style.dim(&format!("{head}{rule}")));
+    try_print("")?;
+    try_print(&style.dim(&format!("{head}{rule}")))?;
     let mut last = None;
     for message in messages {
         // Whoever goes on speaking is not named again.
         if last != Some(message.role) || !message.complete {
             let who = match message.role {
                 Role::User => "you",
-                Role::Assistant => speakers.agent,
+                Role::Assistant => layout.agent,
                 Role::Tool => "tool",
-                Role::System => speakers.system,
+                Role::System => layout.system,
             };
             let cut = if message.complete { "" } else { " (cut off)" };
-            print(&format!("{}{}", style.bold(who), style.yellow(cut)));
+            try_print(&format!("{}{}", style.bold(who), style.yellow(cut)))?;
         }
         last = Some(message.role);
-        print_parts(&message.parts);
+        print_parts(&message.parts, layout.full)?;
     }
+    ControlFlow::Continue(())
 }
 
-fn print_parts(parts: &[Part]) {
+fn print_parts(parts: &[Part], full: bool) -> ControlFlow<()> {
     for part in parts {
+        let mut limit = usize::MAX;
         let text = match part {
             Part::Text(text) => text.clone(),
             Part::Thought(text) => format!("(thinks) {text}"),
-            Part::FunctionCall { name, args, .. } => format!("▸ {name} {}", args.as_str()),
+            Part::FunctionCall { name, args, .. } => format!("▸ {name} {}", compact(args)),
             Part::FunctionResponse {
                 response, is_error, ..
             } => {
-                format!(
-                    "{} {}",
-                    if *is_error { "✗" } else { "✓" },
-                    readable(response)
-                )
+                limit = if full { usize::MAX } else { TOOL_LINES };
+                let mark = if *is_error { "✗" } else { "✓" };
+                format!("{mark} {}", readable(response))
             }
             Part::InlineData(data) => format!("[{}]", data.mime_type),
             Part::Unknown(json) => format!("[not understood] {}", json.as_str()),
         };
-        for line in clean(&text).lines() {
-            print(&format!("  {line}"));
+        let text = clean(&text);
+        let lines = text.lines().count();
+        // One line more is not worth a remark.
+        let shown = if lines > limit.saturating_add(1) {
+            limit
+        } else {
+            lines
+        };
+        for line in text.lines().take(shown) {
+            for piece in wrap(line, width().map(|width| width.saturating_sub(2))) {
+                try_print(&format!("  {piece}"))?;
+            }
+        }
+        if shown < lines {
+            let more = format!("… {} more lines (--full shows them)", lines - shown);
+            try_print(&format!("  {}", Style::stdout().dim(&more)))?;
         }
     }
+    ControlFlow::Continue(())
+}
+
+/// JSON on one line.
+fn compact(json: &Json) -> String {
+    if !json.as_str().contains('\n') {
+        return json.as_str().to_owned();
+    }
+    let value: Option<Value> = serde_json::from_str(json.as_str()).ok();
+    value.map_or_else(|| json.as_str().to_owned(), |value| value.to_string())
+}
+
+/// What an agent wraps the output of a command in tells nothing that the mark before it does not.
+fn unwrapped(text: &str) -> &str {
+    let inside = match text.split_once("\nOutput:\n") {
+        Some((head, output)) if head.starts_with("Chunk ID:") => output,
+        _ => text,
+    };
+    let inside = inside
+        .strip_prefix("<untrusted_context>\n")
+        .unwrap_or(inside);
+    inside
+        .strip_suffix("\n</untrusted_context>")
+        .unwrap_or(inside)
 }
 
 /// The words of a tool's answer where it consists of words, else the JSON it is.
@@ -230,7 +284,7 @@ fn readable(response: &Json) -> String {
         },
         _ => None,
     };
-    text.unwrap_or_else(|| response.as_str().to_owned())
+    text.map_or_else(|| compact(response), |text| unwrapped(&text).to_owned())
 }
 
 #[cfg(test)]
