@@ -128,10 +128,8 @@ impl File<'_> {
 
     /// What is told to the model once: where it is, what it can do, who made it.
     fn attachments(&mut self) {
-        let instructions = self.texts.instructions();
         for length in [700, 160, 400, 1700, 6000, 600, 70, 580, 6000] {
-            let end = instructions.floor_char_boundary(length);
-            let text = instructions[..end].trim_end_matches('\\');
+            let text = self.texts.instructions_of(length);
             let what = format!(
                 r#""attachment":{{"type":"skill_listing","content":"{text}","names":["run","review","init"]}},"type":"attachment","#
             );
@@ -144,7 +142,7 @@ impl File<'_> {
 
     fn shape(&mut self) {
         let (id, at) = (&self.id, time(self.session, self.step));
-        let instructions = self.texts.instructions();
+        let instructions = self.texts.instructions_of(12_000);
         self.out.line(format_args!(
             r#"{{"type":"api-request-shape","sessionId":"{id}","shapeHash":"d03d0f8d1d0ed2d397d9db1913710f7a0f1b8c80b6c2b5e2d879ea188f070178","timestamp":"{at}","version":"2.1.325","shape":{{"system":[{{"type":"text","text":"{instructions}"}}],"tools":[{{"name":"Bash","description":"{instructions}","input_schema":{{"type":"object","properties":{{"command":{{"description":"The command to execute","type":"string"}}}}}}}},{{"name":"Agent","description":"{instructions}"}}]}}}}"#
         ));

@@ -72,9 +72,15 @@ impl File<'_> {
 
     /// An item of the conversation with the model.
     fn item(&mut self, item: &str) {
+        let by_user = item.contains(r#""role":"user""#);
+        let about = if by_user {
+            r#","content_item_kinds":["user.text"],"content_item_metadata":[{"provenance":{"type":"user"}}]"#
+        } else {
+            ""
+        };
         let more = match self.dialect {
             Dialect::Paginated => format!(
-                r#","internal_chat_message_metadata_passthrough":{{"turn_id":"{}","create_time":1794792514.360485,"content_item_kinds":["user.text"],"content_item_metadata":[{{"provenance":{{"type":"user"}}}}]}}"#,
+                r#","internal_chat_message_metadata_passthrough":{{"turn_id":"{}","create_time":1794792514.360485{about}}}"#,
                 self.turn
             ),
             Dialect::Legacy => String::new(),
@@ -97,21 +103,27 @@ impl File<'_> {
 
     fn beginning(&mut self) {
         let (id, at) = (&self.id, time(self.session, 0));
-        let (project, instructions) = (self.session % 50, self.texts.instructions());
+        let (project, instructions) = (self.session % 50, self.texts.instructions_of(21_600));
         let mode = match self.dialect {
             Dialect::Paginated => r#""history_mode":"paginated","#,
             Dialect::Legacy => "",
         };
         let payload = format!(
-            r#""session_id":"{id}","id":"{id}","timestamp":"{at}","cwd":"/src/app-{project}","originator":"codex_exec","cli_version":"0.166.0","source":"exec","thread_source":"user","model_provider":"openai","base_instructions":{{"text":"{instructions}{instructions}"}},{mode}"git":{{"commit_hash":"d6812e23cdac5780aaf8b84ab359f7d2a4dc4141","branch":"main"}}"#
+            r#""session_id":"{id}","id":"{id}","timestamp":"{at}","cwd":"/src/app-{project}","originator":"codex_exec","cli_version":"0.166.0","source":"exec","thread_source":"user","model_provider":"openai","base_instructions":{{"text":"{instructions}"}},{mode}"git":{{"commit_hash":"d6812e23cdac5780aaf8b84ab359f7d2a4dc4141","branch":"main"}}"#
         );
         self.record("session_meta", &payload);
         self.begin_turn(0);
-        let told = ["<permissions instructions>", "<environment_context>"];
-        for (role, tag) in ["developer", "user"].into_iter().zip(told) {
-            let text = self.texts.answer(self.ordinal);
-            self.item(&format!(
-                r#""type":"message","role":"{role}","content":[{{"type":"input_text","text":"{tag}{text}"}}]"#
+        let skills = self.texts.instructions_of(4500);
+        self.item(&format!(
+            r#""type":"message","role":"developer","content":[{{"type":"input_text","text":"<skills_instructions>{skills}"}}]"#
+        ));
+        let place = self.texts.instructions_of(400);
+        self.item(&format!(
+            r#""type":"message","role":"user","content":[{{"type":"input_text","text":"<environment_context>{place}"}}]"#
+        ));
+        if self.dialect == Dialect::Paginated {
+            self.record("world_state", &format!(
+                r#""full":true,"state":{{"agents_md":{{}},"host_skills":{{"body":"{skills}","includeInstructions":true}}}}"#
             ));
         }
     }

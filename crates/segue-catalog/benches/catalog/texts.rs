@@ -98,7 +98,7 @@ impl Texts {
             thoughts: texts(|n| 300 + mixed(n) % 900, prose),
             answers: texts(|n| 400 + mixed(n) % 1200, prose),
             listings: texts(|n| 1000 + mixed(n) % 19_000, code),
-            instructions: escaped(&prose(7, 12_000)),
+            instructions: escaped(&prose(7, 24_000)),
             blob: (0..1200).map(|n| letter(mixed(n))).collect(),
         }
     }
@@ -122,9 +122,11 @@ impl Texts {
         pick(&self.listings, n)
     }
 
-    /// What an agent is told by its makers: 12 KB.
-    pub(crate) fn instructions(&self) -> &str {
-        &self.instructions
+    /// What an agent is told by its makers, at most this much of it.
+    pub(crate) fn instructions_of(&self, length: usize) -> &str {
+        let end = self.instructions.floor_char_boundary(length);
+        // Not within an escape.
+        self.instructions[..end].trim_end_matches('\\')
     }
 
     /// A signature, or something encrypted.
