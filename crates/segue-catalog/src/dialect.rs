@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use memchr::{memmem, memrchr};
 
+use crate::json::lossy;
 use crate::lines::{Backwards, Lines};
 use crate::reader::last_turns;
 use crate::{Event, Fold, Mark, NativeTurn, ReadError, Record, Records, Skipped, Start};
@@ -38,7 +39,7 @@ pub(crate) trait Dialect: Default {
 
     /// Takes the line that reading begins after, which is not told again.
     fn remember(&mut self, line: &[u8]) {
-        let _ = self.read(&String::from_utf8_lossy(line), &mut Told::default());
+        let _ = self.read(&lossy(line), &mut Told::default());
     }
 
     /// Whether a line can begin a turn: cheap, and mistaken in one direction only.
@@ -47,7 +48,7 @@ pub(crate) trait Dialect: Default {
     /// Whether reading may begin at a line, because a turn does.
     fn begins(line: &[u8]) -> bool {
         let mut told = Told::default();
-        let text = String::from_utf8_lossy(line);
+        let text = lossy(line);
         let read = Self::default().read(&text, &mut told);
         let prompts = |event: &Event| matches!(event, Event::Prompt(_));
         read.is_ok() && told.events.iter().any(prompts)

@@ -9,6 +9,16 @@ use serde::de::value::SeqAccessDeserializer;
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
+/// The text that bytes are, with what is no text replaced.
+///
+/// [`String::from_utf8_lossy`] goes byte by byte, which takes longer than all else that is done with a line.
+pub(crate) fn lossy(bytes: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => String::from_utf8_lossy(bytes),
+    }
+}
+
 /// A JSON string, borrowed from the line if it has no escapes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Text<'a>(Cow<'a, str>);

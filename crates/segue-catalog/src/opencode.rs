@@ -26,7 +26,7 @@ use serde_json::value::RawValue;
 use crate::dialect::{Malformed, Told};
 use crate::found::IdHint;
 use crate::injected::is_injected;
-use crate::json::Text;
+use crate::json::{Text, lossy};
 use crate::lines::LONGEST;
 use crate::{
     Event, Found, Head, Kind, Mark, NativeTurn, ReadError, Reader, Record, Records, Said, Skipped,
@@ -740,7 +740,7 @@ impl Messages {
     fn open(store: Store, found: &Found, start: &Start) -> Result<Self, ReadError> {
         let id = session_id(found)?;
         let bytes = session_bytes(&store, found)?;
-        let text = String::from_utf8_lossy(&bytes);
+        let text = lossy(&bytes);
         let session = session_in(&text, found)?;
         let mut ids = store.messages(id.as_str(), u32::MAX)?;
         let mut cut = None;
@@ -871,7 +871,7 @@ fn words<'a>(bytes: &'a [u8], skipped: &mut Skipped) -> Option<Cow<'a, str>> {
         return Some(Cow::Borrowed(text));
     }
     skipped.mended += 1;
-    Some(String::from_utf8_lossy(bytes))
+    Some(lossy(bytes))
 }
 
 fn understood<'a, T: Deserialize<'a>>(text: &'a str, skipped: &mut Skipped) -> Option<T> {
@@ -903,7 +903,7 @@ const FIRST_LOOK: u32 = 8;
 fn head(store: &Store, found: &Found) -> Result<Head, ReadError> {
     let id = session_id(found)?;
     let bytes = session_bytes(store, found)?;
-    let text = String::from_utf8_lossy(&bytes);
+    let text = lossy(&bytes);
     let session = session_in(&text, found)?;
     let messages = store.messages(id.as_str(), FIRST_LOOK)?;
     let mut first_prompt = None;

@@ -9,6 +9,7 @@ use memchr::memchr2;
 
 use super::chat::{Chat, titled};
 use super::line::Line;
+use crate::json::lossy;
 use crate::lines::LONGEST;
 use crate::{Mark, ReadError, Record, Records, Skipped, Start};
 
@@ -390,7 +391,7 @@ impl Records for DocumentRecords {
                 }
             };
             self.count += 1;
-            let text = String::from_utf8_lossy(message);
+            let text = lossy(message);
             if matches!(text, std::borrow::Cow::Owned(_)) {
                 self.skipped.mended += 1;
             }

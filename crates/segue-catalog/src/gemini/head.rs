@@ -14,6 +14,7 @@ use super::document::{Piece, Pieces};
 use super::line::Line;
 use super::log::Log;
 use crate::dialect::{self, Told};
+use crate::json::lossy;
 use crate::{Event, Fold, Found, Head, IdHint, Kind, Mark, ReadError, Record};
 
 /// How much of a file's beginning is read at first, and at most.
@@ -161,10 +162,8 @@ pub(super) fn is_log(bytes: &[u8], at_end: bool) -> bool {
     }
     const MESSAGE: &[&[u8]] = &[b"{\"id\"", b"{\"$set\"", b"{\"$rewindTo\""];
     let shape = |line: &[u8]| serde_json::from_slice::<Shape>(line).ok();
-    let mut lines = bytes.split(|&byte| byte == b'\n');
-    let whole = at_end || lines.clone().nth(1).is_some();
-    let mut lines = lines
-        .by_ref()
+    let whole = at_end || memchr::memchr(b'\n', bytes).is_some();
+    let mut lines = dialect::whole_lines(bytes, true)
         .map(<[u8]>::trim_ascii)
         .filter(|line| !line.is_empty());
     let Some(first) = lines.next() else {
@@ -194,7 +193,7 @@ fn begin_log(bytes: &[u8], at_end: bool) -> Seen {
     let mut read = 0;
     for line in dialect::whole_lines(bytes, at_end) {
         read += line.len() + 1;
-        let text = String::from_utf8_lossy(line);
+        let text = lossy(line);
         let Ok(line) = serde_json::from_str::<Line<'_>>(&text) else {
             continue;
         };
@@ -218,7 +217,7 @@ fn again(bytes: &[u8], seen: &mut Seen) {
     let mut log = Log::default();
     let mut fold = Fold::whole();
     for line in dialect::whole_lines(bytes, true) {
-        let text = String::from_utf8_lossy(line);
+        let text = lossy(line);
         let mut told = Told::default();
         if let Ok(line) = serde_json::from_str::<Line<'_>>(&text) {
             log.take(&line, &mut told);
@@ -260,7 +259,7 @@ fn begin_document(bytes: &[u8]) -> Seen {
         match piece {
             Piece::Field(name, value) => seen.field(name, value),
             Piece::Message(message) => {
-                let text = String::from_utf8_lossy(message);
+                let text = lossy(message);
                 let Ok(line) = serde_json::from_str::<Line<'_>>(&text) else {
                     continue;
                 };

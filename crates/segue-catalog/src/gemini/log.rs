@@ -5,6 +5,7 @@ use memchr::memmem;
 use super::chat::{Chat, titled};
 use super::line::Line;
 use crate::dialect::{Dialect, Malformed, Told};
+use crate::json::lossy;
 
 /// The dialect.
 #[derive(Default)]
@@ -30,7 +31,7 @@ impl Dialect for Log {
     }
 
     fn remember(&mut self, line: &[u8]) {
-        let _ = self.read(&String::from_utf8_lossy(line), &mut Told::default());
+        let _ = self.read(&lossy(line), &mut Told::default());
         self.chat.begin_midway();
     }
 
