@@ -29,9 +29,9 @@ use self::document::DocumentRecords;
 pub use self::listing::{Listed, Listing, parse_listing};
 use self::log::Log;
 use crate::dialect::{self, LineRecords};
+use crate::reader::last_turns;
 use crate::{
-    Found, Head, IdHint, Kind, NativeTurn, ReadError, Reader, Records, Start, Whereabouts,
-    conversation, outline,
+    Fold, Found, Head, IdHint, Kind, NativeTurn, ReadError, Reader, Records, Start, Whereabouts,
 };
 
 /// Gemini CLI's sessions.
@@ -116,14 +116,10 @@ impl Reader for Gemini {
         if is_log(&found.path)? {
             return dialect::recent::<Log>(&found.path, turns);
         }
-        // A document has no lines to be found from its end, so it is read twice, and never held.
-        let mut records = DocumentRecords::open(&found.path, &Start::Beginning)?;
-        let all = outline(&mut records)?;
-        let skipped = all.turns().len().saturating_sub(turns);
-        let after = all.turns().get(skipped).and_then(|turn| turn.after.clone());
-        let start = after.map_or(Start::Beginning, Start::After);
-        let mut records = DocumentRecords::open(&found.path, &start)?;
-        Ok((conversation(&mut records)?.into_turns(), skipped == 0))
+        // A document has no lines to be found from its end.
+        let open = || self.records(found, &Start::Beginning);
+        let last = last_turns(open, Fold::outline, turns)?;
+        Ok((last.turns, last.before == 0))
     }
 }
 

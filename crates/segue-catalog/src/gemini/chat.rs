@@ -25,6 +25,8 @@ const CANCELLED: &[&str] = &["Request cancelled.", "User cancelled the request."
 pub(super) struct Chat {
     prompts: Vec<Asked>,
     turn: Turn,
+    /// Hashes of the ids of what was answered in earlier turns.
+    earlier: HashSet<u64>,
     /// When the newest message was written.
     latest: Option<Timestamp>,
     /// Whether there were messages before the first that was read.
@@ -127,11 +129,13 @@ impl Chat {
             .take(64)
             .all(|known| *known.id != *id)
         {
-            self.turn = Turn {
+            let turn = Turn {
                 asked_at: at,
                 open: true,
                 ..Turn::default()
             };
+            let answered = std::mem::replace(&mut self.turn, turn).messages;
+            self.earlier.extend(answered.keys().map(hash));
             self.prompts.push(Asked {
                 id: id.into(),
                 told_as: None,
@@ -164,19 +168,24 @@ impl Chat {
         line: &Line<'_>,
         events: &mut Vec<Event>,
     ) {
-        // All calls of a session may be written into one message, again and again.
-        let asked_at = self.turn.asked_at;
-        let of_this_turn = |at: Option<Timestamp>| at.is_none() || at >= asked_at;
+        let is_earlier = self.earlier.contains(&hash(id));
         let mut answer = Answered::default();
-        if of_this_turn(at) {
+        if !is_earlier {
             answer = self.answer(id, at, line, events);
         }
-        let of_this_turn = |call: &&ToolCall<'_>| {
+        let asked_at = self.turn.asked_at;
+        let is_new = |call: &&ToolCall<'_>| {
             let called_at = call.timestamp.as_deref().and_then(|at| at.parse().ok());
-            of_this_turn(called_at.or(at))
+            let at = called_at.or(at);
+            at.is_none() || at >= asked_at
         };
-        let told = line.tool_calls.as_deref().unwrap_or_default();
-        let told: Vec<_> = told.iter().filter(of_this_turn).collect();
+        let calls = line.tool_calls.as_deref().unwrap_or_default();
+        // All calls of a session may be written into one message, again and again. It begins in an earlier turn,
+        // which may not have been read, and ends with calls of this one. If none is newer than the prompt, the
+        // clock was set back.
+        let gathers = is_earlier || calls.iter().any(|call| is_new(&call));
+        let told = calls.iter().filter(|call| !gathers || is_new(call));
+        let told: Vec<_> = told.collect();
         for call in &told {
             let name = call.name.as_deref();
             events.extend(self.call(call.id.as_deref(), name, call.args, at));
@@ -278,7 +287,7 @@ impl Chat {
         if call.result.0.is_empty() || self.turn.has_result(id) {
             return false;
         }
-        let failed = matches!(status, "error" | "cancelled");
+        let mut failed = matches!(status, "error" | "cancelled");
         let responses = call.result.0.iter().filter_map(|p| p.response.as_ref());
         // After a resume, every call of a message has the results of all of them.
         let own = responses.clone().find(|r| r.id.as_deref() == Some(id));
@@ -287,6 +296,7 @@ impl Chat {
         let mut stopped = status == "cancelled";
         let mut parts = if let Some(response) = own.or_else(only) {
             stopped |= response.begins_with(STOPPED);
+            failed |= response.is_error();
             result(id, name, response, failed)
         } else {
             let words: String = texts(&call.result).collect();
@@ -410,6 +420,7 @@ impl Chat {
         events.push(Event::Rewind(Back::ToTheBeginning));
         self.prompts.clear();
         self.turn = Turn::default();
+        self.earlier.clear();
     }
 
     /// Takes back the prompts that are not among these messages. Tells whether to begin anew with them.
@@ -478,6 +489,12 @@ fn asked(line: &Line<'_>) -> Vec<Part> {
 fn texts<'a>(pieces: &'a Pieces<'_>) -> impl Iterator<Item = &'a str> {
     let spoken = pieces.0.iter().filter(|piece| !piece.thought);
     spoken.filter_map(|piece| piece.text.as_deref())
+}
+
+fn hash(text: impl AsRef<str>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.as_ref().hash(&mut hasher);
+    hasher.finish()
 }
 
 fn words_of(line: &Line<'_>) -> u64 {

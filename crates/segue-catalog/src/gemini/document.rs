@@ -327,6 +327,33 @@ impl Scan {
     }
 }
 
+/// The fields at the end of a document of which no more than the end is there.
+///
+/// It is read backwards, for at its end nothing is open: a quote that is not escaped begins or ends a string.
+pub(super) fn last_fields(bytes: &[u8]) -> &[u8] {
+    let (mut depth, mut in_string) = (0_u64, false);
+    let mut from = bytes.len();
+    for (at, byte) in bytes.iter().enumerate().rev() {
+        match byte {
+            b'"' if in_string => {
+                let before = bytes.iter().take(at).rev();
+                in_string = before.take_while(|byte| **byte == b'\\').count() % 2 == 1;
+            }
+            b'"' => in_string = true,
+            _ if in_string => {}
+            b'}' | b']' => depth += 1,
+            b'{' | b'[' if depth > 1 => depth -= 1,
+            b'{' | b'[' => {
+                from = at + 1;
+                break;
+            }
+            b',' if depth == 1 => from = at + 1,
+            _ => {}
+        }
+    }
+    bytes.get(from..).unwrap_or_default()
+}
+
 /// The records of a document.
 pub(super) struct DocumentRecords {
     path: PathBuf,

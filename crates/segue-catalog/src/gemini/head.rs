@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::chat::{Chat, title};
-use super::document::{Piece, Pieces};
+use super::document::{Piece, Pieces, last_fields};
 use super::line::Line;
 use super::log::Log;
 use crate::dialect::{self, Told};
@@ -51,7 +51,7 @@ pub(super) fn head(found: &Found) -> Result<(Head, Option<String>), ReadError> {
         let mut seen = if log {
             begin_log(&bytes, at_end)
         } else {
-            begin_document(&bytes)
+            begin_document(&bytes, at_end)
         };
         if seen.first_prompt.is_some() || at_end {
             break (seen, log);
@@ -62,14 +62,15 @@ pub(super) fn head(found: &Found) -> Result<(Head, Option<String>), ReadError> {
         }
         looked *= 8;
     };
-    let ending = if found.size <= bytes.len() as u64 {
+    let whole = found.size <= bytes.len() as u64;
+    let ending = if whole {
         bytes
     } else {
         dialect::ending(&mut file, found.size, END).map_err(failed)?
     };
     if log {
         end_log(&ending, &mut seen);
-    } else {
+    } else if !whole {
         end_document(&ending, &mut seen);
     }
     seen.into_head(found)
@@ -250,14 +251,15 @@ fn end_log(bytes: &[u8], seen: &mut Seen) {
     }
 }
 
-/// Reads the beginning of a document, up to the first prompt.
-fn begin_document(bytes: &[u8]) -> Seen {
+/// Reads the beginning of a document: up to the first prompt, and all fields if there is nothing but this.
+fn begin_document(bytes: &[u8], at_end: bool) -> Seen {
     let mut seen = Seen::default();
     let mut chat = Chat::default();
     let mut pieces = Pieces::over(bytes);
     while let Ok(Some(piece)) = pieces.next() {
         match piece {
             Piece::Field(name, value) => seen.field(name, value),
+            Piece::Message(_) if seen.first_prompt.is_some() => {}
             Piece::Message(message) => {
                 let text = lossy(message);
                 let Ok(line) = serde_json::from_str::<Line<'_>>(&text) else {
@@ -265,7 +267,7 @@ fn begin_document(bytes: &[u8]) -> Seen {
                 };
                 let mut events = Vec::new();
                 chat.message(&line, &mut events);
-                if seen.hear(&events) {
+                if seen.hear(&events) && !at_end {
                     break;
                 }
             }
@@ -292,9 +294,8 @@ impl Seen {
 
 /// Reads what stands behind the messages of a document.
 fn end_document(bytes: &[u8], seen: &mut Seen) {
-    let after = memchr::memrchr(b']', bytes).map_or(0, |at| at + 1);
     let mut fields = b"{".to_vec();
-    fields.extend_from_slice(bytes.get(after..).unwrap_or_default());
+    fields.extend_from_slice(last_fields(bytes));
     let mut pieces = Pieces::over(&fields);
     while let Ok(Some(piece)) = pieces.next() {
         if let Piece::Field(name, value) = piece {

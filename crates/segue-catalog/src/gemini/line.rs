@@ -249,8 +249,11 @@ pub(super) struct FunctionResponse<'a> {
 impl FunctionResponse<'_> {
     /// Whether the tool says that it failed.
     pub(super) fn is_error(&self) -> bool {
-        let inside = self.response.and_then(|json| json.get().strip_prefix('{'));
-        inside.is_some_and(|inside| inside.trim_start().starts_with("\"error\""))
+        let Some(inside) = self.response.and_then(|json| json.get().strip_prefix('{')) else {
+            return false;
+        };
+        let shell = self.name.as_deref() == Some("run_shell_command");
+        inside.trim_start().starts_with("\"error\"") || (shell && command_failed(inside))
     }
 
     /// Whether these words are among the first that it says.
@@ -259,6 +262,22 @@ impl FunctionResponse<'_> {
         let beginning = json.get(..json.len().min(160)).unwrap_or_default();
         memchr::memmem::find(beginning, words.as_bytes()).is_some()
     }
+}
+
+/// Whether a command failed, which for the program is a success of the tool. How it ended stands in lines behind
+/// its output; older versions tell there that nothing happened, too.
+fn command_failed(json: &str) -> bool {
+    let text = json.trim_end_matches(|c: char| c.is_ascii_whitespace() || "\"}".contains(c));
+    for line in text.rsplit("\\n") {
+        let (name, value) = line.split_once(": ").unwrap_or((line, ""));
+        match (name, value) {
+            ("Exit Code" | "Signal", "0" | "(none)")
+            | ("</untrusted_context>" | "Background PIDs" | "Process Group PGID", _) => {}
+            ("Exit Code" | "Signal", _) => return true,
+            _ => return false,
+        }
+    }
+    false
 }
 
 #[derive(Deserialize, Default)]

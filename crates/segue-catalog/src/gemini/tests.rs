@@ -7,7 +7,7 @@ use segue_core::{Message, Part, Role};
 
 use super::*;
 use crate::dialect::{Dialect, Told};
-use crate::{Fold, Mark, Record};
+use crate::{Mark, Record, conversation, outline};
 
 /// What was said, in one line.
 fn told(messages: &[Message]) -> String {
@@ -128,7 +128,7 @@ impl World {
                 );
             }
         }
-        for last in 1..=turns.len() {
+        for last in 0..=turns.len() {
             let (recent, all) = self.gemini.recent(found, last).unwrap();
             let expected = lines_of(&turns).split_off(turns.len() - last);
             assert_eq!(lines_of(&recent), expected);
@@ -221,6 +221,66 @@ fn calls_of_all_turns_in_one_message_belong_to_the_turns_they_were_made_in() {
     );
 }
 
+#[test]
+fn a_clock_that_is_set_back_loses_nothing() {
+    let call = |at: u32| {
+        format!(
+            r"{{'id':'g1',@{at},'type':'gemini','content':'Running.','toolCalls':[{{'id':'c1','name':'ls','args':{{}},'result':[{{'functionResponse':{{'id':'c1','name':'ls','response':{{'output':'x'}}}}}}],'status':'success',@{at}}}]}}"
+        )
+    };
+    let found = turns(&[
+        r"{'id':'u1',@20,'type':'user','content':'first'}",
+        &call(3),
+        r"{'id':'g2',@4,'type':'gemini','content':'Done.'}",
+        r"{'id':'u2',@30,'type':'user','content':'second'}",
+        r"{'id':'g3',@5,'type':'gemini','content':'Two.'}",
+    ]);
+    assert_eq!(
+        found,
+        [
+            "Finished | user first | model Running. | model c1=ls{} | tool c1=ls:{\"output\":\"x\"} | model Done.",
+            SECOND
+        ]
+    );
+}
+
+#[test]
+fn a_command_that_failed_is_an_error_though_the_tool_succeeded() {
+    let cases = [
+        (r"Output: one\nExit Code: 3\nProcess Group PGID: 1", true),
+        (r"Output: (empty)\nSignal: 9\nBackground PIDs: 2, 3", true),
+        (r"Output: (empty)\nExit Code: 127", true),
+        (r"Output: one\nProcess Group PGID: 1", false),
+        (r"Output: Exit Code: 7\nProcess Group PGID: 1", false),
+        (r"Output: Exit Code: 7\nand more\nSignal: 0", false),
+        (
+            r"Command: x\nDirectory: (root)\nOutput: one\nError: (none)\nExit Code: 0\nSignal: (none)\nBackground PIDs: (none)\nProcess Group PGID: 1",
+            false,
+        ),
+        (
+            r"Command: x\nDirectory: (root)\nOutput: one\nError: (none)\nExit Code: 2\nSignal: (none)\nBackground PIDs: (none)\nProcess Group PGID: 1",
+            true,
+        ),
+    ];
+    for (output, expected) in cases {
+        let wrapped = format!(r"<untrusted_context>\n{output}\n</untrusted_context>");
+        for output in [output, &wrapped] {
+            let result = |name: &str| {
+                let line = format!(
+                    "{{'id':'g1',@2,'type':'gemini','content':'','toolCalls':[{{'id':'c1','name':'{name}','args':{{}},'result':[{{'functionResponse':{{'id':'c1','name':'{name}','response':{{'output':'{output}'}}}}}}],'status':'success',@3}}]}}"
+                );
+                turns(&[r"{'id':'u1',@1,'type':'user','content':'go'}", &line])
+            };
+            let [turn] = &result("run_shell_command")[..] else {
+                panic!("one turn")
+            };
+            assert_eq!(turn.ends_with(" failed"), expected, "{turn}");
+            // What another tool read may look like that.
+            assert!(!result("read_file")[0].ends_with(" failed"));
+        }
+    }
+}
+
 const TWO_TURNS: &[&str] = &[
     r"{'$set':{'messages':[{'id':'ctx',@0,'type':'user','content':'<session_context>'}]}}",
     r"{'id':'u1',@1,'type':'user','content':'first'}",
@@ -311,7 +371,7 @@ fn a_history_that_is_written_anew_takes_the_place_of_the_old_one() {
         .concat(),
     );
     assert_eq!(
-        lines_of(world.fold(&found).turns()),
+        world.turns(&found),
         [
             "Finished | user first, shorter | model 1.",
             "Running | user third"
@@ -432,6 +492,8 @@ fn an_older_document_tells_the_same_in_any_layout() {
         let fold = world.fold(&found);
         assert_eq!(fold.title().unwrap().as_str(), "What it is about");
         assert_eq!(fold.turns()[1].after, Some(Mark::Id("d".into())));
+        let (recent, _) = world.gemini.recent(&found, 1).unwrap();
+        assert_eq!(recent[0].after, fold.turns()[1].after);
         let head = world.gemini.head(&found).unwrap();
         assert_eq!(head.id.as_str(), "5e55-2");
         assert_eq!(head.kind, Kind::Conversation);
@@ -439,6 +501,36 @@ fn an_older_document_tells_the_same_in_any_layout() {
         assert_eq!(head.updated_at, "2025-11-16T00:00:09Z".parse().unwrap());
         assert_eq!(head.created_at, "2025-11-16T00:00:00Z".parse().ok());
         assert_eq!(head.first_prompt.as_deref(), Some("say \"]}\\"));
+    }
+}
+
+#[test]
+fn a_document_is_named_by_whatever_stands_behind_its_messages() {
+    let world = World::new();
+    let long = DOCUMENT.replace("Two.", &"long ".repeat(20_000));
+    for text in [DOCUMENT, &long] {
+        for (fields, expected) in [
+            (r#""summary": "Fix arr[0] bug""#, "Fix arr[0] bug"),
+            (r#""summary": "Fix \"[1, {\" \\""#, r#"Fix "[1, {" \"#),
+            (
+                r#""summary": "First", "directories": ["/a", "/b"], "kind": "main""#,
+                "First",
+            ),
+            (
+                r#""kind": "main", "more": {"summary": "no"}"#,
+                r#"say "]}\"#,
+            ),
+        ] {
+            let text = text.replace(r#""summary": "What it is about""#, fields);
+            let found = world.write("session-2025-11-16T00-00-5e55-2.json", &text);
+            let head = world.gemini.head(&found).unwrap();
+            assert_eq!(head.title.unwrap().as_str(), expected);
+        }
+        // The messages stand last.
+        let text = text.replace("\n  ],\n  \"summary\": \"What it is about\"", "]");
+        let found = world.write("session-2025-11-16T00-00-5e55-2.json", &text);
+        let head = world.gemini.head(&found).unwrap();
+        assert_eq!(head.title.unwrap().as_str(), r#"say "]}\"#);
     }
 }
 
