@@ -6,6 +6,8 @@
 //! rewind: the person went back and asked something else. Only prompts can do that; the results of parallel
 //! tool calls also have other parents, and take nothing back.
 
+mod heard;
+
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
@@ -19,9 +21,9 @@ use segue_core::{
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use self::heard::Heard;
 use crate::dialect::{self, Dialect, LineRecords, Malformed, Told};
 use crate::found::IdHint;
-use crate::injected::is_injected;
 use crate::json::{Blocks, Text};
 use crate::record::Back;
 use crate::{
@@ -88,6 +90,10 @@ struct Line<'a> {
     #[serde(borrow)]
     r#type: Text<'a>,
     #[serde(borrow, default)]
+    subtype: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    content: Option<&'a RawValue>,
+    #[serde(borrow, default)]
     uuid: Option<Text<'a>>,
     #[serde(borrow, default)]
     parent_uuid: Option<Text<'a>>,
@@ -119,6 +125,23 @@ struct Line<'a> {
     version: Option<Text<'a>>,
     #[serde(borrow, default)]
     forked_from: Option<Origin<'a>>,
+}
+
+/// An attachment that may be a message.
+#[derive(Deserialize)]
+struct Queued<'a> {
+    #[serde(borrow)]
+    attachment: Queue<'a>,
+}
+
+#[derive(Deserialize)]
+struct Queue<'a> {
+    #[serde(borrow)]
+    r#type: Text<'a>,
+    #[serde(borrow, default)]
+    prompt: Option<Blocks<'a, Block<'a>>>,
+    #[serde(default, rename = "isMeta")]
+    is_meta: Option<bool>,
 }
 
 /// Where a forked record was copied from. Forks made by `--fork-session` do not say.
@@ -214,9 +237,6 @@ impl From<Tokens> for Usage {
     }
 }
 
-/// What Claude Code writes in the person's name when they stop it.
-const INTERRUPTED: &str = "[Request interrupted by user";
-
 /// The dialect. It remembers the newest record of the chain and the tools that were called.
 #[derive(Default)]
 struct Lines {
@@ -231,7 +251,13 @@ impl Dialect for Lines {
             return Err(Malformed);
         }
         // Dumps of whole requests are most of a file; they are no part of the chain.
-        if !has(bytes, b"\"uuid\"") && !has(bytes, b"-title\"") && !has(bytes, b"\"summary\"") {
+        let kinds: [&[u8]; 4] = [
+            b"\"uuid\"",
+            b"-title\"",
+            b"\"summary\"",
+            b"\"queued_command\"",
+        ];
+        if !kinds.iter().any(|kind| has(bytes, kind)) {
             return Ok(());
         }
         let line: Line<'_> = serde_json::from_str(line)?;
@@ -267,6 +293,15 @@ impl Lines {
     ) -> Result<(), Malformed> {
         match &*line.r#type {
             "user" => self.user(line, bytes, events)?,
+            "attachment" => Self::queued(line, bytes, events)?,
+            "system" if line.subtype.as_deref() == Some("local_command") => {
+                let mut heard = Heard::default();
+                let text = line
+                    .content
+                    .and_then(|text| serde_json::from_str(text.get()).ok());
+                heard.hear(text.map_or(String::new(), Text::into_owned).as_str());
+                self.told(heard, line, events);
+            }
             "assistant" => self.assistant(line, bytes, events)?,
             "summary" => {
                 let title = line.summary.as_deref();
@@ -301,57 +336,83 @@ impl Lines {
             events.push(Event::Compacted(Some(summary)));
             return Ok(());
         }
-        let mut asked = Vec::new();
-        let mut notes = Vec::new();
-        let mut cancelled = false;
+        let mut heard = Heard::default();
         match content {
-            Blocks::Text(text) => hear(text, &mut asked, &mut notes, &mut cancelled),
+            Blocks::Text(text) => heard.hear(text),
             Blocks::List(blocks) => {
                 for (index, block) in blocks.iter().enumerate() {
                     match &*block.r#type {
-                        "text" => {
-                            let text = block.text.as_deref().unwrap_or_default();
-                            hear(text, &mut asked, &mut notes, &mut cancelled);
-                        }
+                        "text" => heard.hear(block.text.as_deref().unwrap_or_default()),
                         "tool_result" => {
-                            let part = self.result(block);
-                            let message = Message::new(Role::Tool, vec![part], at);
-                            events.push(Event::Said(Said {
-                                key: key.clone().filter(|_| events.is_empty()),
-                                message,
-                            }));
+                            let message = Message::new(Role::Tool, vec![self.result(block)], at);
+                            say(message, line, events);
                         }
-                        "image" | "document" => asked.push(inline(block)),
-                        _ => asked.push(unknown(bytes, index)),
+                        "image" | "document" => heard.asked.push(inline(block)),
+                        _ => heard.asked.push(unknown(bytes, index)),
                     }
                 }
             }
         }
-        if line.is_meta == Some(true) {
-            asked.clear();
+        self.told(heard, line, events);
+        Ok(())
+    }
+
+    /// Tells what was heard in the person's name.
+    fn told(&self, heard: Heard, line: &Line<'_>, events: &mut Vec<Event>) {
+        let at = line.at().unwrap_or(Timestamp::UNIX_EPOCH);
+        if !heard.asked.is_empty() && line.is_meta != Some(true) {
+            let message = Message::new(Role::User, heard.asked, at);
+            if events.is_empty() {
+                events.extend(self.rewind(line.parent_uuid.as_deref()));
+                let key = line.uuid.as_deref().map(str::to_owned);
+                events.push(Event::Prompt(Said { key, message }));
+            } else {
+                // Beside the result of a tool: the turn goes on.
+                say(message, line, events);
+            }
         }
-        if !asked.is_empty() {
-            events.extend(self.rewind(line.parent_uuid.as_deref()));
-            let message = Message::new(Role::User, asked, at);
-            events.push(Event::Prompt(Said {
-                key: key.clone(),
-                message,
-            }));
-        }
-        let printed = !notes.is_empty();
-        for note in notes {
+        for note in heard.notes {
             let message = Message::new(Role::System, vec![Part::Text(note)], at);
-            events.push(Event::Said(Said {
-                key: key.clone().filter(|_| events.is_empty()),
-                message,
-            }));
+            say(message, line, events);
         }
-        if printed {
-            events.push(Event::Ended(TurnState::Finished));
+        let ends = [
+            (heard.ran, TurnState::Finished),
+            (heard.cancelled, TurnState::Cancelled),
+        ];
+        for (_, state) in ends.into_iter().filter(|(ended, _)| *ended) {
+            if events.is_empty() {
+                events.extend(line.uuid.as_deref().map(|key| Event::Step(key.to_owned())));
+            }
+            events.push(Event::Ended(state));
         }
-        if cancelled {
-            events.extend(key.filter(|_| events.is_empty()).map(Event::Step));
-            events.push(Event::Ended(TurnState::Cancelled));
+    }
+
+    /// What the person said while the agent was at work is kept as an attachment, and nowhere else.
+    fn queued(line: &Line<'_>, bytes: &[u8], events: &mut Vec<Event>) -> Result<(), Malformed> {
+        if !has(bytes, b"\"queued_command\"") {
+            return Ok(());
+        }
+        let queued: Queued<'_> = serde_json::from_slice(bytes)?;
+        let queued = queued.attachment;
+        if &*queued.r#type != "queued_command" || queued.is_meta == Some(true) {
+            return Ok(());
+        }
+        let mut heard = Heard::default();
+        match &queued.prompt {
+            Some(Blocks::Text(text)) => heard.hear(text),
+            Some(Blocks::List(blocks)) => {
+                for block in blocks {
+                    match &*block.r#type {
+                        "text" => heard.hear(block.text.as_deref().unwrap_or_default()),
+                        _ => heard.asked.push(inline(block)),
+                    }
+                }
+            }
+            None => {}
+        }
+        if !heard.asked.is_empty() {
+            let at = line.at().unwrap_or(Timestamp::UNIX_EPOCH);
+            say(Message::new(Role::User, heard.asked, at), line, events);
         }
         Ok(())
     }
@@ -451,37 +512,11 @@ impl Lines {
     }
 }
 
-/// Sorts what stands in the person's name: what they asked, what a command of theirs printed, that they
-/// stopped it.
-fn hear(text: &str, asked: &mut Vec<Part>, notes: &mut Vec<String>, cancelled: &mut bool) {
-    if text.starts_with(INTERRUPTED) {
-        *cancelled = true;
-    } else if let Some(command) = command(text) {
-        asked.push(Part::Text(command));
-    } else if let Some(output) = tagged(text, "local-command-stdout") {
-        let output = output.trim();
-        if !output.is_empty() {
-            notes.push(output.to_owned());
-        }
-    } else if !is_injected(text) && !text.trim().is_empty() {
-        asked.push(Part::Text(text.to_owned()));
-    }
-}
-
-/// A slash command, as the person typed it.
-fn command(text: &str) -> Option<String> {
-    if !text.trim_start().starts_with("<command-") {
-        return None;
-    }
-    let name = tagged(text, "command-name")?;
-    let args = tagged(text, "command-args").unwrap_or_default();
-    Some(format!("{} {}", name.trim(), args.trim()).trim().to_owned())
-}
-
-fn tagged<'a>(text: &'a str, tag: &str) -> Option<&'a str> {
-    let (_, rest) = text.split_once(&format!("<{tag}>"))?;
-    rest.split_once(&format!("</{tag}>"))
-        .map(|(inside, _)| inside)
+/// Tells a message of a record; the first one is known by the record's key.
+fn say(message: Message, line: &Line<'_>, events: &mut Vec<Event>) {
+    let key = line.uuid.as_deref().filter(|_| events.is_empty());
+    let key = key.map(str::to_owned);
+    events.push(Event::Said(Said { key, message }));
 }
 
 fn inline(block: &Block<'_>) -> Part {
@@ -604,10 +639,13 @@ fn begin(bytes: &[u8], at_end: bool, head: &mut Head) -> bool {
             match event {
                 Event::Titled { title, of: None } => head.title = Some(title),
                 Event::Prompt(said) => {
-                    // A command to the program says nothing of what the conversation is about.
+                    // A command to the program says little of what the conversation is about.
                     let prompt = said.message.words();
-                    if !prompt.starts_with('/') {
+                    let command = prompt.starts_with('/');
+                    if !command || head.first_prompt.is_none() {
                         head.first_prompt = Some(prompt);
+                    }
+                    if !command {
                         return true;
                     }
                 }

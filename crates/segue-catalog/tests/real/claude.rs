@@ -1,9 +1,14 @@
 //! Claude Code, from a shell and over ACP.
 
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
+
 use segue_catalog::{Claude, Reader};
 use segue_testkit::model::{Call, Failure, Reply, Script};
-use segue_testkit::sandbox::{Cli, Sandbox};
-use serde_json::Value;
+use segue_testkit::sandbox::{Cli, LIMIT, Sandbox};
+use serde_json::{Value, json};
 
 use crate::corpus::{MakeReader, keep};
 use crate::session::{find, read};
@@ -40,6 +45,13 @@ fn sandbox() -> Sandbox {
             [
                 Reply::calling(Call::shell("sleep 0.3; echo slow")).call(Call::shell("exit 3")),
                 Reply::say("One was slow, one failed."),
+            ],
+        )
+        .on(
+            "work slowly",
+            [
+                Reply::calling(Call::shell("sleep 3; echo slow")),
+                Reply::say("I am done."),
             ],
         )
         .on("hang", [Reply::say("I begin").failing(Failure::Stall)])
@@ -191,4 +203,48 @@ fn over_acp_the_same_is_read_back_and_what_was_cancelled_is_marked() {
     assert_eq!(told(&sandbox, &fork), [&story, loaded, forked].concat());
     drop(acp);
     keep(&sandbox, ACP_VERSION, "acp", ".claude", READER);
+}
+
+#[test]
+#[ignore = "runs the real CLIs: cargo xtask test"]
+fn what_was_said_while_it_worked_and_commands_to_the_program_are_read_back() {
+    let sandbox = sandbox();
+    let mut command = sandbox.command(Cli::Claude);
+    command.args([
+        "-p",
+        "--input-format=stream-json",
+        "--output-format=stream-json",
+        "--verbose",
+        "--allowedTools=Bash",
+    ]);
+    let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut claude = piped.stderr(Stdio::null()).spawn().unwrap();
+    let mut stdin = claude.stdin.take().unwrap();
+    let mut ask = |text: &str| {
+        let content = json!([{"type": "text", "text": text}]);
+        let line = json!({"type": "user", "message": {"role": "user", "content": content}});
+        writeln!(stdin, "{line}").unwrap();
+    };
+    ask("work slowly");
+    assert!(sandbox.model().wait_for_turns(1, LIMIT));
+    thread::sleep(Duration::from_secs(1));
+    ask("and hurry");
+    let lines = BufReader::new(claude.stdout.take().unwrap()).lines();
+    let events = lines.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+    let mut results = events.filter(|event| event["type"] == "result");
+    let id = results.next().unwrap()["session_id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    ask("/cost");
+    results.next().unwrap();
+    drop(stdin);
+    claude.wait().unwrap();
+    let story = told(&sandbox, &id);
+    let worked = "1 finished\n  user: work slowly\n  call Bash {\"command\":\"sleep 3; echo slow\"}\n  \
+                  result of Bash ok: \"slow\"\n  user: and hurry\n";
+    assert!(story.starts_with(worked), "{story}");
+    // `/cost` is another name for it.
+    let used = "2 finished\n  user: /usage\n  system: Total cost:";
+    assert!(story.contains(used), "{story}");
 }

@@ -41,7 +41,7 @@ fn a_list_shows_native_sessions_of_this_project_beside_our_own() {
         "{list}"
     );
     assert!(
-        rows[2].starts_with("2  0b5e4c3a-1111-4222-8  claude     -  "),
+        rows[2].starts_with("2  0b5e4c3a-1111         claude     -  "),
         "{list}"
     );
     assert!(rows[2].ends_with(" days ago  Shopping"), "{list}");
@@ -89,6 +89,8 @@ fn a_native_session_is_shown_by_prefix_by_number_and_as_the_latest() {
       ▸ Read {"file_path":"/w/notes"}
     tool
       ✓ buy milk
+    you
+      quickly, please
     claude
       Milk is to be bought.
       [not understood] {"type":"novelty","of":"the future"}
@@ -100,7 +102,7 @@ fn a_native_session_is_shown_by_prefix_by_number_and_as_the_latest() {
     "#);
     let _ = world.segue(["session", "list"]);
     let whole = world.segue(["session", "show", "--json", ID]).stdout;
-    for name in ["1", "latest", "claude:0b5e", "0b5e4c3a-1111-4222-8"] {
+    for name in ["1", "latest", "claude:0b5e", "0b5e4c3a-1111"] {
         assert_eq!(
             world.segue(["session", "show", "--json", name]).stdout,
             whole,
@@ -138,7 +140,8 @@ fn a_native_session_tells_about_itself() {
     directory [WORLD]/project
     branch    main
     turns     3, 284 tokens
-    file      [WORLD]/.claude/projects/-somewhere/0b5e4c3a-1111-4222-8333-444455556666.jsonl (4383 bytes)
+    file      [WORLD]/.claude/projects/-somewhere/0b5e4c3a-1111-4222-8333-444455556666.jsonl (4671 bytes)
+    go on     claude --resume 0b5e4c3a-1111-4222-8333-444455556666   (in that directory)
     claude keeps this session; segue only reads it
     --- stderr
     segue: not read: 1 line(s) that make no sense; the last line, which is cut off or still being written
@@ -172,7 +175,7 @@ fn what_is_ambiguous_unknown_or_not_ours_is_said() {
     assert_snapshot!(world.segue(["session", "rename", ID, "new"]), @"
     --- stderr
     error: claude:0b5e4c3a-1111-4222-8333-444455556666 is a session of claude itself, which segue can only read
-    hint: `segue session show claude:0b5e4c3a-1111-4222-8333-444455556666` and `segue session info claude:0b5e4c3a-1111-4222-8333-444455556666` read it
+    hint: go on with it in its own program: claude --resume 0b5e4c3a-1111-4222-8333-444455556666
     --- exit 1
     ");
     assert_snapshot!(world.segue(["session", "show", "claude:"]), @r#"
@@ -205,10 +208,105 @@ fn what_cannot_be_read_is_said_and_the_rest_is_listed() {
         "{list}"
     );
     assert_eq!(list.code, Some(0));
+    let shown = crate::failing_disks::as_nobody(&world, &["session", "show", "aaaaaaaa"]);
+    assert!(
+        shown.stderr.contains("cannot read") && shown.code == Some(1),
+        "{shown}"
+    );
+    let shown = crate::failing_disks::as_nobody(&world, &["session", "show", "bbbbbbbb"]);
+    assert!(shown.stderr.contains("no session matches"), "{shown}");
 }
 
 #[test]
-fn gemini_is_asked_only_when_its_files_cannot_be_read_and_it_was_named() {
+fn a_number_means_what_the_last_list_here_showed() {
+    let world = world();
+    let path = put(&world, ID, "project");
+    put(&world, "aaaaaaaa-1111-4222-8333-444455556666", "elsewhere");
+    fs::create_dir(world.path().join("elsewhere")).unwrap();
+    let _ = world.segue(["session", "list"]);
+    let mut elsewhere = world.command(["session", "show", "1"]);
+    elsewhere.current_dir(world.path().join("elsewhere"));
+    let shown = elsewhere.output().unwrap();
+    assert_eq!(shown.status.code(), Some(2));
+    // A number is never the beginning of an id.
+    assert_eq!(world.segue(["session", "show", "0"]).code, Some(2));
+    fs::remove_file(path).unwrap();
+    assert_snapshot!(world.segue(["session", "show", "1"]), @"
+    --- stderr
+    error: claude:0b5e4c3a-1111-4222-8333-444455556666 was in the last list, and is not there any more
+    hint: `segue session list` shows what is there
+    --- exit 1
+    ");
+    let all = world.segue(["session", "list", "--all"]).stdout;
+    assert!(
+        all.contains(
+            "UPDATED       DIRECTORY    TITLE
+"
+        ),
+        "{all}"
+    );
+    assert!(
+        all.contains(
+            " days ago  ~/elsewhere  Shopping
+"
+        ),
+        "{all}"
+    );
+    assert_snapshot!(world.segue(["session", "list", "-p", "codx"]), @"
+    --- stderr
+    nobody here is called codx; there are: claude, codex, gemini, opencode, rehearsal
+    --- exit 0
+    ");
+    assert_snapshot!(world.segue(["session", "show", "1"]), @"
+    --- stderr
+    error: there is no number 1 in the last list of this project
+    hint: `segue session list` shows one
+    --- exit 2
+    ");
+}
+
+#[test]
+fn long_answers_of_tools_are_cut_unless_asked_for() {
+    let world = world();
+    let path = put(&world, ID, "project");
+    let text = fs::read_to_string(&path).unwrap();
+    let long = (1..=30)
+        .map(|n| format!("line {n}"))
+        .collect::<Vec<_>>()
+        .join("\\n");
+    fs::write(&path, text.replace("buy milk", &long)).unwrap();
+    let shown = world.segue(["session", "show", "0b5e"]).stdout;
+    assert!(
+        shown.contains("  line 10\n  … 20 more lines (--full shows them)\n"),
+        "{shown}"
+    );
+    let shown = world.segue(["session", "show", "--full", "0b5e"]).stdout;
+    assert!(shown.contains("  line 30\n"), "{shown}");
+}
+
+#[test]
+fn a_stray_file_is_no_reason_to_complain_or_to_start_gemini() {
+    let world = world();
+    let chats = world.path().join(".gemini/tmp/project/chats");
+    fs::create_dir_all(&chats).unwrap();
+    fs::write(
+        chats.join("session-2026-01-02T03-04-0b5e4c3a.jsonl"),
+        "junk\n",
+    )
+    .unwrap();
+    let gemini = world.path().join("bin/gemini");
+    fs::write(&gemini, "#!/bin/sh\necho started > \"$HOME/started\"\n").unwrap();
+    fs::set_permissions(&gemini, fs::Permissions::from_mode(0o755)).unwrap();
+    let list = world.segue(["session", "list", "--ask", "-p", "gemini"]);
+    assert_eq!(
+        (list.stderr.as_str(), list.code),
+        ("no sessions match\n", Some(0))
+    );
+    assert!(!world.path().join("started").exists());
+}
+
+#[test]
+fn gemini_is_asked_only_when_its_files_cannot_be_read_and_a_person_says_so() {
     let world = world();
     fs::create_dir_all(world.path().join(".gemini")).unwrap();
     // Not a directory, so nothing can be read there.
@@ -226,14 +324,14 @@ fn gemini_is_asked_only_when_its_files_cannot_be_read_and_it_was_named() {
     assert_snapshot!(world.segue(["session", "list"]), @r#"
     --- stderr
     segue: some of gemini's sessions are missing here: cannot read [WORLD]/.gemini/tmp: Not a directory (os error 20)
-    segue: `segue session list -p gemini` asks Gemini CLI itself, which takes seconds and calls the model
+    segue: add --ask to have Gemini CLI list them itself, which starts it and calls the model
     no sessions in this project (--all looks everywhere); start one with: segue chat "…"
     --- exit 0
     "#);
-    assert_snapshot!(world.segue(["session", "list", "-p", "gemini"]), @"
-    #  ID                    AGENT   TURNS  UPDATED     TITLE
-    1  aaaaaaaa-1111-4222-8  gemini  -      just now    hello
-    2  0b5e4c3a-1111-4222-8  gemini  -      2 days ago  fix the (old) parser
+    assert_snapshot!(world.segue(["session", "list", "--ask"]), @"
+    #  ID             AGENT   TURNS  UPDATED     TITLE
+    1  aaaaaaaa-1111  gemini  -      just now    hello
+    2  0b5e4c3a-1111  gemini  -      2 days ago  fix the (old) parser
     --- stderr
     segue: some of gemini's sessions are missing here: cannot read [WORLD]/.gemini/tmp: Not a directory (os error 20)
     segue: asking Gemini CLI itself, which takes some seconds
