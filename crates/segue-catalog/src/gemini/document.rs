@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use memchr::memchr2;
+use memchr::{memchr2, memrchr};
 
 use super::chat::{Chat, titled};
 use super::line::Line;
@@ -329,29 +329,41 @@ impl Scan {
 
 /// The fields at the end of a document of which no more than the end is there.
 ///
-/// It is read backwards, for at its end nothing is open: a quote that is not escaped begins or ends a string.
+/// It is read backwards, for at its end nothing is open.
 pub(super) fn last_fields(bytes: &[u8]) -> &[u8] {
-    let (mut depth, mut in_string) = (0_u64, false);
+    let mut depth = 0_u64;
     let mut from = bytes.len();
-    for (at, byte) in bytes.iter().enumerate().rev() {
+    let mut rest = bytes;
+    while let Some((byte, before)) = rest.split_last() {
         match byte {
-            b'"' if in_string => {
-                let before = bytes.iter().take(at).rev();
-                in_string = before.take_while(|byte| **byte == b'\\').count() % 2 == 1;
+            b'"' => {
+                rest = before_string(before);
+                continue;
             }
-            b'"' => in_string = true,
-            _ if in_string => {}
             b'}' | b']' => depth += 1,
             b'{' | b'[' if depth > 1 => depth -= 1,
             b'{' | b'[' => {
-                from = at + 1;
+                from = rest.len();
                 break;
             }
-            b',' if depth == 1 => from = at + 1,
+            b',' if depth == 1 => from = rest.len(),
             _ => {}
         }
+        rest = before;
     }
     bytes.get(from..).unwrap_or_default()
+}
+
+/// What stands before a string that ends here: it begins with the first quote that is not escaped.
+fn before_string(mut bytes: &[u8]) -> &[u8] {
+    while let Some(quote) = memrchr(b'"', bytes) {
+        bytes = bytes.get(..quote).unwrap_or_default();
+        let escapes = bytes.iter().rev().take_while(|byte| **byte == b'\\');
+        if escapes.count() % 2 == 0 {
+            return bytes;
+        }
+    }
+    &[]
 }
 
 /// The records of a document.
