@@ -20,6 +20,9 @@ pub(crate) const BY_CLAUDE: &[&str] = &[
 /// How texts begin that Gemini CLI wrote itself.
 pub(crate) const BY_GEMINI: &[&str] = &["<session_context>", "<hook_context>"];
 
+/// How texts begin that opencode wrote itself, where it does not say so.
+pub(crate) const BY_OPENCODE: &[&str] = &["<system-reminder>"];
+
 /// How texts begin that Codex wrote itself.
 pub(crate) const BY_CODEX: &[&str] = &[
     "<environment_context>",
@@ -58,11 +61,4 @@ pub(crate) const BY_CODEX: &[&str] = &[
 pub(crate) fn begins_with(text: &str, starts: &[&str]) -> bool {
     let text = text.trim_start();
     starts.iter().any(|start| text.starts_with(start))
-}
-
-/// Whether any agent wrote a text itself.
-pub(crate) fn is_injected(text: &str) -> bool {
-    [BY_CLAUDE, BY_GEMINI, BY_CODEX]
-        .into_iter()
-        .any(|starts| begins_with(text, starts))
 }

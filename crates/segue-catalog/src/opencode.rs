@@ -25,7 +25,7 @@ use serde_json::value::RawValue;
 
 use crate::dialect::{Malformed, Told};
 use crate::found::IdHint;
-use crate::injected::is_injected;
+use crate::injected::{BY_OPENCODE, begins_with};
 use crate::json::{Text, lossy};
 use crate::lines::LONGEST;
 use crate::{
@@ -708,7 +708,7 @@ fn asked(piece: &Piece<'_>) -> Option<Part> {
         "subtask" => piece.prompt.as_deref(),
         _ => None,
     };
-    let text = text.filter(|text| !text.trim().is_empty() && !is_injected(text));
+    let text = text.filter(|text| !text.trim().is_empty() && !begins_with(text, BY_OPENCODE));
     text.map(|text| Part::Text(text.to_owned()))
 }
 

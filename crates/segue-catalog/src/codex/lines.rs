@@ -18,7 +18,7 @@ use super::wire::{
     Answered, Block, Called, Compacted, Happened, Picture, Reasoning, Spoken, Tokens, Used,
 };
 use crate::dialect::{Dialect, Malformed, Told};
-use crate::injected::is_injected;
+use crate::injected::{BY_CODEX, begins_with};
 use crate::json::{Blocks, Text};
 use crate::record::Back;
 use crate::{Event, Said};
@@ -404,7 +404,7 @@ fn hear(
     events: &mut Vec<Event>,
 ) {
     let typed = match kind {
-        Some("unknown") | None => !is_injected(text),
+        Some("unknown") | None => !begins_with(text, BY_CODEX),
         Some(kind) => kind.starts_with("user."),
     };
     if typed {

@@ -812,9 +812,9 @@ fn a_session_is_one_even_if_its_first_prompt_is_too_long_for_its_head() {
 
 #[test]
 fn a_long_first_line_does_not_hide_when_a_session_was_last_written_to() {
-    let long = json!({"base_instructions": {"text": "x".repeat(FIRST_LOOK)}});
+    let meta = json!({"base_instructions": {"text": "x".repeat(FIRST_LOOK)}});
     let mut log = Log::numbered(0)
-        .meta(PARENT, &long)
+        .meta(PARENT, &meta)
         .turn("one", "1")
         .starts()
         .item(&picture(LAST_LOOK));

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use segue_core::{Json, Message, Part, Role, Title, TitleSource, TurnState};
 
 use super::line::{FunctionResponse, Line, Piece, Pieces, ToolCall};
-use crate::injected::is_injected;
+use crate::injected::{BY_GEMINI, begins_with};
 use crate::record::Back;
 use crate::{Event, Said};
 
@@ -476,7 +476,7 @@ fn asked(line: &Line<'_>) -> Vec<Part> {
         &line.content
     };
     let mut parts: Vec<Part> = texts(words)
-        .filter(|text| !text.trim().is_empty() && !is_injected(text))
+        .filter(|text| !text.trim().is_empty() && !begins_with(text, BY_GEMINI))
         .map(|text| Part::Text(text.to_owned()))
         .collect();
     // What comes with the results of tools belongs to them.
@@ -505,7 +505,7 @@ fn words_of(line: &Line<'_>) -> u64 {
 
 /// Where in a list of messages a summary of older ones stands, if one does.
 fn summary(messages: &[Line<'_>]) -> Option<usize> {
-    let injected = |line: &Line<'_>| texts(&line.content).any(is_injected);
+    let injected = |line: &Line<'_>| texts(&line.content).any(|text| begins_with(text, BY_GEMINI));
     let at = messages.iter().position(|line| !injected(line))?;
     let next = messages.get(at + 1)?;
     let first = messages.get(at)?;
