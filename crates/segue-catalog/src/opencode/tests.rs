@@ -241,7 +241,7 @@ fn what_a_person_did_not_write_is_no_prompt() {
         (&[note, file], &["user: <text/plain None> | running"]),
         (&[subtask], &["user: look into it | running"]),
         (&[note], &[]),
-        (&[&text("<environment_context>")], &[]),
+        (&[&text("<system-reminder>")], &[]),
     ];
     for (parts, expected) in cases {
         assert_eq!(World::with(&[(USER, parts)]).turns(), *expected);
