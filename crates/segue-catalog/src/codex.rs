@@ -16,7 +16,7 @@ mod wire;
 
 use std::borrow::Cow;
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
 use memchr::memmem;
@@ -28,6 +28,7 @@ use self::lines::{Lines, Taskless};
 use self::meta::{Meta, without_instructions};
 use crate::dialect::{self, Dialect, LineRecords, Told};
 use crate::found::IdHint;
+use crate::json::lossy;
 use crate::lines::Backwards;
 use crate::{
     Event, Found, Head, Kind, NativeTurn, ReadError, Reader, Records, Start, Whereabouts,
@@ -149,7 +150,8 @@ fn head(home: &Home, found: &Found) -> Result<Head, ReadError> {
         forked_from: None,
         version: None,
     };
-    let mut text = history::unpacked(&found.path).map_err(failed)?;
+    let file = File::open(&found.path).map_err(failed)?;
+    let mut text = history::unpack(&file, &found.path).map_err(failed)?;
     let mut look = Look::at(&mut text).map_err(failed)?;
     if !look.at_end && memchr::memchr(b'\n', &look.bytes).is_none() {
         look.on(&mut text).map_err(failed)?;
@@ -160,7 +162,7 @@ fn head(home: &Home, found: &Found) -> Result<Head, ReadError> {
     if let Some(meta) = &meta {
         describe(meta, found, &mut head);
     }
-    let ending = ending(found, &look).map_err(failed)?;
+    let ending = ending(found, &file, &look).map_err(failed)?;
     if let Some(at) = dialect::last_time(&ending, b"\"timestamp\":") {
         head.updated_at = at;
     }
@@ -213,20 +215,10 @@ impl Look {
     }
 
     fn up_to(&mut self, text: &mut dyn Read, most: usize) -> std::io::Result<()> {
-        let mut filled = self.bytes.len();
-        self.bytes.resize(most.max(filled), 0);
-        while let Some(room) = self.bytes.get_mut(filled..).filter(|room| !room.is_empty()) {
-            match text.read(room) {
-                Ok(0) => {
-                    self.at_end = true;
-                    break;
-                }
-                Ok(read) => filled += read,
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        self.bytes.truncate(filled);
+        let wanted = most.saturating_sub(self.bytes.len());
+        self.bytes.reserve_exact(wanted);
+        let read = text.take(wanted as u64).read_to_end(&mut self.bytes)?;
+        self.at_end = read < wanted;
         Ok(())
     }
 
@@ -237,16 +229,18 @@ impl Look {
 }
 
 /// The end of a file, where it can be had without reading all of it.
-fn ending<'a>(found: &Found, look: &'a Look) -> std::io::Result<Cow<'a, [u8]>> {
+fn ending<'a>(found: &Found, mut file: &File, look: &'a Look) -> std::io::Result<Cow<'a, [u8]>> {
     if look.at_end {
         return Ok(Cow::Borrowed(&look.bytes));
     }
     if home::is_packed(&found.path) {
         return Ok(Cow::Borrowed(&[]));
     }
-    let mut file = File::open(&found.path)?;
     let size = file.metadata()?.len();
-    dialect::ending(&mut file, size, END).map(Cow::Owned)
+    let ending = dialect::ending(&mut file, size, END)?;
+    // The beginning may be read on.
+    file.seek(SeekFrom::Start(look.bytes.len() as u64))?;
+    Ok(Cow::Owned(ending))
 }
 
 fn describe(meta: &Meta<'_>, found: &Found, head: &mut Head) {
@@ -275,7 +269,7 @@ fn begin(look: &mut Look, head: &mut Head) -> bool {
             continue;
         }
         let mut told = Told::default();
-        let line = String::from_utf8_lossy(line);
+        let line = lossy(line);
         if dialect.read(&line, &mut told).is_err() {
             continue;
         }

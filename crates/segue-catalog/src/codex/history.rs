@@ -113,8 +113,12 @@ impl History {
 }
 
 /// A file as the text it holds.
-pub(super) fn unpacked(path: &Path) -> io::Result<Box<dyn Read>> {
-    let file = File::open(path)?;
+fn unpacked(path: &Path) -> io::Result<Box<dyn Read>> {
+    unpack(File::open(path)?, path)
+}
+
+/// The text that the file at `path` holds.
+pub(super) fn unpack<'a>(file: impl Read + 'a, path: &Path) -> io::Result<Box<dyn Read + 'a>> {
     if !home::is_packed(path) {
         return Ok(Box::new(file));
     }
