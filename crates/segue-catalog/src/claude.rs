@@ -24,7 +24,7 @@ use serde_json::value::RawValue;
 use self::heard::Heard;
 use crate::dialect::{self, Dialect, LineRecords, Malformed, Told};
 use crate::found::IdHint;
-use crate::json::{Blocks, Text};
+use crate::json::{Blocks, Text, lossy};
 use crate::record::Back;
 use crate::{
     Event, Found, Head, Kind, NativeTurn, ReadError, Reader, Records, Said, Start, Whereabouts,
@@ -609,7 +609,7 @@ fn head(found: &Found) -> Result<Head, ReadError> {
 fn begin(bytes: &[u8], at_end: bool, head: &mut Head) -> bool {
     let mut dialect = Lines::default();
     for line in dialect::whole_lines(bytes, at_end) {
-        let line = String::from_utf8_lossy(line);
+        let line = lossy(line);
         let Ok(told) = serde_json::from_str::<Line<'_>>(&line) else {
             continue;
         };
