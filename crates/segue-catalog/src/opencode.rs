@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
@@ -37,8 +37,14 @@ use crate::{
 #[derive(Debug)]
 pub struct Opencode {
     data: PathBuf,
-    /// The database that was read last: thousands of heads come out of one.
-    last: Mutex<Option<Database>>,
+    last: Last,
+}
+
+/// The database that was read last: thousands of heads come out of one, and the turns of a session one by one.
+type Last = Arc<Mutex<Option<Database>>>;
+
+fn keep(last: &Last, database: Database) {
+    *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(database);
 }
 
 impl Opencode {
@@ -47,26 +53,28 @@ impl Opencode {
     pub fn new(data: impl Into<PathBuf>) -> Self {
         Self {
             data: data.into(),
-            last: Mutex::new(None),
+            last: Last::default(),
         }
     }
 
-    fn keep(&self, database: Database) {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(database);
+    fn store(&self, found: &Found) -> Result<Lent, ReadError> {
+        let store = if is_database(&found.path) {
+            Store::Database(self.database(&found.path)?)
+        } else {
+            Store::Files(self.data.join("storage"), found.path.clone())
+        };
+        let last = Arc::clone(&self.last);
+        Ok(Lent { store, last })
     }
 
-    fn store(&self, found: &Found) -> Result<Store, ReadError> {
-        if !is_database(&found.path) {
-            return Ok(Store::Files(self.data.join("storage"), found.path.clone()));
-        }
+    fn database(&self, path: &Path) -> Result<Database, ReadError> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        match last.take().filter(|database| database.path == found.path) {
-            Some(mut database) => {
-                database.refresh()?;
-                Ok(Store::Database(database))
-            }
-            None => Database::open(&found.path).map(Store::Database),
-        }
+        let last = last.take_if(|database| database.path == path);
+        let Some(mut database) = last else {
+            return Database::open(path);
+        };
+        database.refresh()?;
+        Ok(database)
     }
 }
 
@@ -81,7 +89,7 @@ impl Reader for Opencode {
             let path = entry.path();
             if is_database(&path) {
                 let listed = Database::open(&path)
-                    .and_then(|database| Ok((database.list()?, self.keep(database))));
+                    .and_then(|database| Ok((database.list()?, keep(&self.last, database))));
                 match listed {
                     Ok((found, ())) => there.found.extend(found),
                     Err(error) => there.unreadable.push(error),
@@ -110,20 +118,17 @@ impl Reader for Opencode {
     }
 
     fn head(&self, found: &Found) -> Result<Head, ReadError> {
-        let store = self.store(found)?;
-        let head = head(&store, found)?;
-        if let Store::Database(database) = store {
-            self.keep(database);
-        }
-        Ok(head)
+        head(&self.store(found)?.store, found)
     }
 
     fn records(&self, found: &Found, start: &Start) -> Result<Box<dyn Records>, ReadError> {
-        Ok(Box::new(Messages::open(self.store(found)?, found, start)?))
+        let store = self.store(found)?;
+        Ok(Box::new(Messages::open(store, found, start, SOME)?))
     }
 
     fn recent(&self, found: &Found, turns: usize) -> Result<(Vec<NativeTurn>, bool), ReadError> {
-        let mut messages = Messages::open(self.store(found)?, found, &Start::Beginning)?;
+        let store = self.store(found)?;
+        let mut messages = Messages::open(store, found, &Start::Beginning, u32::MAX)?;
         let skipped = messages.skip_to(turns)?;
         let mut all = conversation(&mut messages)?.into_turns();
         if let (Some(before), Some(first)) = (&skipped, all.first_mut()) {
@@ -149,6 +154,28 @@ enum Store {
     Database(Database),
     /// The directory of all objects, and the file of the session itself.
     Files(PathBuf, PathBuf),
+}
+
+/// A store that is being read. Its database is kept for the next read.
+struct Lent {
+    store: Store,
+    last: Last,
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let nothing = Store::Files(PathBuf::new(), PathBuf::new());
+        if let Store::Database(database) = std::mem::replace(&mut self.store, nothing) {
+            keep(&self.last, database);
+        }
+    }
+}
+
+/// Which messages of a session: all, or those from one of them on, or up to one of them. Both count.
+#[derive(Clone, Copy, Default)]
+struct Span<'a> {
+    from: Option<&'a str>,
+    to: Option<&'a str>,
 }
 
 impl Store {
@@ -177,11 +204,33 @@ impl Store {
         }
     }
 
-    /// The ids of its messages, in order, at most `limit` of them.
-    fn messages(&self, session: &str, limit: u32) -> Result<Vec<String>, ReadError> {
+    /// The ids of its messages, in order; `most` of them where reading all would take longer.
+    fn ids(&self, session: &str, span: Span<'_>, most: u32) -> Result<Vec<String>, ReadError> {
         match self {
-            Self::Database(database) => database.ids(session, limit),
-            Self::Files(storage, _) => names(&storage.join("message").join(session)),
+            Self::Database(database) => database.ids(session, span, most),
+            Self::Files(storage, _) => {
+                let mut ids = names(&storage.join("message").join(session))?;
+                let inside = |id: &str| {
+                    span.from.is_none_or(|from| id >= from) && span.to.is_none_or(|to| id <= to)
+                };
+                ids.retain(|id| inside(id));
+                Ok(ids)
+            }
+        }
+    }
+
+    /// One of the first messages, and its id.
+    fn nth(&self, session: &str, nth: u32) -> Result<Option<(String, Vec<u8>)>, ReadError> {
+        match self {
+            Self::Database(database) => database.nth(session, nth),
+            Self::Files(..) => {
+                let ids = self.ids(session, Span::default(), u32::MAX)?;
+                let Some(id) = ids.into_iter().nth(nth as usize) else {
+                    return Ok(None);
+                };
+                let message = self.message(session, &id)?;
+                Ok(message.map(|message| (id, message)))
+            }
         }
     }
 
@@ -248,20 +297,42 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>, ReadError> {
 struct Database {
     path: PathBuf,
     connection: Connection,
-    /// How the file was if there was no log. Then nobody writes to it, and it is read as one that does not change.
-    at_rest: Option<(u64, SystemTime)>,
+    /// How it was if nobody had it open. Then it is read as one that does not change.
+    at_rest: Option<AtRest>,
+}
+
+/// The size of a file, and when it was written.
+type Version = (u64, SystemTime);
+
+/// A database that nobody has open, and what was left in its log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct AtRest {
+    file: Version,
+    log: Option<Version>,
+}
+
+impl AtRest {
+    fn look(path: &Path) -> Option<Self> {
+        let log = filled(&beside(path, "-wal"));
+        version(path).map(|file| Self { file, log })
+    }
 }
 
 impl Database {
     fn open(path: &Path) -> Result<Self, ReadError> {
+        if !path.is_file() {
+            // A pipe would be waited for.
+            return Err(ReadError::not_a_session(path, "it is no file"));
+        }
         let at_rest = at_rest(path);
-        let how = if at_rest.is_some() {
-            "&immutable=1"
-        } else if beside(path, "-shm").exists() {
-            "&readonly_shm=1"
-        } else {
-            // A log without its index, as in a copy of the two: the index has to be made, or nothing can be read.
-            ""
+        let log_alone = at_rest.is_some_and(|at_rest| at_rest.log.is_some());
+        let how = match at_rest {
+            // Nobody to lock out, so the log's index can be in memory.
+            Some(_) if log_alone => "&vfs=unix-none",
+            Some(_) => "&immutable=1",
+            None if beside(path, "-shm").exists() => "&readonly_shm=1",
+            // It has no log, but a journal.
+            None => "",
         };
         let mut uri = String::from("file:");
         for byte in path.as_os_str().as_encoded_bytes() {
@@ -283,6 +354,15 @@ impl Database {
             connection.busy_timeout(Duration::from_secs(1))?;
             // Or each new value of a parameter would have its statement parsed again.
             connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+            if log_alone {
+                connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
+                // Or it would take the log for its own, and delete it.
+                connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+            }
+            if at_rest.is_some() {
+                // One look for all queries takes less time, and there is nobody to be held up.
+                connection.execute_batch("BEGIN")?;
+            }
             Ok(connection)
         });
         Ok(Self {
@@ -294,7 +374,7 @@ impl Database {
 
     /// Opens it again if somebody has written to it.
     fn refresh(&mut self) -> Result<(), ReadError> {
-        if self.at_rest.is_some() && self.at_rest != at_rest(&self.path) {
+        if self.at_rest.is_some() && self.at_rest != AtRest::look(&self.path) {
             *self = Self::open(&self.path)?;
         }
         Ok(())
@@ -329,14 +409,38 @@ impl Database {
         })
     }
 
-    fn ids(&self, session: &str, limit: u32) -> Result<Vec<String>, ReadError> {
+    fn ids(&self, session: &str, span: Span<'_>, most: u32) -> Result<Vec<String>, ReadError> {
+        let place = "(SELECT time_created, id FROM message WHERE session_id = ?1 AND id =";
+        let from = span
+            .from
+            .map(|_| format!("AND (time_created, id) >= {place} ?2)"));
+        let to = span
+            .to
+            .map(|_| format!("AND (time_created, id) <= {place} ?3)"));
+        let query = format!(
+            "SELECT id FROM message WHERE session_id = ?1 {} {} ORDER BY time_created, id LIMIT ?4",
+            from.unwrap_or_default(),
+            to.unwrap_or_default(),
+        );
+        self.ask(|connection| {
+            let mut statement = connection.prepare_cached(&query)?;
+            let id = |row: &Row<'_>| Ok(row.get_ref(0)?.as_str().unwrap_or_default().to_owned());
+            let ids = statement.query_map((session, span.from, span.to, most), id)?;
+            ids.collect()
+        })
+    }
+
+    fn nth(&self, session: &str, nth: u32) -> Result<Option<(String, Vec<u8>)>, ReadError> {
         self.ask(|connection| {
             let mut statement = connection.prepare_cached(
-                "SELECT id FROM message WHERE session_id = ?1 ORDER BY time_created, id LIMIT ?2",
+                "SELECT id, CASE WHEN octet_length(data) <= ?3 THEN data ELSE ?4 END FROM message
+                WHERE session_id = ?1 ORDER BY time_created, id LIMIT 1 OFFSET ?2",
             )?;
-            let id = |row: &Row<'_>| Ok(row.get_ref(0)?.as_str().unwrap_or_default().to_owned());
-            let ids = statement.query_map((session, limit), id)?;
-            ids.collect()
+            let message = statement.query_row((session, nth, LONGEST, TOO_LONG), |row| {
+                let id = row.get_ref(0)?.as_str().unwrap_or_default();
+                Ok((id.to_owned(), bytes(row.get_ref(1)?).to_vec()))
+            });
+            message.optional()
         })
     }
 
@@ -382,13 +486,21 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
-fn at_rest(path: &Path) -> Option<(u64, SystemTime)> {
-    let log = fs::metadata(beside(path, "-wal"));
-    if log.is_ok_and(|log| log.len() > 0) {
-        return None;
-    }
-    let file = fs::metadata(path).ok()?;
-    Some((file.len(), file.modified().ok()?))
+/// How a database is if nobody has it open.
+fn at_rest(path: &Path) -> Option<AtRest> {
+    let at_rest = AtRest::look(path)?;
+    let journal = filled(&beside(path, "-journal")).is_some();
+    let open = at_rest.log.is_some() && beside(path, "-shm").exists();
+    (!journal && !open).then_some(at_rest)
+}
+
+fn filled(path: &Path) -> Option<Version> {
+    version(path).filter(|(size, _)| *size > 0)
+}
+
+fn version(path: &Path) -> Option<Version> {
+    let data = fs::metadata(path).ok()?;
+    Some((data.len(), data.modified().ok()?))
 }
 
 /// The bytes of a text; nothing of what is no text.
@@ -724,48 +836,101 @@ fn inline(piece: &Piece<'_>) -> Part {
     })
 }
 
+/// How many ids are read at a time.
+const SOME: u32 = 100;
+
 /// The messages of a session that count, one after the other.
 struct Messages {
     session: String,
-    store: Store,
-    /// What is left to read. Ids are small, and let us go through in either direction.
+    lent: Lent,
+    /// What is read next.
     ids: std::vec::IntoIter<String>,
-    /// In the last message, the first part that no longer counts.
-    cut: Option<String>,
+    /// How many of them are asked for, and the last of those if there may be more.
+    some: u32,
+    last: Option<String>,
+    revert: Option<Reverted>,
     title: Option<Title>,
     skipped: Skipped,
 }
 
+/// Where what was reverted begins: with a message, or with a part of it.
+struct Reverted {
+    message: String,
+    part: Option<String>,
+}
+
 impl Messages {
-    fn open(store: Store, found: &Found, start: &Start) -> Result<Self, ReadError> {
+    fn open(lent: Lent, found: &Found, start: &Start, some: u32) -> Result<Self, ReadError> {
         let id = session_id(found)?;
-        let bytes = session_bytes(&store, found)?;
+        let bytes = session_bytes(&lent.store, found)?;
         let text = lossy(&bytes);
         let session = session_in(&text, found)?;
-        let mut ids = store.messages(id.as_str(), u32::MAX)?;
-        let mut cut = None;
-        if let Some(revert) = &session.revert
-            && let Some(at) = ids.iter().position(|id| **id == *revert.message)
-        {
-            cut = revert.part.as_deref().map(str::to_owned);
-            ids.truncate(at + usize::from(cut.is_some()));
-        }
-        let mut title = session.title();
-        if let Start::After(mark) = start {
-            let known = |id: &String| matches!(mark, Mark::Id(mark) if mark == id);
-            let at = ids.iter().position(known);
-            let at = at.ok_or_else(|| ReadError::lost(&found.path, mark))?;
-            ids.drain(..=at);
-            title = None;
-        }
-        Ok(Self {
+        let mut messages = Self {
             session: id.as_str().to_owned(),
-            store,
-            ids: ids.into_iter(),
-            cut,
-            title,
+            lent,
+            ids: Vec::new().into_iter(),
+            some,
+            last: None,
+            revert: None,
+            title: session.title(),
             skipped: Skipped::default(),
-        })
+        };
+        if let Some(revert) = &session.revert
+            && messages.message(&revert.message)?.is_some()
+        {
+            messages.revert = Some(Reverted {
+                message: revert.message.to_string(),
+                part: revert.part.as_deref().map(str::to_owned),
+            });
+        }
+        let there = match start {
+            Start::Beginning => messages.look(None)?,
+            Start::After(Mark::Id(mark)) => messages.look(Some(mark))?,
+            Start::After(Mark::Line { .. }) => false,
+        };
+        if let Start::After(mark) = start {
+            messages.title = None;
+            if !there {
+                return Err(ReadError::lost(&found.path, mark));
+            }
+        }
+        Ok(messages)
+    }
+
+    fn message(&self, id: &str) -> Result<Option<Vec<u8>>, ReadError> {
+        self.lent.store.message(&self.session, id)
+    }
+
+    /// Goes to the beginning, or to what follows a message. Tells whether that is there.
+    fn look(&mut self, after: Option<&str>) -> Result<bool, ReadError> {
+        let span = Span {
+            from: after,
+            to: self.revert.as_ref().map(|revert| revert.message.as_str()),
+        };
+        let mut ids = self.lent.store.ids(&self.session, span, self.some)?;
+        let full = ids.len() >= self.some as usize;
+        self.last = ids.last().filter(|_| full).cloned();
+        if let Some(revert) = &self.revert
+            && revert.part.is_none()
+        {
+            ids.retain(|id| *id != revert.message);
+        }
+        let mut ids = ids.into_iter();
+        let there = after.is_none_or(|after| ids.next().as_deref() == Some(after));
+        if there {
+            self.ids = ids;
+        }
+        Ok(there)
+    }
+
+    fn next_id(&mut self) -> Result<Option<String>, ReadError> {
+        self.lent.store.refresh()?;
+        if self.ids.len() == 0
+            && let Some(last) = self.last.take()
+        {
+            self.look(Some(&last))?;
+        }
+        Ok(self.ids.next())
     }
 
     /// Goes to where the last turns begin. Returns the message before that; none at the beginning.
@@ -773,13 +938,7 @@ impl Messages {
         let ids = self.ids.as_slice().to_vec();
         let mut begun = 0;
         for (at, id) in ids.iter().enumerate().rev() {
-            let told = tell(
-                &self.store,
-                &self.session,
-                id,
-                None,
-                &mut Skipped::default(),
-            )?;
+            let told = self.tell(id, None, &mut Skipped::default())?;
             let begins = told
                 .events
                 .iter()
@@ -794,14 +953,25 @@ impl Messages {
         }
         Ok(None)
     }
+
+    /// Reads one message, up to the part `cut`.
+    fn tell(&self, id: &str, cut: Option<&str>, skipped: &mut Skipped) -> Result<Told, ReadError> {
+        match self.message(id)? {
+            Some(message) => tell(&self.lent.store, id, &message, cut, skipped),
+            // Deleted since we began.
+            None => Ok(Told::default()),
+        }
+    }
 }
 
 impl Records for Messages {
     fn next(&mut self) -> Result<Option<Record>, ReadError> {
-        while let Some(id) = self.ids.next() {
-            self.store.refresh()?;
-            let cut = self.cut.as_deref().filter(|_| self.ids.len() == 0);
-            let told = tell(&self.store, &self.session, &id, cut, &mut self.skipped)?;
+        while let Some(id) = self.next_id()? {
+            let reverted = self.revert.as_ref().filter(|revert| revert.message == id);
+            let cut = reverted.and_then(|revert| revert.part.as_deref());
+            let mut skipped = self.skipped;
+            let told = self.tell(&id, cut, &mut skipped)?;
+            self.skipped = skipped;
             if told.events.is_empty() {
                 continue;
             }
@@ -821,19 +991,15 @@ impl Records for Messages {
     }
 }
 
-/// Reads one message, up to the part `cut`.
+/// Reads the parts of a message, up to the part `cut`.
 fn tell(
     store: &Store,
-    session: &str,
     id: &str,
+    message: &[u8],
     cut: Option<&str>,
     skipped: &mut Skipped,
 ) -> Result<Told, ReadError> {
-    let Some(bytes) = store.message(session, id)? else {
-        // Deleted since we began.
-        return Ok(Told::default());
-    };
-    let text = words(&bytes, skipped);
+    let text = words(message, skipped);
     let Some(info) = text
         .as_deref()
         .and_then(|text| understood::<Info<'_>>(text, skipped))
@@ -905,23 +1071,24 @@ fn head(store: &Store, found: &Found) -> Result<Head, ReadError> {
     let bytes = session_bytes(store, found)?;
     let text = lossy(&bytes);
     let session = session_in(&text, found)?;
-    let messages = store.messages(id.as_str(), FIRST_LOOK)?;
     let mut first_prompt = None;
-    for message in messages.iter().take(FIRST_LOOK as usize) {
-        let told = tell(store, id.as_str(), message, None, &mut Skipped::default())?;
+    let mut messages = 0;
+    while first_prompt.is_none()
+        && messages < FIRST_LOOK
+        && let Some((message, info)) = store.nth(id.as_str(), messages)?
+    {
+        messages += 1;
+        let told = tell(store, &message, &info, None, &mut Skipped::default())?;
         first_prompt = told.events.into_iter().find_map(|event| match event {
             Event::Prompt(said) => Some(said.message.words()),
             _ => None,
         });
-        if first_prompt.is_some() {
-            break;
-        }
     }
     let prompted = || first_prompt.as_deref().map(Title::from_prompt);
     Ok(Head {
         kind: if session.parent.is_some() {
             Kind::Subagent
-        } else if messages.is_empty() {
+        } else if messages == 0 {
             Kind::Empty
         } else {
             Kind::Conversation

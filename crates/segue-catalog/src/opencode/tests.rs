@@ -455,6 +455,10 @@ fn nothing_is_written_whoever_has_the_database_open() {
         db: Connection::open_in_memory().unwrap(),
     };
     read(&closed);
+    // A copy of the two, without the log's index.
+    fs::remove_file(closed.home.path().join("opencode.db-shm")).unwrap();
+    read(&closed);
+    assert_eq!(closed.files().len(), 2);
     // Closed in good order: the log is gone.
     let World { home, db } = world;
     db.close().unwrap();
@@ -464,6 +468,102 @@ fn nothing_is_written_whoever_has_the_database_open() {
     };
     assert_eq!(rested.files().len(), 1);
     read(&rested);
+    // A log with nothing of use in it stays too.
+    fs::write(rested.home.path().join("opencode.db-wal"), "not a log").unwrap();
+    read(&rested);
+}
+
+#[test]
+fn a_change_that_was_not_finished_is_not_read() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("opencode.db");
+    #[expect(clippy::disallowed_methods, reason = "this is the other program")]
+    let db = Connection::open(&path).unwrap();
+    db.execute_batch(SCHEMA).unwrap();
+    let world = World { home, db };
+    world.session("ses_1", "A title", None);
+    // So large that it is in the file before it is done.
+    world
+        .db
+        .execute_batch("PRAGMA cache_size = 1; BEGIN IMMEDIATE")
+        .unwrap();
+    for at in 0..200 {
+        world.message("ses_1", at, USER, &[&text(&"x".repeat(2000))]);
+    }
+    assert!(beside(&path, "-journal").exists());
+    let left = tempfile::tempdir().unwrap();
+    for (path, bytes) in world.files() {
+        fs::write(left.path().join(path.file_name().unwrap()), bytes).unwrap();
+    }
+    // Nobody is left to finish it or take it back, and we may not.
+    let there = Opencode::new(left.path()).find();
+    assert_eq!((there.found.len(), there.unreadable.len()), (0, 1));
+    world.db.execute_batch("COMMIT").unwrap();
+    assert_eq!(world.turns().len(), 200);
+}
+
+#[test]
+fn a_database_is_opened_once_for_many_reads() {
+    let world = two_turns();
+    let (reader, found) = (world.reader(), world.found());
+    // What only this connection knows tells whether it is the same.
+    let mark = |reader: &Opencode| {
+        let last = reader.last.lock().unwrap();
+        let connection = &last.as_ref().unwrap().connection;
+        connection
+            .execute_batch("CREATE TEMP TABLE known (x)")
+            .is_err()
+    };
+    reader.head(&found).unwrap();
+    assert!(!mark(&reader));
+    reader.head(&found).unwrap();
+    assert!(mark(&reader));
+    let start = Start::After(Mark::Id("msg_2".into()));
+    drop(reader.records(&found, &start).unwrap());
+    assert!(mark(&reader));
+    reader.recent(&found, 1).unwrap();
+    assert!(mark(&reader));
+}
+
+#[test]
+fn a_long_session_is_read_some_messages_at_a_time() {
+    let world = World::with(&[]);
+    let some = SOME as usize;
+    for at in 0..3 * some {
+        // In another order than their ids.
+        let message = format!("msg_{}", 9000 - at);
+        let insert = "INSERT INTO message VALUES (?1, 'ses_1', ?2, ?2, ?3)";
+        world.db.execute(insert, (&message, at, USER)).unwrap();
+        let insert = "INSERT INTO part VALUES (?1, ?2, 'ses_1', ?3)";
+        let values = (format!("prt_{at}"), &message, text(&at.to_string()));
+        world.db.execute(insert, values).unwrap();
+    }
+    let (reader, found) = (world.reader(), world.found());
+    let read = |start: &Start| {
+        let mut records = reader.records(&found, start).unwrap();
+        let mut marks = Vec::new();
+        while let Some(record) = records.next().unwrap() {
+            marks.push(record.mark);
+        }
+        marks
+    };
+    let all: Vec<Mark> = (0..3 * some)
+        .map(|at| Mark::Id(format!("msg_{}", 9000 - at)))
+        .collect();
+    assert_eq!(read(&Start::Beginning), all);
+    for at in [0, 1, some - 1, some, 2 * some - 2, 3 * some - 1] {
+        assert_eq!(read(&Start::After(all[at].clone())), all[at + 1..], "{at}");
+    }
+    let revert = "UPDATE session SET revert = json_object('messageID', ?1)";
+    for at in [0, some - 1, some, some + 1, 2 * some] {
+        world
+            .db
+            .execute(revert, [format!("msg_{}", 9000 - at)])
+            .unwrap();
+        assert_eq!(read(&Start::Beginning), all[..at], "{at}");
+        let start = Start::After(all[at].clone());
+        assert!(reader.records(&found, &start).is_err());
+    }
 }
 
 #[test]
@@ -542,8 +642,11 @@ fn a_file_that_is_no_database_is_reported() {
     fs::write(home.path().join("opencode.db"), "x".repeat(5000)).unwrap();
     fs::create_dir(home.path().join("opencode-dev.db")).unwrap();
     fs::write(home.path().join("opencode-empty.db"), "").unwrap();
+    let pipe = home.path().join("opencode-pipe.db");
+    let made = std::process::Command::new("mkfifo").arg(pipe).status();
+    assert!(made.unwrap().success());
     let there = Opencode::new(home.path()).find();
-    assert_eq!((there.found.len(), there.unreadable.len()), (0, 3));
+    assert_eq!((there.found.len(), there.unreadable.len()), (0, 4));
     assert!(
         Opencode::new(home.path().join("nowhere"))
             .find()
