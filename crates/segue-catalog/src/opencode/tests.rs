@@ -482,14 +482,12 @@ fn a_change_that_was_not_finished_is_not_read() {
     db.execute_batch(SCHEMA).unwrap();
     let world = World { home, db };
     world.session("ses_1", "A title", None);
-    // So large that it is in the file before it is done.
-    world
-        .db
-        .execute_batch("PRAGMA cache_size = 1; BEGIN IMMEDIATE")
-        .unwrap();
     for at in 0..200 {
         world.message("ses_1", at, USER, &[&text(&"x".repeat(2000))]);
     }
+    // So large that it is in the file before it is done.
+    let change = "PRAGMA cache_size = 1; BEGIN; UPDATE part SET data = replace(data, 'xx', 'yy')";
+    world.db.execute_batch(change).unwrap();
     assert!(beside(&path, "-journal").exists());
     let left = tempfile::tempdir().unwrap();
     for (path, bytes) in world.files() {
