@@ -6,11 +6,10 @@
 //! rewind: the person went back and asked something else. Only prompts can do that; the results of parallel
 //! tool calls also have other parents, and take nothing back.
 
+mod head;
 mod heard;
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::Read;
 use std::path::PathBuf;
 
 use jiff::Timestamp;
@@ -24,11 +23,9 @@ use serde_json::value::RawValue;
 use self::heard::Heard;
 use crate::dialect::{self, Dialect, LineRecords, Malformed, Told};
 use crate::found::IdHint;
-use crate::json::{Blocks, Text, lossy};
+use crate::json::{Blocks, Text};
 use crate::record::Back;
-use crate::{
-    Event, Found, Head, Kind, NativeTurn, ReadError, Reader, Records, Said, Start, Whereabouts,
-};
+use crate::{Event, Found, Head, NativeTurn, ReadError, Reader, Records, Said, Start, Whereabouts};
 
 /// Claude Code's sessions.
 #[derive(Debug, Clone)]
@@ -71,7 +68,7 @@ impl Reader for Claude {
     }
 
     fn head(&self, found: &Found) -> Result<Head, ReadError> {
-        head(found)
+        head::head(found)
     }
 
     fn records(&self, found: &Found, start: &Start) -> Result<Box<dyn Records>, ReadError> {
@@ -551,141 +548,4 @@ fn titled(title: Option<&str>, source: TitleSource, of: Option<&str>) -> Option<
         title: Title::given(title?, source).ok()?,
         of: of.map(str::to_owned),
     })
-}
-
-/// How much of a file's beginning is read for its head at first, and at most; in between, eight times as much
-/// each time. Mostly the first prompt is the third line.
-const FIRST_LOOK: usize = 4 << 10;
-const LAST_LOOK: usize = 512 << 10;
-/// How much of its end.
-const END: u64 = 16 << 10;
-
-fn head(found: &Found) -> Result<Head, ReadError> {
-    let failed = |error| ReadError::io(&found.path, error);
-    let IdHint::Whole(id) = &found.id else {
-        return Err(ReadError::not_a_session(&found.path, "its name is no id"));
-    };
-    let mut head = Head {
-        id: NativeId::parse(id)
-            .map_err(|error| ReadError::not_a_session(&found.path, error.to_string()))?,
-        kind: Kind::Empty,
-        cwd: None,
-        branch: None,
-        created_at: None,
-        updated_at: found.modified,
-        title: None,
-        first_prompt: None,
-        forked_from: None,
-        version: None,
-    };
-    let mut file = File::open(&found.path).map_err(failed)?;
-    let mut bytes = Vec::with_capacity(FIRST_LOOK);
-    let mut looked = FIRST_LOOK;
-    loop {
-        let wanted = (looked - bytes.len()) as u64;
-        let read = (&mut file).take(wanted).read_to_end(&mut bytes);
-        let at_end = (read.map_err(failed)? as u64) < wanted;
-        if begin(&bytes, at_end, &mut head) || at_end || looked >= LAST_LOOK {
-            break;
-        }
-        looked = LAST_LOOK.min(looked * 8);
-    }
-    if head.first_prompt.is_none() && found.size > LAST_LOOK as u64 {
-        head.kind = Kind::Conversation;
-    }
-    let ending = if found.size <= bytes.len() as u64 {
-        bytes
-    } else {
-        dialect::ending(&mut file, found.size, END).map_err(failed)?
-    };
-    end(&ending, &mut head);
-    if head.title.is_none() {
-        head.title = head.first_prompt.as_deref().map(Title::from_prompt);
-    }
-    Ok(head)
-}
-
-/// Reads the beginning of a file, up to the first prompt. Tells whether it got there.
-fn begin(bytes: &[u8], at_end: bool, head: &mut Head) -> bool {
-    let mut dialect = Lines::default();
-    for line in dialect::whole_lines(bytes, at_end) {
-        let line = lossy(line);
-        let Ok(told) = serde_json::from_str::<Line<'_>>(&line) else {
-            continue;
-        };
-        if told.is_sidechain == Some(true) {
-            continue;
-        }
-        head.created_at = head.created_at.or_else(|| told.at());
-        let take = |old: &mut Option<String>, new: &Option<Text<'_>>| {
-            if old.is_none() {
-                *old = new.as_deref().map(str::to_owned);
-            }
-        };
-        take(&mut head.cwd, &told.cwd);
-        take(&mut head.branch, &told.git_branch);
-        take(&mut head.version, &told.version);
-        if let Some(origin) = &told.forked_from {
-            take(&mut head.forked_from, &origin.session_id);
-        }
-        if matches!(&*told.r#type, "user" | "assistant") {
-            head.kind = Kind::Conversation;
-        }
-        let mut events = Vec::new();
-        if dialect.take(&told, line.as_bytes(), &mut events).is_err() {
-            continue;
-        }
-        for event in events {
-            match event {
-                Event::Titled { title, of: None } => head.title = Some(title),
-                Event::Prompt(said) => {
-                    // A command to the program says little of what the conversation is about.
-                    let prompt = said.message.words();
-                    let command = prompt.starts_with('/');
-                    if !command || head.first_prompt.is_none() {
-                        head.first_prompt = Some(prompt);
-                    }
-                    if !command {
-                        return true;
-                    }
-                }
-                _ => {}
-            }
-        }
-    }
-    false
-}
-
-/// Reads the end of a file: when it was last written to, and what it is called by now.
-fn end(bytes: &[u8], head: &mut Head) {
-    if let Some(at) = dialect::last_time(bytes, b"\"timestamp\":") {
-        head.updated_at = at;
-    }
-    let tells = |bytes: &[u8]| has(bytes, b"-title\"") || has(bytes, b"\"type\":\"summary\"");
-    if !tells(bytes) {
-        return;
-    }
-    for line in dialect::whole_lines(bytes, true) {
-        if !tells(line) {
-            continue;
-        }
-        let Ok(line) = serde_json::from_slice::<Line<'_>>(line) else {
-            continue;
-        };
-        let mut events = Vec::new();
-        if Lines::default().take(&line, b"", &mut events).is_err() {
-            continue;
-        }
-        for event in events {
-            // A summary may be of another session; it is of this one if it names a record that is here.
-            let Event::Titled { title, of } = event else {
-                continue;
-            };
-            let here = |of: &str| memmem::find_iter(bytes, of).count() > 1;
-            let better = |old: &Title| title.source() >= old.source();
-            if of.as_deref().is_none_or(here) && head.title.as_ref().is_none_or(better) {
-                head.title = Some(title);
-            }
-        }
-    }
 }

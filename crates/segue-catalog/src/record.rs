@@ -103,7 +103,7 @@ impl Skipped {
 
 /// A native session, record by record.
 pub trait Records {
-    /// The next record; none at the end of what was there when reading began.
+    /// The next record; none at the end of what was there, at the latest when it was come to.
     fn next(&mut self) -> Result<Option<Record>, ReadError>;
 
     /// What could not be read so far.

@@ -1,6 +1,15 @@
-use proptest::prelude::*;
+use std::fs;
+use std::time::Duration;
 
+use jiff::Timestamp;
+use proptest::prelude::*;
+use rusqlite::Connection;
+use segue_core::{Part, TitleSource, Usage};
+
+use super::database::beside;
+use super::objects::Tokens;
 use super::*;
+use crate::lines::LONGEST;
 use crate::turn;
 
 const SCHEMA: &str = "

@@ -1,0 +1,253 @@
+//! The database of opencode, read without a trace.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use jiff::Timestamp;
+use rusqlite::config::DbConfig;
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Params, Row};
+use segue_core::NativeId;
+
+use super::store::{Span, TOO_LONG};
+use crate::found::IdHint;
+use crate::lines::LONGEST;
+use crate::{Found, ReadError};
+
+/// A database of another program, which we must not change and not hold up.
+///
+/// Each query is one short look at it. Opened in the ordinary way for reading, SQLite would still make the files
+/// that go with a log of changes (`-wal`, `-shm`), or write into the latter.
+#[derive(Debug)]
+pub(super) struct Database {
+    pub(super) path: PathBuf,
+    pub(super) connection: Connection,
+    /// How it was if nobody had it open. Then it is read as one that does not change.
+    pub(super) at_rest: Option<AtRest>,
+}
+
+/// The size of a file, and when it was written.
+pub(super) type Version = (u64, SystemTime);
+
+/// A database that nobody has open, and what was left in its log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct AtRest {
+    pub(super) file: Version,
+    pub(super) log: Option<Version>,
+}
+
+impl AtRest {
+    pub(super) fn look(path: &Path) -> Option<Self> {
+        let log = filled(&beside(path, "-wal"));
+        version(path).map(|file| Self { file, log })
+    }
+}
+
+impl Database {
+    pub(super) fn open(path: &Path) -> Result<Self, ReadError> {
+        if !path.is_file() {
+            // A pipe would be waited for.
+            return Err(ReadError::not_a_session(path, "it is no file"));
+        }
+        let at_rest = at_rest(path);
+        let log_alone = at_rest.is_some_and(|at_rest| at_rest.log.is_some());
+        let how = match at_rest {
+            // Nobody to lock out, so the log's index can be in memory.
+            Some(_) if log_alone => "&vfs=unix-none",
+            Some(_) => "&immutable=1",
+            None if beside(path, "-shm").exists() => "&readonly_shm=1",
+            // It has no log, but a journal.
+            None => "",
+        };
+        let mut uri = String::from("file:");
+        for byte in path.as_os_str().as_encoded_bytes() {
+            match byte {
+                b'/' | b'.' | b'_' | b'-' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => {
+                    uri.push(char::from(*byte));
+                }
+                _ => uri.extend(format!("%{byte:02x}").chars()),
+            }
+        }
+        uri.push_str("?mode=ro");
+        uri.push_str(how);
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+            | OpenFlags::SQLITE_OPEN_URI
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        #[expect(clippy::disallowed_methods, reason = "this database is not ours")]
+        let connection = Connection::open_with_flags(uri, flags);
+        let connection = connection.and_then(|connection| {
+            connection.busy_timeout(Duration::from_secs(1))?;
+            // Or each new value of a parameter would have its statement parsed again.
+            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+            if log_alone {
+                connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
+                // Or it would take the log for its own, and delete it.
+                connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+            }
+            if at_rest.is_some() {
+                // One look for all queries takes less time, and there is nobody to be held up.
+                connection.execute_batch("BEGIN")?;
+            }
+            Ok(connection)
+        });
+        Ok(Self {
+            connection: connection.map_err(|error| failed(path, error))?,
+            path: path.to_owned(),
+            at_rest,
+        })
+    }
+
+    /// Opens it again if somebody has written to it.
+    pub(super) fn refresh(&mut self) -> Result<(), ReadError> {
+        if self.at_rest.is_some() && self.at_rest != AtRest::look(&self.path) {
+            *self = Self::open(&self.path)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn list(&self) -> Result<Vec<Found>, ReadError> {
+        self.ask(|connection| {
+            let mut statement = connection.prepare(
+                "SELECT id, max(time_updated, coalesce((SELECT message.time_updated FROM message
+                        WHERE session_id = session.id ORDER BY time_created DESC, id DESC LIMIT 1), 0)),
+                    time_archived IS NOT NULL
+                FROM session",
+            )?;
+            let mut rows = statement.query([])?;
+            let mut all = Vec::new();
+            while let Some(row) = rows.next()? {
+                let id = row.get_ref(0)?.as_str().ok();
+                let Some(id) = id.filter(|id| NativeId::parse(id).is_ok()) else {
+                    continue;
+                };
+                let modified = row.get(1).ok().map(Timestamp::from_millisecond);
+                all.push(Found {
+                    path: self.path.clone(),
+                    id: IdHint::Whole(id.to_owned()),
+                    // The size of the database says nothing of one session, and changes with every other.
+                    size: 0,
+                    modified: modified.and_then(Result::ok).unwrap_or(Timestamp::UNIX_EPOCH),
+                    archived: row.get(2)?,
+                });
+            }
+            Ok(all)
+        })
+    }
+
+    pub(super) fn ids(
+        &self,
+        session: &str,
+        span: Span<'_>,
+        most: u32,
+    ) -> Result<Vec<String>, ReadError> {
+        let place = "(SELECT time_created, id FROM message WHERE session_id = ?1 AND id =";
+        let from = span
+            .from
+            .map(|_| format!("AND (time_created, id) >= {place} ?2)"));
+        let to = span
+            .to
+            .map(|_| format!("AND (time_created, id) <= {place} ?3)"));
+        let query = format!(
+            "SELECT id FROM message WHERE session_id = ?1 {} {} ORDER BY time_created, id LIMIT ?4",
+            from.unwrap_or_default(),
+            to.unwrap_or_default(),
+        );
+        self.ask(|connection| {
+            let mut statement = connection.prepare_cached(&query)?;
+            let id = |row: &Row<'_>| Ok(row.get_ref(0)?.as_str().unwrap_or_default().to_owned());
+            let ids = statement.query_map((session, span.from, span.to, most), id)?;
+            ids.collect()
+        })
+    }
+
+    pub(super) fn nth(
+        &self,
+        session: &str,
+        nth: u32,
+    ) -> Result<Option<(String, Vec<u8>)>, ReadError> {
+        self.ask(|connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT id, CASE WHEN octet_length(data) <= ?3 THEN data ELSE ?4 END FROM message
+                WHERE session_id = ?1 ORDER BY time_created, id LIMIT 1 OFFSET ?2",
+            )?;
+            let message = statement.query_row((session, nth, LONGEST, TOO_LONG), |row| {
+                let id = row.get_ref(0)?.as_str().unwrap_or_default();
+                Ok((id.to_owned(), bytes(row.get_ref(1)?).to_vec()))
+            });
+            message.optional()
+        })
+    }
+
+    /// One value of one row.
+    pub(super) fn one(
+        &self,
+        query: &str,
+        values: impl Params,
+    ) -> Result<Option<Vec<u8>>, ReadError> {
+        self.ask(|connection| {
+            let mut statement = connection.prepare_cached(query)?;
+            let value = statement.query_row(values, |row| Ok(bytes(row.get_ref(0)?).to_vec()));
+            value.optional()
+        })
+    }
+
+    pub(super) fn parts(
+        &self,
+        message: &str,
+        each: &mut dyn FnMut(&str, &[u8]),
+    ) -> Result<(), ReadError> {
+        self.ask(|connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT id, CASE WHEN octet_length(data) <= ?2 THEN data ELSE ?3 END FROM part
+                WHERE message_id = ?1 ORDER BY id",
+            )?;
+            let mut rows = statement.query((message, LONGEST, TOO_LONG))?;
+            while let Some(row) = rows.next()? {
+                let id = row.get_ref(0)?.as_str().unwrap_or_default();
+                each(id, bytes(row.get_ref(1)?));
+            }
+            Ok(())
+        })
+    }
+
+    pub(super) fn ask<T>(
+        &self,
+        question: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, ReadError> {
+        question(&self.connection).map_err(|error| failed(&self.path, error))
+    }
+}
+
+pub(super) fn failed(path: &Path, error: rusqlite::Error) -> ReadError {
+    ReadError::io(path, io::Error::other(error))
+}
+
+pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
+/// How a database is if nobody has it open.
+pub(super) fn at_rest(path: &Path) -> Option<AtRest> {
+    let at_rest = AtRest::look(path)?;
+    let journal = filled(&beside(path, "-journal")).is_some();
+    let open = at_rest.log.is_some() && beside(path, "-shm").exists();
+    (!journal && !open).then_some(at_rest)
+}
+
+pub(super) fn filled(path: &Path) -> Option<Version> {
+    version(path).filter(|(size, _)| *size > 0)
+}
+
+pub(super) fn version(path: &Path) -> Option<Version> {
+    let data = fs::metadata(path).ok()?;
+    Some((data.len(), data.modified().ok()?))
+}
+
+/// The bytes of a text; nothing of what is no text.
+pub(super) fn bytes(value: ValueRef<'_>) -> &[u8] {
+    value.as_bytes().unwrap_or_default()
+}

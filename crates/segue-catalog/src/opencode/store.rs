@@ -1,0 +1,172 @@
+//! Where opencode keeps its objects: in a database, or in files.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use super::database::Database;
+use super::{Last, keep};
+use crate::lines::LONGEST;
+use crate::{ReadError, Whereabouts};
+
+/// There is one database for each channel that a person has installed opencode from.
+pub(super) fn is_database(path: &Path) -> bool {
+    let name = path.file_stem().and_then(|name| name.to_str());
+    name.is_some_and(|name| name.starts_with("opencode")) && path.extension() == Some("db".as_ref())
+}
+
+/// What we read in the place of an object that is too long. It is none itself.
+pub(super) const TOO_LONG: &str = "too long";
+
+/// Where the objects are.
+pub(super) enum Store {
+    Database(Database),
+    /// The directory of all objects, and the file of the session itself.
+    Files(PathBuf, PathBuf),
+}
+
+/// A store that is being read. Its database is kept for the next read.
+pub(super) struct Lent {
+    pub(super) store: Store,
+    pub(super) last: Last,
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let nothing = Store::Files(PathBuf::new(), PathBuf::new());
+        if let Store::Database(database) = std::mem::replace(&mut self.store, nothing) {
+            keep(&self.last, database);
+        }
+    }
+}
+
+/// Which messages of a session: all, or those from one of them on, or up to one of them. Both count.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Span<'a> {
+    pub(super) from: Option<&'a str>,
+    pub(super) to: Option<&'a str>,
+}
+
+impl Store {
+    /// Takes note of what was written since the last look.
+    pub(super) fn refresh(&mut self) -> Result<(), ReadError> {
+        match self {
+            Self::Database(database) => database.refresh(),
+            Self::Files(..) => Ok(()),
+        }
+    }
+
+    /// The session itself; none if it is not there any more.
+    pub(super) fn session(&self, id: &str) -> Result<Option<Vec<u8>>, ReadError> {
+        match self {
+            Self::Database(database) => {
+                // As the file was, so that one type reads both.
+                database.one(
+                    "SELECT json_object('parentID', parent_id, 'directory', directory, 'title', title,
+                        'version', version, 'time', json_object('created', time_created),
+                        'revert', CASE WHEN json_valid(revert) THEN json(revert) END)
+                    FROM session WHERE id = ?1",
+                    [id],
+                )
+            }
+            Self::Files(_, path) => read(path),
+        }
+    }
+
+    /// The ids of its messages, in order; `most` of them where reading all would take longer.
+    pub(super) fn ids(
+        &self,
+        session: &str,
+        span: Span<'_>,
+        most: u32,
+    ) -> Result<Vec<String>, ReadError> {
+        match self {
+            Self::Database(database) => database.ids(session, span, most),
+            Self::Files(storage, _) => {
+                let mut ids = names(&storage.join("message").join(session))?;
+                let inside = |id: &str| {
+                    span.from.is_none_or(|from| id >= from) && span.to.is_none_or(|to| id <= to)
+                };
+                ids.retain(|id| inside(id));
+                Ok(ids)
+            }
+        }
+    }
+
+    /// One of the first messages, and its id.
+    pub(super) fn nth(
+        &self,
+        session: &str,
+        nth: u32,
+    ) -> Result<Option<(String, Vec<u8>)>, ReadError> {
+        match self {
+            Self::Database(database) => database.nth(session, nth),
+            Self::Files(..) => {
+                let ids = self.ids(session, Span::default(), u32::MAX)?;
+                let Some(id) = ids.into_iter().nth(nth as usize) else {
+                    return Ok(None);
+                };
+                let message = self.message(session, &id)?;
+                Ok(message.map(|message| (id, message)))
+            }
+        }
+    }
+
+    pub(super) fn message(&self, session: &str, id: &str) -> Result<Option<Vec<u8>>, ReadError> {
+        match self {
+            Self::Database(database) => {
+                let query = "SELECT CASE WHEN octet_length(data) <= ?2 THEN data ELSE ?3 END
+                    FROM message WHERE id = ?1";
+                database.one(query, (id, LONGEST, TOO_LONG))
+            }
+            Self::Files(storage, _) => read(&storage.join(format!("message/{session}/{id}.json"))),
+        }
+    }
+
+    /// The parts of a message, in order, each with its id.
+    pub(super) fn parts(
+        &self,
+        message: &str,
+        each: &mut dyn FnMut(&str, &[u8]),
+    ) -> Result<(), ReadError> {
+        match self {
+            Self::Database(database) => database.parts(message, each),
+            Self::Files(storage, _) => {
+                let directory = storage.join("part").join(message);
+                for id in names(&directory)? {
+                    if let Some(part) = read(&directory.join(format!("{id}.json")))? {
+                        each(&id, &part);
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The names of the objects in a directory, in order: their ids begin with the time.
+pub(super) fn names(directory: &Path) -> Result<Vec<String>, ReadError> {
+    let mut there = Whereabouts::default();
+    let mut names: Vec<String> = Vec::new();
+    for entry in there.entries(directory) {
+        let name = entry.file_name();
+        let id = name.to_str().and_then(|name| name.strip_suffix(".json"));
+        let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+        names.extend(id.filter(|_| is_file).map(str::to_owned));
+    }
+    names.sort_unstable();
+    there.unreadable.pop().map_or(Ok(names), Err)
+}
+
+/// An object in a file; none if it is gone.
+pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, ReadError> {
+    let mut bytes = Vec::new();
+    let read =
+        File::open(path).and_then(|file| file.take(LONGEST as u64 + 1).read_to_end(&mut bytes));
+    match read {
+        Ok(length) if length > LONGEST => Ok(Some(TOO_LONG.into())),
+        Ok(_) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(ReadError::io(path, error)),
+    }
+}
