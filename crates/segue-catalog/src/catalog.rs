@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
 
 use jiff::Timestamp;
 use segue_core::{NativeId, ProviderId};
@@ -93,33 +94,42 @@ impl Catalog {
 
     fn gather(&self, provider: Option<&ProviderId>, wanted: impl Fn(&Found) -> bool) -> Natives {
         let mut natives = Natives::default();
+        let mut there = Vec::new();
         for (name, reader) in &self.readers {
             if provider.is_some_and(|provider| provider != name) {
                 continue;
             }
-            let there = reader.find();
-            let unreadable = there.unreadable.into_iter();
+            let found = reader.find();
+            let unreadable = found.unreadable.into_iter();
             natives
                 .unreadable
                 .extend(unreadable.map(|error| (name.clone(), error)));
-            let mut by_id: HashMap<NativeId, NativeSession> = HashMap::new();
-            for found in there.found.into_iter().filter(&wanted) {
-                match reader.head(&found) {
-                    Ok(head) if head.kind == Kind::Conversation => {
-                        let session = NativeSession {
-                            provider: name.clone(),
-                            found,
-                            head,
-                        };
-                        keep_the_fuller(&mut by_id, session);
-                    }
-                    // Whatever else lies around there is not ours to complain about.
-                    Ok(_) | Err(ReadError::NotASession { .. }) => {}
-                    Err(error) => natives.unreadable.push((name.clone(), error)),
-                }
-            }
-            natives.sessions.extend(by_id.into_values());
+            let found = found.found.into_iter().filter(&wanted);
+            there.extend(found.map(|found| (name, reader.as_ref(), found)));
         }
+        let heads = in_parallel(&there, |(_, reader, found)| reader.head(found));
+        let mut by_id: HashMap<(&ProviderId, NativeId), NativeSession> = HashMap::new();
+        for ((name, _, found), head) in there.into_iter().zip(heads) {
+            match head {
+                Ok(head) if head.kind == Kind::Conversation => {
+                    let session = NativeSession {
+                        provider: name.clone(),
+                        found,
+                        head,
+                    };
+                    // An agent may have written one conversation into two files, of which one holds next to nothing.
+                    let key = (name, session.head.id.clone());
+                    let fuller = |other: &NativeSession| other.found.size >= session.found.size;
+                    if !by_id.get(&key).is_some_and(fuller) {
+                        by_id.insert(key, session);
+                    }
+                }
+                // Whatever else lies around there is not ours to complain about.
+                Ok(_) | Err(ReadError::NotASession { .. }) => {}
+                Err(error) => natives.unreadable.push((name.clone(), error)),
+            }
+        }
+        natives.sessions.extend(by_id.into_values());
         let newest_first = |session: &NativeSession| {
             let id = session.head.id.as_str().to_owned();
             (std::cmp::Reverse(session.head.updated_at), id)
@@ -158,12 +168,43 @@ impl Catalog {
     }
 }
 
-/// An agent may have written one conversation into two files, of which one holds next to nothing.
-fn keep_the_fuller(by_id: &mut HashMap<NativeId, NativeSession>, session: NativeSession) {
-    match by_id.get(&session.head.id) {
-        Some(other) if other.found.size >= session.found.size => {}
-        Some(_) | None => {
-            by_id.insert(session.head.id.clone(), session);
+/// Fewer files than this are read before a second thread has started.
+const FEW: usize = 64;
+
+/// Does the same with each, on all cores; what came of it is in the same order.
+fn in_parallel<T: Sync, O: Send>(items: &[T], work: impl Fn(&T) -> O + Sync) -> Vec<O> {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let share = items.len().div_ceil(cores.clamp(1, 8)).max(FEW);
+    let mut shares = items.chunks(share);
+    let Some(first) = shares.next() else {
+        return Vec::new();
+    };
+    thread::scope(|scope| {
+        let work = &work;
+        let others: Vec<_> = shares
+            .map(|share| scope.spawn(move || share.iter().map(work).collect::<Vec<O>>()))
+            .collect();
+        let mut all: Vec<O> = first.iter().map(work).collect();
+        for other in others {
+            match other.join() {
+                Ok(done) => all.extend(done),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        all
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_done_in_parallel_stays_in_order() {
+        for length in [0, 1, FEW, FEW + 1, 1000] {
+            let items: Vec<usize> = (0..length).collect();
+            let doubled: Vec<usize> = items.iter().map(|item| item * 2).collect();
+            assert_eq!(in_parallel(&items, |item| item * 2), doubled);
         }
     }
 }

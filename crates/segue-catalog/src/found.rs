@@ -66,9 +66,14 @@ impl Whereabouts {
 
     /// Adds a file, if it is one: a directory or a pipe of the right name is no session.
     pub(crate) fn add_file(&mut self, entry: &std::fs::DirEntry, id: IdHint, archived: bool) {
-        // A link is followed: people keep their agents' homes elsewhere.
         let path = entry.path();
-        match std::fs::metadata(&path) {
+        let data = match entry.metadata() {
+            // A link is followed: people keep their agents' homes elsewhere.
+            Ok(data) if data.is_symlink() => std::fs::metadata(&path),
+            // What is no link is known to the directory already, which is quicker than its whole path.
+            other => other,
+        };
+        match data {
             Ok(data) if data.is_file() => {
                 let modified = data.modified().ok().and_then(|at| at.try_into().ok());
                 self.found.push(Found {

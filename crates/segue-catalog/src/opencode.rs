@@ -31,14 +31,19 @@ use crate::{
 #[derive(Debug)]
 pub struct Opencode {
     data: PathBuf,
-    last: Last,
+    kept: Kept,
 }
 
-/// The database that was read last: thousands of heads come out of one, and the turns of a session one by one.
-type Last = Arc<Mutex<Option<Database>>>;
+/// Databases that were read before, one for each thread that did: thousands of heads come out of one.
+type Kept = Arc<Mutex<Vec<Database>>>;
 
-fn keep(last: &Last, database: Database) {
-    *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(database);
+/// More than there are threads at work are not needed.
+const KEPT: usize = 8;
+
+fn keep(kept: &Kept, database: Database) {
+    let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+    kept.truncate(KEPT - 1);
+    kept.push(database);
 }
 
 impl Opencode {
@@ -47,7 +52,7 @@ impl Opencode {
     pub fn new(data: impl Into<PathBuf>) -> Self {
         Self {
             data: data.into(),
-            last: Last::default(),
+            kept: Kept::default(),
         }
     }
 
@@ -57,14 +62,17 @@ impl Opencode {
         } else {
             Store::Files(self.data.join("storage"), found.path.clone())
         };
-        let last = Arc::clone(&self.last);
-        Ok(Lent { store, last })
+        let kept = Arc::clone(&self.kept);
+        Ok(Lent { store, kept })
     }
 
     fn database(&self, path: &Path) -> Result<Database, ReadError> {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let last = last.take_if(|database| database.path == path);
-        let Some(mut database) = last else {
+        let known = {
+            let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            let known = kept.iter().rposition(|database| database.path == path);
+            known.map(|index| kept.swap_remove(index))
+        };
+        let Some(mut database) = known else {
             return Database::open(path);
         };
         database.refresh()?;
@@ -83,7 +91,7 @@ impl Reader for Opencode {
             let path = entry.path();
             if is_database(&path) {
                 let listed = Database::open(&path)
-                    .and_then(|database| Ok((database.list()?, keep(&self.last, database))));
+                    .and_then(|database| Ok((database.list()?, keep(&self.kept, database))));
                 match listed {
                     Ok((found, ())) => there.found.extend(found),
                     Err(error) => there.unreadable.push(error),

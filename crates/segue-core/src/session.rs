@@ -68,10 +68,16 @@ impl Title {
     #[must_use]
     pub fn from_prompt(prompt: &str) -> Self {
         // A prompt may be megabytes; its first few hundred characters are all a title can use.
-        let start: String = prompt.trim_start().chars().take(400).collect();
-        let line = one_line(&start);
-        let mut text: String = line.chars().take(80).collect();
-        if text.len() < line.len() {
+        let start = prompt.trim_start();
+        let end = start
+            .char_indices()
+            .nth(400)
+            .map_or(start.len(), |(at, _)| at);
+        let line = one_line(start.get(..end).unwrap_or(start));
+        let cut = line.char_indices().nth(80).map_or(line.len(), |(at, _)| at);
+        let mut text = line;
+        if cut < text.len() {
+            text.truncate(cut);
             text.push('…');
         }
         if text.is_empty() {
@@ -98,10 +104,14 @@ impl Title {
 
 /// Joins all lines with single blanks and drops control characters.
 fn one_line(text: &str) -> String {
-    text.split(|c: char| c.is_whitespace() || c.is_control())
-        .filter(|word| !word.is_empty())
-        .collect::<Vec<_>>()
-        .join(" ")
+    let mut line = String::with_capacity(text.len());
+    for word in text.split(|c: char| c.is_whitespace() || c.is_control()) {
+        if !line.is_empty() && !word.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    line
 }
 
 /// Where a session stands.

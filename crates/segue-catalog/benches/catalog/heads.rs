@@ -5,7 +5,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::time::Instant;
 
-use segue_catalog::{Found, IdHint, Kind, Reader};
+use segue_catalog::{Catalog, Found, IdHint, Kind, Reader};
 use segue_testkit::figures::{Compared, Contestant, Extent, print_table, take_turns, verdict};
 
 use crate::format::{Format, Shape};
@@ -35,13 +35,14 @@ pub(crate) fn compare(extent: Extent, formats: &[&Format]) {
             "find and heads",
             "a head",
             "ratio to open and read",
-            "aim",
+            "as a list, on all cores",
+            "aim of the list",
         ],
         &rows,
     );
 }
 
-fn row(format: &Format, sessions: u64, rounds: usize) -> [String; 8] {
+fn row(format: &Format, sessions: u64, rounds: usize) -> [String; 9] {
     let home = directory();
     let texts = Texts::new();
     for session in 0..sessions {
@@ -52,13 +53,15 @@ fn row(format: &Format, sessions: u64, rounds: usize) -> [String; 8] {
     let reader = (format.reader)(home.path());
     let found = reader.find().found;
     assert_eq!(found.len() as u64, sessions);
+    let catalog = Catalog::new(vec![(format.reader)(home.path()).into()]);
     let mut contestants = [
         Contestant::new("open", || timed(|| open_and_read(format, &found))),
         Contestant::new("find", || timed(|| drop(reader.find()))),
         Contestant::new("heads", || timed(|| heads(reader.as_ref(), sessions))),
+        Contestant::new("list", || timed(|| list(&catalog, sessions))),
     ];
     take_turns(&mut contestants, rounds);
-    let [open, find, heads] = &contestants;
+    let [open, find, heads, list] = &contestants;
     let ratio = Compared::by_round(heads, open, |heads, open| heads / open);
     let ms = |contestant: &Contestant<'_>| format!("{:.1} ms", contestant.median());
     #[allow(clippy::cast_precision_loss, reason = "a few thousand")]
@@ -71,7 +74,8 @@ fn row(format: &Format, sessions: u64, rounds: usize) -> [String; 8] {
         ms(heads),
         format!("{each:.1} µs"),
         ratio.cell(),
-        verdict(&format!("at most {AIM} ms"), heads.median() <= AIM),
+        ms(list),
+        verdict(&format!("at most {AIM} ms"), list.median() <= AIM),
     ]
 }
 
@@ -91,6 +95,12 @@ fn heads(reader: &dyn Reader, sessions: u64) {
         conversations += 1;
     }
     assert_eq!(conversations, sessions);
+}
+
+/// What a command does.
+fn list(catalog: &Catalog, sessions: u64) {
+    let natives = catalog.sessions(None, None);
+    assert_eq!(natives.sessions.len() as u64, sessions);
 }
 
 /// The least that a head can cost: both ends of each file, or a row of the database.

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::database::Database;
-use super::{Last, keep};
+use super::{Kept, keep};
 use crate::lines::LONGEST;
 use crate::{ReadError, Whereabouts};
 
@@ -28,14 +28,14 @@ pub(super) enum Store {
 /// A store that is being read. Its database is kept for the next read.
 pub(super) struct Lent {
     pub(super) store: Store,
-    pub(super) last: Last,
+    pub(super) kept: Kept,
 }
 
 impl Drop for Lent {
     fn drop(&mut self) {
         let nothing = Store::Files(PathBuf::new(), PathBuf::new());
         if let Store::Database(database) = std::mem::replace(&mut self.store, nothing) {
-            keep(&self.last, database);
+            keep(&self.kept, database);
         }
     }
 }

@@ -515,8 +515,9 @@ fn a_database_is_opened_once_for_many_reads() {
     let (reader, found) = (world.reader(), world.found());
     // What only this connection knows tells whether it is the same.
     let mark = |reader: &Opencode| {
-        let last = reader.last.lock().unwrap();
-        let connection = &last.as_ref().unwrap().connection;
+        let kept = reader.kept.lock().unwrap();
+        assert_eq!(kept.len(), 1);
+        let connection = &kept[0].connection;
         connection
             .execute_batch("CREATE TEMP TABLE known (x)")
             .is_err()
