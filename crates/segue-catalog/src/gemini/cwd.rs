@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use serde::Deserialize;
+use sha2::{Digest, Sha256};
 
 /// Tells the working directory of a project's directory.
 ///
@@ -84,104 +85,29 @@ fn written_in(directory: &Path) -> Option<String> {
     (!path.is_empty()).then(|| path.to_owned())
 }
 
-/// SHA-256 in hexadecimal. It names directories and protects nothing.
+/// SHA-256 in hexadecimal.
 fn sha256(bytes: &[u8]) -> String {
-    let mut message = bytes.to_vec();
-    message.push(0x80);
-    while message.len() % 64 != 56 {
-        message.push(0);
-    }
-    message.extend_from_slice(&(bytes.len() as u64).wrapping_mul(8).to_be_bytes());
-    let mut state: [u32; 8] = [
-        0x6a09_e667,
-        0xbb67_ae85,
-        0x3c6e_f372,
-        0xa54f_f53a,
-        0x510e_527f,
-        0x9b05_688c,
-        0x1f83_d9ab,
-        0x5be0_cd19,
-    ];
-    for block in message.chunks_exact(64) {
-        digest(&mut state, block);
-    }
-    state.iter().fold(String::new(), |mut text, word| {
-        let _ = write!(text, "{word:08x}");
+    let digest = Sha256::digest(bytes);
+    digest.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
         text
     })
 }
-
-fn digest(state: &mut [u32; 8], block: &[u8]) {
-    let mut words: Vec<u32> = Vec::with_capacity(64);
-    for bytes in block.chunks_exact(4) {
-        words.push(
-            bytes
-                .iter()
-                .fold(0, |word, &byte| word << 8 | u32::from(byte)),
-        );
-    }
-    let word = |words: &[u32], back: usize| words.get(words.len() - back).copied().unwrap_or(0);
-    while words.len() < 64 {
-        let (w15, w2) = (word(&words, 15), word(&words, 2));
-        let s0 = w15.rotate_right(7) ^ w15.rotate_right(18) ^ (w15 >> 3);
-        let s1 = w2.rotate_right(17) ^ w2.rotate_right(19) ^ (w2 >> 10);
-        let sum = word(&words, 16)
-            .wrapping_add(s0)
-            .wrapping_add(word(&words, 7));
-        words.push(sum.wrapping_add(s1));
-    }
-    let mut mixed = *state;
-    for (word, round) in words.iter().zip(ROUNDS) {
-        let [a0, a1, a2, a3, e0, e1, e2, e3] = mixed;
-        let s1 = e0.rotate_right(6) ^ e0.rotate_right(11) ^ e0.rotate_right(25);
-        let choice = (e0 & e1) ^ (!e0 & e2);
-        let first = e3.wrapping_add(s1).wrapping_add(choice);
-        let first = first.wrapping_add(round).wrapping_add(*word);
-        let s0 = a0.rotate_right(2) ^ a0.rotate_right(13) ^ a0.rotate_right(22);
-        let second = s0.wrapping_add((a0 & a1) ^ (a0 & a2) ^ (a1 & a2));
-        let (a, e) = (first.wrapping_add(second), a3.wrapping_add(first));
-        mixed = [a, a0, a1, a2, e, e0, e1, e2];
-    }
-    for (old, new) in state.iter_mut().zip(mixed) {
-        *old = old.wrapping_add(new);
-    }
-}
-
-#[rustfmt::skip]
-const ROUNDS: [u32; 64] = [
-    0x428a_2f98, 0x7137_4491, 0xb5c0_fbcf, 0xe9b5_dba5, 0x3956_c25b, 0x59f1_11f1, 0x923f_82a4, 0xab1c_5ed5,
-    0xd807_aa98, 0x1283_5b01, 0x2431_85be, 0x550c_7dc3, 0x72be_5d74, 0x80de_b1fe, 0x9bdc_06a7, 0xc19b_f174,
-    0xe49b_69c1, 0xefbe_4786, 0x0fc1_9dc6, 0x240c_a1cc, 0x2de9_2c6f, 0x4a74_84aa, 0x5cb0_a9dc, 0x76f9_88da,
-    0x983e_5152, 0xa831_c66d, 0xb003_27c8, 0xbf59_7fc7, 0xc6e0_0bf3, 0xd5a7_9147, 0x06ca_6351, 0x1429_2967,
-    0x27b7_0a85, 0x2e1b_2138, 0x4d2c_6dfc, 0x5338_0d13, 0x650a_7354, 0x766a_0abb, 0x81c2_c92e, 0x9272_2c85,
-    0xa2bf_e8a1, 0xa81a_664b, 0xc24b_8b70, 0xc76c_51a3, 0xd192_e819, 0xd699_0624, 0xf40e_3585, 0x106a_a070,
-    0x19a4_c116, 0x1e37_6c08, 0x2748_774c, 0x34b0_bcb5, 0x391c_0cb3, 0x4ed8_aa4a, 0x5b9c_ca4f, 0x682e_6ff3,
-    0x748f_82ee, 0x78a5_636f, 0x84c8_7814, 0x8cc7_0208, 0x90be_fffa, 0xa450_6ceb, 0xbef9_a3f7, 0xc671_78f2,
-];
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn hashes_are_what_gemini_cli_writes() {
+    fn hashes_are_in_hexadecimal() {
         let cases = [
-            (
-                "",
-                "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
-            ),
             (
                 "abc",
                 "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
             ),
-            // From a session that it made.
             (
-                "/tmp/gemlab/proj",
-                "2919caa84a09541d3022102d9c090c83cc675b1815b272efbe6b4b1de59fd85c",
-            ),
-            (
-                "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
-                "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1",
+                "/w",
+                "d1bb8ca354673cd575d31d952490058c9943aef39d5a9553fb4a21ab7a59a19d",
             ),
         ];
         for (text, hash) in cases {
@@ -194,28 +120,24 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let home = home.path();
         for (file, text) in [
-            ("tmp/one/.project_root", "/work/one"),
-            ("history/gone/.project_root", "/work/gone\n"),
-            ("projects.json", r#"{"projects":{"/work/two":"two"}}"#),
+            ("tmp/one/.project_root", "/w/one"),
+            ("history/gone/.project_root", "/w/gone\n"),
+            ("projects.json", r#"{"projects":{"/w/two":"two"}}"#),
         ] {
             let path = home.join(file);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
         let mut cwds = Cwds::new(home.to_owned());
-        cwds.know(["/work/told".to_owned()]);
+        cwds.know(["/w/told".to_owned()]);
         let cases = [
-            ("one".to_owned(), None, Some("/work/one")),
-            ("two".to_owned(), None, Some("/work/two")),
-            (sha256(b"/work/two"), None, Some("/work/two")),
-            (sha256(b"/work/gone"), None, Some("/work/gone")),
-            (sha256(b"/work/told"), None, Some("/work/told")),
-            (
-                "four".to_owned(),
-                Some(sha256(b"/work/one")),
-                Some("/work/one"),
-            ),
-            (sha256(b"/work/nobody knows"), None, None),
+            ("one".to_owned(), None, Some("/w/one")),
+            ("two".to_owned(), None, Some("/w/two")),
+            (sha256(b"/w/two"), None, Some("/w/two")),
+            (sha256(b"/w/gone"), None, Some("/w/gone")),
+            (sha256(b"/w/told"), None, Some("/w/told")),
+            ("four".to_owned(), Some(sha256(b"/w/one")), Some("/w/one")),
+            (sha256(b"/w/nobody knows"), None, None),
         ];
         for (name, hash, cwd) in cases {
             for _ in 0..2 {
