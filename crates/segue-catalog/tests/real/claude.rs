@@ -6,12 +6,12 @@ use std::thread;
 use std::time::Duration;
 
 use segue_catalog::{Claude, Reader};
-use segue_testkit::model::{Call, Failure, Reply, Script};
+use segue_testkit::model::{Call, Reply};
 use segue_testkit::sandbox::{Cli, LIMIT, Sandbox};
 use serde_json::{Value, json};
 
 use crate::corpus::{MakeReader, keep};
-use crate::session::{find, read};
+use crate::session::{find, read, script};
 use crate::story::story;
 
 const VERSION: &str = "2.1.325";
@@ -30,35 +30,23 @@ const LOOKED: &str = r#"1 finished
 "#;
 
 fn sandbox() -> Sandbox {
-    let script = Script::new()
-        .on(
-            "look around",
-            [
-                Reply::say("I look.")
-                    .think("What is here?")
-                    .call(Call::shell("echo hi-from-here")),
-                Reply::say("It says hi."),
-            ],
-        )
-        .on(
-            "two at once",
-            [
-                Reply::calling(Call::shell("sleep 0.3; echo slow")).call(Call::shell("exit 3")),
-                Reply::say("One was slow, one failed."),
-            ],
-        )
-        .on(
-            "work slowly",
-            [
-                Reply::calling(Call::shell("sleep 3; echo slow")),
-                Reply::say("I am done."),
-            ],
-        )
-        .on("hang", [Reply::say("I begin").failing(Failure::Stall)])
-        .on("break", [Reply::fail(Failure::BadRequest)])
-        .summary("They looked around.")
-        .title("Looking around");
-    Sandbox::new(script)
+    Sandbox::new(
+        script("What is here?")
+            .on(
+                "two at once",
+                [
+                    Reply::calling(Call::shell("sleep 0.3; echo slow")).call(Call::shell("exit 3")),
+                    Reply::say("One was slow, one failed."),
+                ],
+            )
+            .on(
+                "work slowly",
+                [
+                    Reply::calling(Call::shell("sleep 3; echo slow")),
+                    Reply::say("I am done."),
+                ],
+            ),
+    )
 }
 
 /// Runs a prompt, and returns the session's id.

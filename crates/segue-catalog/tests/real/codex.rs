@@ -2,39 +2,25 @@
 
 use segue_catalog::{Codex, Reader};
 use segue_core::TitleSource;
-use segue_testkit::model::{Call, Failure, Reply, Script};
+use segue_testkit::model::{Call, Reply};
 use segue_testkit::sandbox::{Cli, Sandbox};
 use serde_json::{Value, json};
 
 use crate::corpus::{MakeReader, keep};
-use crate::session::{find, read};
+use crate::session::{echoed, find, read, script};
 use crate::story::story;
 
 const VERSION: &str = "0.166.0";
 const READER: MakeReader = |home| Box::new(Codex::new(home));
 
 fn sandbox() -> Sandbox {
-    let script = Script::new()
-        .on(
-            "look around",
-            [
-                Reply::say("I look.")
-                    .think("What is here?")
-                    .call(Call::shell("echo hi-from-here")),
-                Reply::say("It says hi."),
-            ],
-        )
-        .on(
-            "fail a call",
-            [
-                Reply::calling(Call::shell("exit 3")),
-                Reply::say("It failed."),
-            ],
-        )
-        .on("hang", [Reply::say("I begin").failing(Failure::Stall)])
-        .on("break", [Reply::fail(Failure::BadRequest)])
-        .summary("They looked around.");
-    Sandbox::new(script)
+    Sandbox::new(script("What is here?").on(
+        "fail a call",
+        [
+            Reply::calling(Call::shell("exit 3")),
+            Reply::say("It failed."),
+        ],
+    ))
 }
 
 /// Runs a prompt, and returns the session's id.
@@ -62,10 +48,6 @@ const LOOKED: &str = r#"1 finished
   result of exec_command ok: "Chunk ID: …\nWall time: …\nProcess exited with code 0\nOriginal token count: …\nOutput:\nhi-from-here\n"
   assistant: It says hi.
 "#;
-
-fn echoed(n: u32, prompt: &str) -> String {
-    format!("{n} finished\n  user: {prompt}\n  assistant: You said: {prompt}\n")
-}
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]

@@ -6,39 +6,24 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
 use segue_catalog::{Catalog, Gemini, parse_listing};
-use segue_testkit::model::{Call, Failure, Reply, Script, Usage};
+use segue_testkit::model::{Reply, Usage};
 use segue_testkit::sandbox::{Cli, Sandbox};
 use serde_json::Value;
 
 use crate::corpus::{MakeReader, keep};
-use crate::session::{find, read};
+use crate::session::{echoed, find, read, script};
 use crate::story::story;
 
 const VERSION: &str = "0.61.0";
 const READER: MakeReader = |home| Box::new(Gemini::new(home));
 
 fn sandbox() -> Sandbox {
-    let script = Script::new()
-        .on(
-            "look around",
-            [
-                Reply::say("I look.")
-                    .think("**Looking** What is here?")
-                    .call(Call::shell("echo hi-from-here")),
-                Reply::say("It says hi."),
-            ],
-        )
-        .on(
-            "fill it up",
-            [Reply::say("It is full.").usage(Usage {
-                input: 900_000,
-                ..Usage::default()
-            })],
-        )
-        .on("hang", [Reply::say("I begin").failing(Failure::Stall)])
-        .on("break", [Reply::fail(Failure::BadRequest)])
-        .summary("They looked around.");
-    Sandbox::new(script)
+    let usage = Usage {
+        input: 900_000,
+        ..Usage::default()
+    };
+    let full = Reply::say("It is full.").usage(usage);
+    Sandbox::new(script("**Looking** What is here?").on("fill it up", [full]))
 }
 
 /// Runs a prompt, and returns the session's id.
@@ -67,10 +52,6 @@ const LOOKED: &str = r#"1 finished
   result of run_shell_command ok: {"output":"<untrusted_context>\nOutput: hi-from-here\nProcess Group PGID: …\n</untrusted_context>"}
   assistant: It says hi.
 "#;
-
-fn echoed(n: u32, prompt: &str) -> String {
-    format!("{n} finished\n  user: {prompt}\n  assistant: You said: {prompt}\n")
-}
 
 /// Files are named by the minute, and the same session resumed in another one is written to two of them.
 fn next_minute() {

@@ -2,28 +2,14 @@
 
 use segue_catalog::{Opencode, Reader};
 use segue_core::TitleSource;
-use segue_testkit::model::{Call, Failure, Reply, Script};
 use segue_testkit::sandbox::{Cli, Sandbox};
 use serde_json::Value;
 
-use crate::session::{find, read};
+use crate::session::{echoed, find, read, script};
 use crate::story::story;
 
 fn sandbox() -> Sandbox {
-    let script = Script::new()
-        .on(
-            "look around",
-            [
-                Reply::say("I look.")
-                    .think("What is here?")
-                    .call(Call::shell("echo hi-from-here")),
-                Reply::say("It says hi."),
-            ],
-        )
-        .on("hang", [Reply::say("I begin").failing(Failure::Stall)])
-        .summary("They looked around.")
-        .title("Looking around");
-    Sandbox::new(script)
+    Sandbox::new(script("What is here?"))
 }
 
 fn reader(sandbox: &Sandbox) -> Opencode {
@@ -51,10 +37,6 @@ const LOOKED: &str = r#"1 finished
   result of bash ok: "hi-from-here\n"
   assistant: It says hi.
 "#;
-
-fn echoed(n: u32, prompt: &str) -> String {
-    format!("{n} finished\n  user: {prompt}\n  assistant: You said: {prompt}\n")
-}
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]

@@ -1,6 +1,24 @@
-//! Sessions that a CLI just wrote.
+//! What the CLIs are told to do, and the sessions they write.
 
 use segue_catalog::{Found, NativeTurn, Reader, Start, conversation};
+use segue_testkit::model::{Call, Failure, Reply, Script};
+
+/// What every CLI is asked to do: to look around with a tool, to hang, to break.
+pub(crate) fn script(thought: &str) -> Script {
+    let looking = Reply::say("I look.").think(thought);
+    let looking = looking.call(Call::shell("echo hi-from-here"));
+    Script::new()
+        .on("look around", [looking, Reply::say("It says hi.")])
+        .on("hang", [Reply::say("I begin").failing(Failure::Stall)])
+        .on("break", [Reply::fail(Failure::BadRequest)])
+        .summary("They looked around.")
+        .title("Looking around")
+}
+
+/// The story of a turn that nothing in the script is about.
+pub(crate) fn echoed(n: u32, prompt: &str) -> String {
+    format!("{n} finished\n  user: {prompt}\n  assistant: You said: {prompt}\n")
+}
 
 /// The whole conversation of a session.
 pub(crate) fn read(reader: &dyn Reader, found: &Found) -> Vec<NativeTurn> {
