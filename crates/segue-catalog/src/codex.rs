@@ -30,10 +30,8 @@ use crate::dialect::{self, Dialect, LineRecords, Told};
 use crate::found::IdHint;
 use crate::json::lossy;
 use crate::lines::Backwards;
-use crate::{
-    Event, Found, Head, Kind, NativeTurn, ReadError, Reader, Records, Start, Whereabouts,
-    conversation, outline,
-};
+use crate::reader::last_turns;
+use crate::{Event, Found, Head, Kind, NativeTurn, ReadError, Reader, Records, Start, Whereabouts};
 
 /// Codex's sessions.
 #[derive(Debug, Clone)]
@@ -95,21 +93,8 @@ impl Reader for Codex {
                 dialect::recent_within::<Taskless, _>(path, open, turns)
             };
         }
-        // Read twice rather than kept: first where the turns are, then what was said in the last ones.
-        let all = outline(self.records(found, &Start::Beginning)?.as_mut())?.into_turns();
-        let skipped = all.len().saturating_sub(turns);
-        let Some(first) = all.get(skipped) else {
-            return Ok((Vec::new(), true));
-        };
-        let start = match &first.after {
-            Some(mark) => Start::After(mark.clone()),
-            None => Start::Beginning,
-        };
-        let mut last = conversation(self.records(found, &start)?.as_mut())?.into_turns();
-        if let Some(turn) = last.first_mut() {
-            turn.after.clone_from(&first.after);
-        }
-        Ok((last, skipped == 0))
+        let last = last_turns(|| self.records(found, &Start::Beginning), turns)?;
+        Ok((last.turns, last.before == 0))
     }
 }
 
@@ -138,18 +123,8 @@ fn head(home: &Home, found: &Found) -> Result<Head, ReadError> {
     let IdHint::Whole(id) = &found.id else {
         return Err(wrong("its name is no id"));
     };
-    let mut head = Head {
-        id: NativeId::parse(id).map_err(|error| wrong(&error.to_string()))?,
-        kind: Kind::Empty,
-        cwd: None,
-        branch: None,
-        created_at: None,
-        updated_at: found.modified,
-        title: None,
-        first_prompt: None,
-        forked_from: None,
-        version: None,
-    };
+    let id = NativeId::parse(id).map_err(|error| wrong(&error.to_string()))?;
+    let mut head = Head::new(id, found.modified);
     let file = File::open(&found.path).map_err(failed)?;
     let mut text = history::unpack(&file, &found.path).map_err(failed)?;
     let mut look = Look::at(&mut text).map_err(failed)?;
@@ -183,7 +158,7 @@ fn head(home: &Home, found: &Found) -> Result<Head, ReadError> {
     if meta.is_some_and(|meta| meta.is_subagent()) {
         head.kind = Kind::Subagent;
     }
-    let named = home.title_of(id);
+    let named = home.title_of(head.id.as_str());
     let named = named.and_then(|name| Title::given(&name, TitleSource::User).ok());
     head.title = named.or_else(|| head.first_prompt.as_deref().map(Title::from_prompt));
     Ok(head)

@@ -10,7 +10,7 @@ use memchr::{memmem, memrchr};
 use crate::json::lossy;
 use crate::lines::{Backwards, Lines};
 use crate::reader::last_turns;
-use crate::{Event, Fold, Mark, NativeTurn, ReadError, Record, Records, Skipped, Start};
+use crate::{Event, Mark, NativeTurn, ReadError, Record, Records, Skipped, Start};
 
 /// A line is not what the format has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -241,14 +241,12 @@ pub(crate) fn recent_within<D: Dialect + 'static, R: Read + Seek + 'static>(
                 }
             }
         }
-        let (mut text, _) = open().map_err(failed)?;
-        let before = line_before(&mut text, begin).map_err(failed)?;
         let records = || {
             let (text, _) = open().map_err(failed)?;
             let records = LineRecords::<D>::at(path, text, begin, size).map_err(failed)?;
             Ok(Box::new(records) as Box<dyn Records>)
         };
-        let last = last_turns(records, || Fold::outline().after(before.clone()), turns)?;
+        let last = last_turns(records, turns)?;
         // What was rewound is no turn any more, and a rewind may reach further back than we did.
         let enough = last.turns.len() >= turns && !last.unresolved;
         if begin == 0 || enough {
@@ -256,12 +254,6 @@ pub(crate) fn recent_within<D: Dialect + 'static, R: Read + Seek + 'static>(
         }
         wanted = wanted.saturating_mul(2).max(prompts + 1);
     }
-}
-
-/// The mark of the line that ends before `start`.
-fn line_before<R: Read + Seek>(text: R, start: u64) -> std::io::Result<Option<Mark>> {
-    let line = Backwards::new(text, start.saturating_sub(1)).next()?;
-    Ok(line.map(|(start, line)| mark_of(start, &line)))
 }
 
 /// The end of a file. Its first line is rarely whole; it does not parse, but may hold the last time.

@@ -26,8 +26,6 @@ pub struct NativeTurn {
     pub started_at: Option<Timestamp>,
     /// When its last record was written.
     pub ended_at: Option<Timestamp>,
-    /// The record before its first one; none if it begins the session.
-    pub after: Option<Mark>,
     /// Its last record.
     pub until: Mark,
     /// How many turns had begun before it, those that no longer count included.
@@ -78,7 +76,6 @@ pub struct Fold {
     /// Every key by its hash, and in the order they came in: a session may have a million of them.
     known: HashMap<u64, Known>,
     order: Vec<u64>,
-    last: Option<Mark>,
     title: Option<Title>,
     compactions: u32,
     unresolved: bool,
@@ -111,12 +108,6 @@ impl Fold {
         }
     }
 
-    /// What comes first follows this record.
-    pub(crate) fn after(mut self, last: Option<Mark>) -> Self {
-        self.last = last;
-        self
-    }
-
     /// Takes the next record.
     pub fn add(&mut self, record: Record) {
         let Record { mark, at, events } = record;
@@ -131,7 +122,6 @@ impl Fold {
                 known.end = end;
             }
         }
-        self.last = Some(mark);
     }
 
     fn take(&mut self, event: Event, mark: &Mark, at: Option<Timestamp>) {
@@ -205,7 +195,6 @@ impl Fold {
             compacted: false,
             started_at: at,
             ended_at: at,
-            after: self.last.clone(),
             until: mark.clone(),
             birth: self.begun,
             touched: self.records,

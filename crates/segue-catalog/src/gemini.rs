@@ -31,7 +31,7 @@ use self::log::Log;
 use crate::dialect::{self, LineRecords};
 use crate::reader::last_turns;
 use crate::{
-    Fold, Found, Head, IdHint, Kind, NativeTurn, ReadError, Reader, Records, Start, Whereabouts,
+    Found, Head, IdHint, Kind, NativeTurn, ReadError, Reader, Records, Start, Whereabouts,
 };
 
 /// Gemini CLI's sessions.
@@ -117,8 +117,7 @@ impl Reader for Gemini {
             return dialect::recent::<Log>(&found.path, turns);
         }
         // A document has no lines to be found from its end.
-        let open = || self.records(found, &Start::Beginning);
-        let last = last_turns(open, Fold::outline, turns)?;
+        let last = last_turns(|| self.records(found, &Start::Beginning), turns)?;
         Ok((last.turns, last.before == 0))
     }
 }

@@ -38,3 +38,22 @@ pub struct Head {
     /// Which version of the agent began it.
     pub version: Option<String>,
 }
+
+impl Head {
+    /// A session of which nothing else is known yet.
+    #[must_use]
+    pub fn new(id: NativeId, updated_at: Timestamp) -> Self {
+        Self {
+            id,
+            kind: Kind::Empty,
+            cwd: None,
+            branch: None,
+            created_at: None,
+            updated_at,
+            title: None,
+            first_prompt: None,
+            forked_from: None,
+            version: None,
+        }
+    }
+}

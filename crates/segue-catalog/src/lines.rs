@@ -125,14 +125,19 @@ impl<R: Read> Lines<R> {
             self.buffer.shrink_to_fit();
         }
         let room = self.buffer.get_mut(self.to..).unwrap_or_default();
-        let read = loop {
-            match self.input.read(room) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                other => break other?,
-            }
-        };
+        let read = read_some(&mut self.input, room)?;
         self.to += read;
         Ok(read)
+    }
+}
+
+/// Reads what is there, also if a signal comes in between.
+pub(crate) fn read_some(input: &mut impl Read, room: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match input.read(room) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            other => return other,
+        }
     }
 }
 

@@ -133,9 +133,6 @@ impl Reader for Opencode {
         let mut messages = Messages::open(store, found, &Start::Beginning, u32::MAX)?;
         let skipped = messages.skip_to(turns)?;
         let mut all = conversation(&mut messages)?.into_turns();
-        if let (Some(before), Some(first)) = (&skipped, all.first_mut()) {
-            first.after = Some(Mark::Id(before.clone()));
-        }
         let more = all.len().saturating_sub(turns);
         all.drain(..more);
         Ok((all, skipped.is_none() && more == 0))
@@ -400,14 +397,11 @@ fn head(store: &Store, found: &Found) -> Result<Head, ReadError> {
             Kind::Conversation
         },
         cwd: session.directory.as_deref().map(str::to_owned),
-        branch: None,
         created_at: moment(session.time.created.as_ref()),
-        updated_at: found.modified,
         title: session.title().or_else(prompted),
-        forked_from: None,
         version: session.version.as_deref().map(str::to_owned),
         first_prompt,
-        id,
+        ..Head::new(id, found.modified)
     })
 }
 

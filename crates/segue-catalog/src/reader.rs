@@ -84,8 +84,7 @@ pub trait Reader: Send + Sync {
 
     /// Its last turns, and whether those are all.
     fn recent(&self, found: &Found, turns: usize) -> Result<(Vec<NativeTurn>, bool), ReadError> {
-        let open = || self.records(found, &Start::Beginning);
-        let last = last_turns(open, Fold::outline, turns)?;
+        let last = last_turns(|| self.records(found, &Start::Beginning), turns)?;
         Ok((last.turns, last.before == 0))
     }
 }
@@ -137,10 +136,9 @@ pub fn replay(
 /// The last turns among some records, which can be read again, and how many came before them.
 pub(crate) fn last_turns(
     open: impl Fn() -> Result<Box<dyn Records>, ReadError>,
-    fold: impl Fn() -> Fold,
     turns: usize,
 ) -> Result<Last, ReadError> {
-    let outlined = self::fold(open()?.as_mut(), fold())?;
+    let outlined = outline(open()?.as_mut())?;
     let from = outlined.turns().len().saturating_sub(turns);
     let mut last = Vec::new();
     let mut tell = |_, turn| {

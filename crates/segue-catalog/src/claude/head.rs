@@ -24,19 +24,9 @@ pub(super) fn head(found: &Found) -> Result<Head, ReadError> {
     let IdHint::Whole(id) = &found.id else {
         return Err(ReadError::not_a_session(&found.path, "its name is no id"));
     };
-    let mut head = Head {
-        id: NativeId::parse(id)
-            .map_err(|error| ReadError::not_a_session(&found.path, error.to_string()))?,
-        kind: Kind::Empty,
-        cwd: None,
-        branch: None,
-        created_at: None,
-        updated_at: found.modified,
-        title: None,
-        first_prompt: None,
-        forked_from: None,
-        version: None,
-    };
+    let id = NativeId::parse(id)
+        .map_err(|error| ReadError::not_a_session(&found.path, error.to_string()))?;
+    let mut head = Head::new(id, found.modified);
     let mut file = File::open(&found.path).map_err(failed)?;
     let mut bytes = Vec::with_capacity(FIRST_LOOK);
     let mut looked = FIRST_LOOK;

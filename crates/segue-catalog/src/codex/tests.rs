@@ -6,7 +6,7 @@ use segue_core::{Part, TitleSource, TurnState};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::turn;
+use crate::{conversation, outline, turn};
 
 const PARENT: &str = "01a1e1c9-a9d7-7401-9e63-df60adf7fbc8";
 const FORK: &str = "01a1e1c9-b34e-7500-936f-4f21715570df";

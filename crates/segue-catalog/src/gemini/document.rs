@@ -10,7 +10,7 @@ use memchr::{memchr2, memrchr};
 use super::chat::{Chat, titled};
 use super::line::Line;
 use crate::json::lossy;
-use crate::lines::LONGEST;
+use crate::lines::{LONGEST, read_some};
 use crate::{Mark, ReadError, Record, Records, Skipped, Start};
 
 const BLOCK: usize = 256 << 10;
@@ -262,12 +262,7 @@ impl<R: Read> Pieces<R> {
             self.buffer.shrink_to_fit();
         }
         let room = self.buffer.get_mut(self.to..).unwrap_or_default();
-        let read = loop {
-            match self.input.read(room) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                other => break other?,
-            }
-        };
+        let read = read_some(&mut self.input, room)?;
         self.to += read;
         self.at_end = read == 0;
         Ok(read > 0)

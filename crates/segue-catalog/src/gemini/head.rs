@@ -94,16 +94,11 @@ impl Seen {
         };
         let from_prompt = || self.first_prompt.as_deref().map(Title::from_prompt);
         let head = Head {
-            id,
             kind,
-            cwd: None,
-            branch: None,
             created_at: self.created_at,
-            updated_at: self.updated_at.unwrap_or(found.modified),
             title: self.summary.as_deref().and_then(title).or_else(from_prompt),
             first_prompt: self.first_prompt,
-            forked_from: None,
-            version: None,
+            ..Head::new(id, self.updated_at.unwrap_or(found.modified))
         };
         Ok((head, self.hash))
     }

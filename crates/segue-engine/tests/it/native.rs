@@ -36,17 +36,12 @@ impl Reader for Names {
     }
 
     fn head(&self, found: &Found) -> Result<Head, ReadError> {
+        let id = NativeId::parse(found.path.to_str().unwrap()).unwrap();
         Ok(Head {
-            id: NativeId::parse(found.path.to_str().unwrap()).unwrap(),
             kind: Kind::Conversation,
             cwd: Some("/project".into()),
-            branch: None,
-            created_at: None,
-            updated_at: found.modified,
             title: Some(Title::from_prompt("hello")),
-            first_prompt: None,
-            forked_from: None,
-            version: None,
+            ..Head::new(id, found.modified)
         })
     }
 

@@ -110,16 +110,10 @@ fn native(app: &App, provider: &ProviderId, program: &Path, listed: Listed) -> N
             archived: false,
         },
         head: Head {
-            id: listed.id,
             kind: Kind::Conversation,
             cwd: Some(app.project.cwd.clone()),
-            branch: None,
-            created_at: None,
-            updated_at,
             title: Title::given(&listed.title, TitleSource::Prompt).ok(),
-            first_prompt: None,
-            forked_from: None,
-            version: None,
+            ..Head::new(listed.id, updated_at)
         },
     };
     Native {
