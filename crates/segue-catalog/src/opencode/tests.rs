@@ -240,7 +240,7 @@ fn what_a_person_did_not_write_is_no_prompt() {
     let note = r#"{"type":"text","synthetic":true,"text":"Called the Read tool"}"#;
     let image =
         r#"{"type":"file","mime":"image/png","url":"data:image/png;base64,AAA=","synthetic":true}"#;
-    let file = r#"{"type":"file","mime":"text/plain","url":"file:///work/note.txt"}"#;
+    let file = r#"{"type":"file","mime":"text/plain","url":"file:///w/note.txt"}"#;
     let subtask = r#"{"type":"subtask","prompt":"look into it","agent":"general"}"#;
     let cases: &[(&[&str], &[&str])] = &[
         (
