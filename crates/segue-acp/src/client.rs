@@ -329,6 +329,9 @@ fn capabilities(agent: &acp::AgentCapabilities) -> Capabilities {
         fork: None,
         delete: protocol(session.delete.is_some()),
         cancel: Some(How::Protocol),
+        // Told by each session as it is opened, not beforehand.
+        modes: None,
+        models: None,
         // Not advertised by the protocol: it is known once a turn has reported some.
         usage: None,
         mcp: Some(How::Protocol),

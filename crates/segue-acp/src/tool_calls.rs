@@ -40,6 +40,7 @@ impl ToolCalls {
             args: Json::empty_object(),
             status: ToolStatus::Pending,
             output: None,
+            diffs: Vec::new(),
         });
         if let Some(name) = fields
             .title

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::future::Future;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -11,9 +12,13 @@ use segue_acp::{AcpError, Canceller, Client};
 use segue_core::{Capabilities, How, NativeId, Opened, ProcessMark, ProviderId};
 use tokio::sync::watch;
 
+use crate::error::GREETING;
 use crate::leash::CANNOT_START;
 use crate::process::{AgentProcess, Exit, Leash, Program};
-use crate::{Agent, AgentError, Conversation, OpenRequest, Opening, Probe, Step};
+use crate::{
+    Agent, AgentError, Conversation, Host, OpenRequest, Opening, Probe, Provider, Settings, Step,
+    Way,
+};
 
 /// An agent program, and how to start it.
 #[derive(Debug, Clone)]
@@ -28,10 +33,26 @@ pub struct AcpAgent {
     pub env: Vec<(OsString, OsString)>,
     /// Whether it is known to report what its turns use; the protocol has no way to advertise it.
     pub usage: Option<How>,
+    /// The mode it is put into once a conversation is open, by its own name.
+    pub mode: Option<String>,
+    /// The model it is told to use, by its own name.
+    pub model: Option<String>,
+    /// Whether a turn that ends well without figures is one that failed, its error being the last words.
+    pub fails_silently: bool,
     /// How its leash is started.
     pub leash: Leash,
     /// Our own version, as we introduce ourselves.
     pub version: &'static str,
+}
+
+/// How to drive any agent that speaks the protocol, as `acp:NAME` of the configuration.
+#[must_use]
+pub fn acp(id: ProviderId, settings: &Settings, host: &Host) -> Provider {
+    let ways = settings.program.iter().map(|program| Way {
+        name: "acp",
+        agent: Arc::new(AcpAgent::new(id.clone(), program.clone(), settings, host)),
+    });
+    Provider::new(id.clone(), ways.collect(), settings.defaults.clone())
 }
 
 /// A started program, greeted or not.
@@ -41,6 +62,26 @@ struct Connection {
 }
 
 impl AcpAgent {
+    /// An agent at `program`, configured by `settings`, that has no peculiarities.
+    #[must_use]
+    pub fn new(provider: ProviderId, program: PathBuf, settings: &Settings, host: &Host) -> Self {
+        let env = settings.env.iter();
+        Self {
+            provider,
+            program,
+            args: settings.args.iter().map(Into::into).collect(),
+            env: env
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect(),
+            usage: None,
+            mode: settings.mode.clone(),
+            model: settings.model.clone(),
+            fails_silently: false,
+            leash: host.leash.clone(),
+            version: host.version,
+        }
+    }
+
     /// Starts the program and greets it; `started` is told as soon as there is a process.
     async fn connect(
         &self,
@@ -61,7 +102,7 @@ impl AcpAgent {
             .map_err(|source| self.not_started(source))?;
         started.send_replace(process.mark());
         let greeting = Client::connect(stdout, stdin, self.version);
-        match answer_in(timeout, "initialize", greeting, &mut process).await {
+        match answer_in(timeout, GREETING, greeting, &mut process).await {
             Ok(client) => Ok(Connection { client, process }),
             Err(AgentError::Crashed {
                 exit: Exit::Code(CANNOT_START),
@@ -101,6 +142,11 @@ async fn answer_in<T>(
     }
 }
 
+/// An error in one line, for a list of what was tried.
+fn in_words(error: &AgentError) -> String {
+    error.to_string()
+}
+
 async fn explain(error: AcpError, doing: &'static str, process: &mut AgentProcess) -> AgentError {
     match error {
         AcpError::Closed => {
@@ -111,9 +157,9 @@ async fn explain(error: AcpError, doing: &'static str, process: &mut AgentProces
                 stderr: process.stderr(),
             }
         }
-        source => AgentError::Refused {
+        error => AgentError::Refused {
             doing,
-            source,
+            refusal: error.into(),
             stderr: process.stderr(),
         },
     }
@@ -135,14 +181,14 @@ impl Connection {
             .await
             {
                 Ok(()) => return Ok(Opened::Resumed),
-                Err(error) => tried.push(error.failure().message),
+                Err(error) => tried.push(in_words(&error)),
             }
         }
         if can.load.is_some() {
             let loaded = self.client.load_session(id, &request.cwd);
             match answer_in(request.timeout, "session/load", loaded, &mut self.process).await {
                 Ok(()) => return Ok(Opened::Loaded),
-                Err(error) => tried.push(error.failure().message),
+                Err(error) => tried.push(in_words(&error)),
             }
         }
         if tried.is_empty() {
@@ -188,6 +234,7 @@ impl Agent for AcpAgent {
                 }),
                 opened,
                 why_not,
+                protected: Vec::new(),
             }),
             Err(error) => {
                 connection.process.stop().await;
@@ -222,8 +269,8 @@ struct AcpConversation {
 
 #[async_trait]
 impl Conversation for AcpConversation {
-    fn native_id(&self) -> &NativeId {
-        &self.native_id
+    fn native_id(&self) -> Option<&NativeId> {
+        Some(&self.native_id)
     }
 
     fn process(&self) -> Option<ProcessMark> {
@@ -267,10 +314,15 @@ impl Conversation for AcpConversation {
         }
     }
 
-    async fn close(self: Box<Self>) {
+    fn is_alive(&mut self) -> bool {
+        !self.connection.process.has_ended()
+    }
+
+    async fn close(self: Box<Self>) -> Vec<String> {
         let Connection { client, process } = self.connection;
         // Closes the agent's input, which tells it to end.
         drop(client);
         process.stop().await;
+        Vec::new()
     }
 }

@@ -1,19 +1,20 @@
 //! What every agent can be asked to do.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 use segue_core::{
-    AgentEvent, Capabilities, NativeId, Opened, PermissionAnswer, PermissionRequest, ProcessMark,
-    ProviderId, TurnEnd,
+    AgentEvent, Capabilities, McpServer, NativeId, Opened, PermissionAnswer, PermissionPolicy,
+    PermissionRequest, ProcessMark, ProviderId, TurnEnd,
 };
 
 use tokio::sync::watch;
 
 use crate::AgentError;
 
-/// A program that can hold conversations.
+/// A program that can hold conversations, by one way of talking to it or by several.
 ///
 /// An implementer starts its program only through this crate's leash, never hands text to a shell, and
 /// reports every failure as an [`AgentError`] that carries the program's own words.
@@ -25,6 +26,67 @@ pub trait Agent: Send + Sync {
     async fn open(&self, request: &OpenRequest) -> Result<Opening, AgentError>;
     /// Starts the program just to ask what it is and what it can do.
     async fn probe(&self, timeout: Duration) -> Result<Probe, AgentError>;
+    /// The native sessions of a directory by the program's own word; `None` if it can't tell, which differs
+    /// from having none.
+    async fn list(
+        &self,
+        _cwd: &Path,
+        _timeout: Duration,
+    ) -> Result<Option<Vec<Listed>>, AgentError> {
+        Ok(None)
+    }
+    /// What applies to it where the caller says nothing.
+    fn defaults(&self) -> Defaults {
+        Defaults::default()
+    }
+}
+
+/// What applies to an agent where a caller says nothing, as the user configured it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Defaults {
+    /// How permission requests are answered.
+    pub permissions: PermissionPolicy,
+    /// How long is waited.
+    pub timeouts: Timeouts,
+    /// The session a prompt goes to when none is named.
+    pub session: SessionDefault,
+}
+
+/// The session a prompt goes to when none is named.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum SessionDefault {
+    /// A new one.
+    #[default]
+    New,
+    /// The newest one of the directory.
+    ContinueLast,
+    /// This one, as a person would type it.
+    Resume(String),
+}
+
+/// How long an agent is waited for; `None` is for ever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    /// For each step of starting it and opening a conversation.
+    pub start: Duration,
+    /// For the first sign of life after a prompt.
+    pub first: Option<Duration>,
+    /// For the next sign of life, while no tool runs.
+    pub silence: Option<Duration>,
+    /// For a whole turn.
+    pub turn: Option<Duration>,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            start: Duration::from_secs(60),
+            // Agents try again by themselves for minutes when a model does not answer.
+            first: Some(Duration::from_secs(600)),
+            silence: Some(Duration::from_secs(900)),
+            turn: None,
+        }
+    }
 }
 
 /// What a conversation is to be opened with.
@@ -34,6 +96,14 @@ pub struct OpenRequest {
     pub cwd: PathBuf,
     /// The native session to go on with.
     pub native_id: Option<NativeId>,
+    /// Whether a native session that can't be gone on with is an error rather than the start of a new one.
+    pub strict: bool,
+    /// How permission requests will be answered, for agents that can't ask.
+    pub permissions: PermissionPolicy,
+    /// The model to use instead of the configured one.
+    pub model: Option<String>,
+    /// The MCP servers the agent is to use, where it can take any.
+    pub mcp: Vec<McpServer>,
     /// How long each step of the opening may take.
     pub timeout: Duration,
     /// Is told which process group was started, as soon as it is.
@@ -48,6 +118,21 @@ pub struct Opening {
     pub opened: Opened,
     /// Why a native session could not be gone on with, where one was asked for and the conversation is new.
     pub why_not: Option<String>,
+    /// What was done to keep native sessions from harm, a line each.
+    pub protected: Vec<String>,
+}
+
+impl Opening {
+    /// A conversation that was opened, and nothing to add.
+    #[must_use]
+    pub fn new(conversation: impl Conversation + 'static, opened: Opened) -> Self {
+        Self {
+            conversation: Box::new(conversation),
+            opened,
+            why_not: None,
+            protected: Vec::new(),
+        }
+    }
 }
 
 /// What an agent says of itself.
@@ -59,11 +144,26 @@ pub struct Probe {
     pub capabilities: Capabilities,
 }
 
+/// A native session by the program's own word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// What the agent calls it.
+    pub id: NativeId,
+    /// The directory it was made in.
+    pub cwd: PathBuf,
+    /// What it is called.
+    pub title: Option<String>,
+    /// When it was last used.
+    pub updated_at: Option<Timestamp>,
+}
+
 /// The way to answer a permission request.
 pub type Reply = Box<dyn FnOnce(PermissionAnswer) + Send>;
 
 /// What happens next in a turn.
 pub enum Step {
+    /// The agent said what it calls the conversation, which it had not when the conversation was opened.
+    Named(NativeId),
     /// The agent did or said something.
     Event(AgentEvent),
     /// The agent asks before it acts, and waits for the reply.
@@ -75,9 +175,9 @@ pub enum Step {
 /// A running agent with an open conversation. Dropping it ends the program, by force if need be.
 #[async_trait]
 pub trait Conversation: Send {
-    /// What the agent calls the conversation.
-    fn native_id(&self) -> &NativeId;
-    /// The process group it runs in.
+    /// What the agent calls the conversation; none until it has said so, which it does in the first turn.
+    fn native_id(&self) -> Option<&NativeId>;
+    /// The process group it runs in; none while no program runs.
     fn process(&self) -> Option<ProcessMark>;
     /// Sends a prompt; [`Conversation::next`] then tells what comes of it.
     async fn send(&mut self, prompt: &str) -> Result<(), AgentError>;
@@ -85,6 +185,9 @@ pub trait Conversation: Send {
     async fn next(&mut self) -> Step;
     /// Asks the agent to stop the turn.
     fn cancel(&mut self);
-    /// Ends the program politely and waits until it is gone.
-    async fn close(self: Box<Self>);
+    /// Whether it can take another prompt.
+    fn is_alive(&mut self) -> bool;
+    /// Ends the program politely and waits until it is gone; tells what was done to keep native sessions from
+    /// harm, a line each.
+    async fn close(self: Box<Self>) -> Vec<String>;
 }

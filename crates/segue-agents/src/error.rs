@@ -3,10 +3,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
 use segue_acp::AcpError;
 use segue_core::{Failure, FailureClass};
 
 use crate::Exit;
+use crate::classify::{self, Refusal};
+
+/// What a program is doing until it has shown that it talks the way we do.
+pub(crate) const GREETING: &str = "initialize";
 
 /// Why an agent did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -44,35 +49,59 @@ pub enum AgentError {
         stderr: String,
     },
     /// The program answered with an error.
-    #[error("the agent answered {doing} with an error")]
+    #[error("the agent answered {doing} with an error: {}", .refusal.message)]
     Refused {
         /// What it was asked to do.
         doing: &'static str,
         /// Its answer.
-        #[source]
-        source: AcpError,
+        refusal: Refusal,
         /// The end of what it wrote to its error output.
         stderr: String,
     },
 }
 
 impl AgentError {
+    /// An answer of the agent that is an error.
+    #[must_use]
+    pub fn refused(doing: &'static str, refusal: Refusal) -> Self {
+        Self::Refused {
+            doing,
+            refusal,
+            stderr: String::new(),
+        }
+    }
+
+    /// What kind of failure it is.
+    #[must_use]
+    pub fn class(&self) -> FailureClass {
+        match self {
+            Self::NotStarted { .. } | Self::NoDirectory(_) => FailureClass::NotStarted,
+            // A program that ends at once says why on its error output.
+            Self::Crashed { stderr, .. } => {
+                classify::words(stderr).map_or(FailureClass::Crashed, |refusal| refusal.class)
+            }
+            Self::TimedOut { .. } => FailureClass::TimedOut,
+            Self::Refused { refusal, .. } => refusal.class,
+        }
+    }
+
+    /// Whether another way to talk to the same program may work: it could not be started, or did not get as far as
+    /// greeting us.
+    pub(crate) fn is_about_the_way(&self) -> bool {
+        match self {
+            Self::NotStarted { .. } => true,
+            Self::Crashed { doing, .. } | Self::TimedOut { doing, .. } => {
+                let unexplained =
+                    matches!(self.class(), FailureClass::Crashed | FailureClass::TimedOut);
+                *doing == GREETING && unexplained
+            }
+            Self::NoDirectory(_) | Self::Refused { .. } => false,
+        }
+    }
+
     /// The failure as it goes on record, with the agent's own words.
     #[must_use]
-    pub fn failure(&self) -> Failure {
-        let class = match self {
-            Self::NotStarted { .. } | Self::NoDirectory(_) => FailureClass::NotStarted,
-            Self::Crashed { .. } => FailureClass::Crashed,
-            Self::TimedOut { .. } => FailureClass::TimedOut,
-            Self::Refused { source, .. } => match source {
-                AcpError::UnknownSession { .. } => FailureClass::SessionUnknown,
-                AcpError::BadSessionId(_) | AcpError::NotOffered { .. } => {
-                    FailureClass::NotUnderstood
-                }
-                AcpError::Closed => FailureClass::Crashed,
-                AcpError::Refused { .. } => FailureClass::Agent,
-            },
-        };
+    pub fn failure(&self, now: Timestamp) -> Failure {
         let mut message = self.to_string();
         let mut cause = std::error::Error::source(self);
         while let Some(error) = cause {
@@ -81,11 +110,24 @@ impl AgentError {
             cause = error.source();
         }
         let stderr = self.stderr();
+        let retry_at = self
+            .retry_after()
+            .and_then(|after| SignedDuration::try_from(after).ok())
+            .and_then(|after| now.checked_add(after).ok());
         Failure {
-            class,
+            class: self.class(),
             message,
             hint: self.hint(),
             stderr: (!stderr.is_empty()).then(|| stderr.to_owned()),
+            retry_at,
+        }
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Refused { refusal, .. } => refusal.retry_after,
+            Self::Crashed { stderr, .. } => classify::words(stderr)?.retry_after,
+            Self::NotStarted { .. } | Self::NoDirectory(_) | Self::TimedOut { .. } => None,
         }
     }
 
@@ -106,6 +148,26 @@ impl AgentError {
             Self::Crashed { stderr, .. }
             | Self::TimedOut { stderr, .. }
             | Self::Refused { stderr, .. } => stderr,
+        }
+    }
+}
+
+impl From<AcpError> for Refusal {
+    fn from(error: AcpError) -> Self {
+        let (class, code, message) = match error {
+            AcpError::UnknownSession { message } => {
+                (Some(FailureClass::SessionUnknown), None, message)
+            }
+            AcpError::BadSessionId(error) => {
+                (Some(FailureClass::NotUnderstood), None, error.to_string())
+            }
+            AcpError::NotOffered { message } => (Some(FailureClass::NotUnderstood), None, message),
+            AcpError::Closed => (Some(FailureClass::Crashed), None, "it went away".to_owned()),
+            AcpError::Refused { code, message } => (None, Some(code), message),
+        };
+        match class {
+            Some(class) => Self::new(class, message),
+            None => classify::answer(code, &message),
         }
     }
 }

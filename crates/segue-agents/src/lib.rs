@@ -1,22 +1,38 @@
 //! The agents segue drives.
 //!
 //! [`Agent`] knows how to start a program, [`Conversation`] is one that runs. Every agent is a process group
-//! on a [`leash`], so that nothing of it outlives us. One file a provider: [`rehearsal()`] is the built-in one;
-//! [`known`] lists the others that people have.
+//! on a [`leash`], so that nothing of it outlives us. A [`Provider`] is a program with the ways to talk to it; one
+//! file each: [`claude()`], [`codex()`], [`gemini()`], [`acp()`] for any other that speaks the Agent Client Protocol,
+//! and [`rehearsal()`], the built-in one.
 
 mod acp;
 mod agent;
+mod classify;
+mod claude;
+mod codex;
 mod error;
+mod gemini;
 pub mod known;
 pub mod leash;
 mod mark;
+mod noise;
 mod process;
+mod provider;
 mod rehearsal;
 mod stderr;
+mod wire;
 
-pub use acp::AcpAgent;
-pub use agent::{Agent, Conversation, OpenRequest, Opening, Probe, Reply, Step};
+pub use acp::{AcpAgent, acp};
+pub use agent::{
+    Agent, Conversation, Defaults, Listed, OpenRequest, Opening, Probe, Reply, SessionDefault,
+    Step, Timeouts,
+};
+pub use classify::Refusal;
+pub use claude::claude;
+pub use codex::codex;
 pub use error::AgentError;
+pub use gemini::gemini;
 pub use mark::{Life, end_agent, life, mark_of, wait_until_gone};
 pub use process::{Exit, Leash};
+pub use provider::{Host, Provider, Settings, Way};
 pub use rehearsal::rehearsal;

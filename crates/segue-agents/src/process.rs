@@ -143,6 +143,19 @@ impl AgentProcess {
         }
     }
 
+    /// Whether it has ended.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        !matches!(self.leash.try_wait(), Ok(None))
+    }
+
+    /// Asks the leash to end it, without waiting.
+    pub(crate) fn terminate(&self) {
+        if let Some(leash) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) {
+            // It may have ended by itself just now.
+            let _ = rustix::process::kill_process(leash, Signal::TERM);
+        }
+    }
+
     /// Returns when the leash was killed, which only somebody else can have done; never if it ends by itself.
     pub(crate) async fn leash_is_killed(&mut self) {
         let killed = matches!(self.leash.wait().await, Ok(status) if status.signal().is_some());

@@ -20,6 +20,9 @@ pub fn rehearsal(
         args: vec!["rehearsal-agent".into(), directory.into()],
         env: Vec::new(),
         usage: Some(How::Protocol),
+        mode: None,
+        model: None,
+        fails_silently: false,
         leash,
         version,
     }

@@ -36,6 +36,10 @@ pub struct Capabilities {
     pub delete: Option<How>,
     /// Stop a turn.
     pub cancel: Option<How>,
+    /// Work in a mode the caller chooses.
+    pub modes: Option<How>,
+    /// Use a model the caller chooses.
+    pub models: Option<How>,
     /// Say what a turn used.
     pub usage: Option<How>,
     /// Take MCP servers.
@@ -45,7 +49,7 @@ pub struct Capabilities {
 impl Capabilities {
     /// Each capability with its name, in the order of the documentation.
     #[must_use]
-    pub fn each(&self) -> [(&'static str, Option<How>); 9] {
+    pub fn each(&self) -> [(&'static str, Option<How>); 11] {
         [
             ("list", self.list),
             ("load", self.load),
@@ -54,6 +58,8 @@ impl Capabilities {
             ("fork", self.fork),
             ("delete", self.delete),
             ("cancel", self.cancel),
+            ("modes", self.modes),
+            ("models", self.models),
             ("usage", self.usage),
             ("mcp", self.mcp),
         ]

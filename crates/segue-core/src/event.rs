@@ -46,7 +46,44 @@ pub struct ToolCall {
     pub status: ToolStatus,
     /// What came of it, once it is over.
     pub output: Option<Json>,
+    /// What it changes in files, as far as the agent shows it.
+    pub diffs: Vec<Diff>,
 }
+
+/// A change to a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diff {
+    /// The file.
+    pub path: String,
+    /// The change as a unified diff, without the lines that name the file.
+    pub patch: String,
+}
+
+/// One step of what the agent plans to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanStep {
+    /// What it is.
+    pub text: String,
+    /// Where it stands.
+    pub status: PlanStatus,
+}
+
+/// Where a planned step stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlanStatus {
+    /// Not begun.
+    Pending,
+    /// Under way.
+    InProgress,
+    /// Done.
+    Completed,
+}
+
+names!(PlanStatus {
+    Pending => "pending",
+    InProgress => "in_progress",
+    Completed => "completed",
+});
 
 /// Why the agent stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,6 +122,10 @@ pub enum AgentEvent {
     Usage(Usage),
     /// The agent named the session.
     Title(String),
+    /// What the agent plans to do, the whole of it each time.
+    Plan(Vec<PlanStep>),
+    /// The agent made its own context smaller; what it knew in detail before, it may not know any more.
+    Compacted,
     /// A kind of update this version does not know, kept verbatim.
     Unknown(Json),
     /// Something that was not the protocol at all; the agent goes on.
@@ -106,6 +147,10 @@ pub enum DecisionKind {
     TakenOver,
     /// A permission request was answered.
     Permission,
+    /// A native session was kept from harm by its own program, or put back.
+    Protected,
+    /// The agent made its own context smaller.
+    Compacted,
     /// Something odd that did not stop the turn.
     Oddity,
 }
@@ -117,6 +162,8 @@ names!(DecisionKind {
     Recovered => "recovered",
     TakenOver => "taken_over",
     Permission => "permission",
+    Protected => "protected",
+    Compacted => "compacted",
     Oddity => "oddity",
 });
 

@@ -1,5 +1,7 @@
 //! Why a turn failed, in words that a person and a program can act on.
 
+use jiff::Timestamp;
+
 use crate::names::names;
 
 /// The kind of a failure. Policy acts on it, and `--json` prints it.
@@ -17,6 +19,16 @@ pub enum FailureClass {
     NotUnderstood,
     /// The agent does not know the conversation it was asked to go on with.
     SessionUnknown,
+    /// What the user may spend is spent, until a certain time.
+    Quota,
+    /// Too much was asked in too short a time.
+    RateLimited,
+    /// What was sent does not fit into the model's context.
+    ContextTooLong,
+    /// The agent has no credentials, or none that are accepted.
+    NotLoggedIn,
+    /// The agent does not work in a folder that the user has not told it to trust.
+    UntrustedFolder,
 }
 
 names!(FailureClass {
@@ -26,6 +38,11 @@ names!(FailureClass {
     Agent => "agent_error",
     NotUnderstood => "not_understood",
     SessionUnknown => "session_unknown",
+    Quota => "quota",
+    RateLimited => "rate_limited",
+    ContextTooLong => "context_too_long",
+    NotLoggedIn => "not_logged_in",
+    UntrustedFolder => "untrusted_folder",
 });
 
 /// A failure on record.
@@ -39,6 +56,8 @@ pub struct Failure {
     pub hint: Option<String>,
     /// The end of what the agent wrote to its error output.
     pub stderr: Option<String>,
+    /// When it makes sense to try again, where the agent said so.
+    pub retry_at: Option<Timestamp>,
 }
 
 impl Failure {
@@ -50,6 +69,7 @@ impl Failure {
             message: message.into(),
             hint: None,
             stderr: None,
+            retry_at: None,
         }
     }
 

@@ -253,6 +253,24 @@ impl ProviderId {
     pub fn rehearsal() -> Self {
         Self("rehearsal".to_owned())
     }
+
+    /// Claude Code.
+    #[must_use]
+    pub fn claude() -> Self {
+        Self("claude".to_owned())
+    }
+
+    /// Codex.
+    #[must_use]
+    pub fn codex() -> Self {
+        Self("codex".to_owned())
+    }
+
+    /// Gemini CLI.
+    #[must_use]
+    pub fn gemini() -> Self {
+        Self("gemini".to_owned())
+    }
 }
 
 /// A turn's key in the store that made it.

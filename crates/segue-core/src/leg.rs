@@ -62,8 +62,8 @@ pub struct Leg {
     pub n: u32,
     /// The agent that carries it.
     pub provider: ProviderId,
-    /// What the agent calls the conversation.
-    pub native_id: NativeId,
+    /// What the agent calls the conversation; none until it has said so.
+    pub native_id: Option<NativeId>,
     /// The last turn the native session has been sent; none until the first.
     pub tip: Option<TurnId>,
     /// Failed attempts since the last success.

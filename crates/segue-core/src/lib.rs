@@ -13,6 +13,7 @@ mod failure;
 mod id;
 mod json;
 mod leg;
+mod mcp;
 mod message;
 mod names;
 mod permission;
@@ -27,11 +28,15 @@ mod usage;
 pub use brief::{END_OF_RECORD, TELLABLE, recent_messages};
 pub use capability::{Capabilities, How};
 pub use chain::{TurnNumberError, can_go_on, close_open_calls, plan_revert};
-pub use event::{AgentEvent, Decision, DecisionKind, StopReason, ToolCall, ToolStatus, TurnEnd};
+pub use event::{
+    AgentEvent, Decision, DecisionKind, Diff, PlanStatus, PlanStep, StopReason, ToolCall,
+    ToolStatus, TurnEnd,
+};
 pub use failure::{Failure, FailureClass};
 pub use id::{FeatureId, IdError, LegId, NativeId, ProviderId, SessionId, TurnId};
 pub use json::{Json, JsonError};
 pub use leg::{Leg, LegEnd, Opened};
+pub use mcp::{McpReach, McpServer};
 pub use message::{InlineData, Message, Part, Role};
 pub use permission::{
     PermissionAnswer, PermissionKind, PermissionOption, PermissionPolicy, PermissionRequest,

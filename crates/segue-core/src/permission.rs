@@ -158,6 +158,7 @@ mod tests {
                 args: Json::empty_object(),
                 status: ToolStatus::Pending,
                 output: None,
+                diffs: Vec::new(),
             },
             options: vec![
                 option("always", PermissionKind::AllowAlways),

@@ -56,7 +56,11 @@ impl Engine {
             .filter(|leg| leg.provider == *provider && can_go_on(leg, before));
         let open = OpenRequest {
             cwd: PathBuf::from(&session.project.cwd),
-            native_id: usable.map(|leg| leg.native_id.clone()),
+            native_id: usable.and_then(|leg| leg.native_id.clone()),
+            strict: false,
+            permissions: request.permissions,
+            model: None,
+            mcp: Vec::new(),
             timeout: request.open_timeout,
             started: hold.agent.clone(),
         };
@@ -79,7 +83,7 @@ impl Engine {
         }
         let new = NewLeg {
             provider: provider.clone(),
-            native_id: opening.conversation.native_id().clone(),
+            native_id: opening.conversation.native_id().cloned(),
             at: (self.world.now)(),
         };
         let leg = self.store.open_leg(&hold.lease, new).await?;

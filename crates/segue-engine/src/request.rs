@@ -68,8 +68,8 @@ pub enum TurnEvent {
     Opened {
         /// The agent.
         provider: ProviderId,
-        /// What it calls the conversation.
-        native_id: NativeId,
+        /// What it calls the conversation, if it has said so yet.
+        native_id: Option<NativeId>,
         /// The number of the leg.
         leg: u32,
         /// How it was opened.

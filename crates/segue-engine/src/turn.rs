@@ -217,7 +217,9 @@ impl Run<'_> {
         };
         let leg = match opened {
             Some(Ok(leg)) => leg,
-            Some(Err(CannotOpen::Agent(error))) => return Ok(Outcome::failed(error.failure())),
+            Some(Err(CannotOpen::Agent(error))) => {
+                return Ok(Outcome::failed(error.failure(self.now())));
+            }
             Some(Err(CannotOpen::Engine(error))) => {
                 self.hold.agent_is_gone().await;
                 return Err(error);
@@ -253,12 +255,12 @@ impl Run<'_> {
             .await?;
         match conversation.send(prompt).await {
             Ok(()) => self.listen(conversation).await,
-            Err(error) => Ok(Outcome::failed(error.failure())),
+            Err(error) => Ok(Outcome::failed(error.failure(self.now()))),
         }
     }
 
     async fn note_leg(&mut self, leg: &OpenLeg) -> Result<(), EngineError> {
-        self.report.native_id = Some(leg.leg.native_id.clone());
+        self.report.native_id.clone_from(&leg.leg.native_id);
         self.report.leg = Some(leg.leg.n);
         self.report.opened = Some((leg.opened, leg.why.clone()));
         self.emit(TurnEvent::Opened {
@@ -322,7 +324,12 @@ fn with_next_step(failure: Failure, report: &TurnReport) -> Failure {
         FailureClass::Crashed
         | FailureClass::Agent
         | FailureClass::NotUnderstood
-        | FailureClass::SessionUnknown => {
+        | FailureClass::SessionUnknown
+        | FailureClass::Quota
+        | FailureClass::RateLimited
+        | FailureClass::ContextTooLong
+        | FailureClass::NotLoggedIn
+        | FailureClass::UntrustedFolder => {
             format!("what was said is kept; go on with: segue chat --resume {id} \"…\"")
         }
     };

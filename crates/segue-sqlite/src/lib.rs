@@ -18,11 +18,11 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use rusqlite::Connection;
 use segue_core::{
-    Attempt, Candidate, Decision, Leg, LegEnd, LegId, Message, NativeId, ProcessMark, ProviderId,
-    Session, SessionId, Title, Turn, TurnId,
+    Attempt, Candidate, Decision, Failure, Leg, LegEnd, LegId, Message, NativeId, ProcessMark,
+    ProviderId, Session, SessionId, Title, Turn, TurnId,
 };
 use segue_store::{
-    Entry, Filter, Finish, ForkPoint, Found, Granted, Holder, Lease, LeaseRequest, NewLeg,
+    Adopted, Entry, Filter, Finish, ForkPoint, Found, Granted, Holder, Lease, LeaseRequest, NewLeg,
     NewSession, Page, Result, Started, Store,
 };
 
@@ -103,7 +103,12 @@ impl Store for SqliteStore {
         prompt: &Message,
     ) -> Result<Started> {
         let prompt = prompt.clone();
-        self.write(move |db| ops::sessions::start(db, &new, owner, &prompt))
+        self.write(move |db| ops::sessions::start(db, &new, &owner, &prompt))
+            .await
+    }
+
+    async fn adopt(&self, new: NewSession, owner: ProcessMark, native: Adopted) -> Result<Lease> {
+        self.write(move |db| ops::adopt::adopt(db, &new, &owner, &native))
             .await
     }
 
@@ -118,9 +123,9 @@ impl Store for SqliteStore {
             .await
     }
 
-    async fn suggest_title(&self, lease: &Lease, title: &Title, at: Timestamp) -> Result<()> {
-        let (lease, title) = (lease.clone(), title.clone());
-        self.write(move |db| ops::sessions::suggest_title(db, &lease, &title, at))
+    async fn suggest_title(&self, id: &SessionId, title: &Title, at: Timestamp) -> Result<()> {
+        let (id, title) = (id.clone(), title.clone());
+        self.write(move |db| ops::sessions::suggest_title(db, &id, &title, at))
             .await
     }
 
@@ -172,6 +177,18 @@ impl Store for SqliteStore {
             .await
     }
 
+    async fn fail_attempt(
+        &self,
+        lease: &Lease,
+        turn: TurnId,
+        failure: &Failure,
+        at: Timestamp,
+    ) -> Result<()> {
+        let (lease, failure) = (lease.clone(), failure.clone());
+        self.write(move |db| ops::turns::fail_attempt(db, &lease, turn, &failure, at))
+            .await
+    }
+
     async fn append(&self, lease: &Lease, turn: TurnId, entry: Entry) -> Result<()> {
         let lease = lease.clone();
         self.write(move |db| ops::turns::append(db, &lease, turn, &entry))
@@ -203,6 +220,12 @@ impl Store for SqliteStore {
     async fn open_leg(&self, lease: &Lease, leg: NewLeg) -> Result<Leg> {
         let lease = lease.clone();
         self.write(move |db| ops::legs::open(db, &lease, &leg))
+            .await
+    }
+
+    async fn name_leg(&self, lease: &Lease, leg: LegId, native_id: &NativeId) -> Result<()> {
+        let (lease, native_id) = (lease.clone(), native_id.clone());
+        self.write(move |db| ops::legs::name_it(db, &lease, leg, &native_id))
             .await
     }
 

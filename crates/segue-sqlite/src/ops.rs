@@ -1,5 +1,6 @@
 //! What the store does, as plain functions over a connection that is inside a transaction.
 
+pub(crate) mod adopt;
 pub(crate) mod find;
 pub(crate) mod head;
 pub(crate) mod lease;

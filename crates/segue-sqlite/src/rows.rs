@@ -67,7 +67,7 @@ pub(crate) fn named<T>(
 }
 
 pub(crate) const SESSION: &str = "
-    SELECT s.id, p.key, s.cwd, s.title, s.title_from, s.feature, s.provider, l.native_id, s.head_id, t.state,
+    SELECT s.id, p.key, s.cwd, s.title, s.title_from, s.feature, s.provider, nullif(l.native_id, ''), s.head_id, t.state,
            s.turns, s.total_tokens, s.forked_from, s.forked_at, s.created_at, s.updated_at
     FROM sessions s
     JOIN projects p ON p.id = s.project_id
@@ -107,7 +107,8 @@ pub(crate) fn session(row: &Row<'_>) -> Outcome<Session> {
 
 pub(crate) const TURN: &str = "
     t.id, t.parent_id, t.n, t.state, t.sent, t.input_tokens, t.output_tokens, t.cached_tokens, t.total_tokens,
-    t.context_tokens, t.context_window, t.failure_class, t.failure_message, t.failure_hint, t.failure_stderr, t.started_at, t.ended_at";
+    t.context_tokens, t.context_window, t.failure_class, t.failure_message, t.failure_hint, t.failure_stderr,
+    t.failure_retry_at, t.started_at, t.ended_at";
 
 pub(crate) fn turn(row: &Row<'_>) -> Outcome<Turn> {
     Ok(Turn {
@@ -125,12 +126,12 @@ pub(crate) fn turn(row: &Row<'_>) -> Outcome<Turn> {
             context_window: row.get(10)?,
         },
         failure: failure(row, 11)?,
-        started_at: time(row, 15)?,
-        ended_at: maybe_time(row, 16)?,
+        started_at: time(row, 16)?,
+        ended_at: maybe_time(row, 17)?,
     })
 }
 
-/// Four columns: class, message, hint, error output.
+/// Five columns: class, message, hint, error output, when to try again.
 fn failure(row: &Row<'_>, first: usize) -> Outcome<Option<Failure>> {
     if row.get_ref(first)?.as_str_or_null()?.is_none() {
         return Ok(None);
@@ -140,11 +141,13 @@ fn failure(row: &Row<'_>, first: usize) -> Outcome<Option<Failure>> {
         message: row.get(first + 1)?,
         hint: row.get(first + 2)?,
         stderr: row.get(first + 3)?,
+        retry_at: maybe_time(row, first + 4)?,
     }))
 }
 
 pub(crate) const ATTEMPT: &str = "
-    SELECT n, leg_id, state, failure_class, failure_message, failure_hint, failure_stderr, started_at, ended_at
+    SELECT n, leg_id, state, failure_class, failure_message, failure_hint, failure_stderr,
+           failure_retry_at, started_at, ended_at
     FROM attempts";
 
 pub(crate) fn attempt(row: &Row<'_>) -> Outcome<Attempt> {
@@ -153,13 +156,13 @@ pub(crate) fn attempt(row: &Row<'_>) -> Outcome<Attempt> {
         leg: LegId(row.get(1)?),
         state: named(row, 2, TurnState::from_name)?,
         failure: failure(row, 3)?,
-        started_at: time(row, 7)?,
-        ended_at: maybe_time(row, 8)?,
+        started_at: time(row, 8)?,
+        ended_at: maybe_time(row, 9)?,
     })
 }
 
 pub(crate) const LEG: &str = "
-    SELECT id, n, provider, native_id, tip_id, consecutive_failures, total_tokens, context_tokens, opened_at,
+    SELECT id, n, provider, nullif(native_id, ''), tip_id, consecutive_failures, total_tokens, context_tokens, opened_at,
            ended_at, ended_why
     FROM legs";
 
@@ -172,7 +175,7 @@ pub(crate) fn leg(row: &Row<'_>) -> Outcome<Leg> {
         id: LegId(row.get(0)?),
         n: row.get(1)?,
         provider: parsed(row, 2)?,
-        native_id: parsed(row, 3)?,
+        native_id: maybe_parsed(row, 3)?,
         tip: row.get::<_, Option<i64>>(4)?.map(TurnId),
         consecutive_failures: row.get(5)?,
         total_tokens: row.get(6)?,

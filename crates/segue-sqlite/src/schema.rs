@@ -13,7 +13,10 @@ use crate::fault::{Fault, classify};
 /// "SEGU": tells a store of ours from any other SQLite file.
 const APPLICATION_ID: i64 = 0x5345_4755;
 
-const MIGRATIONS: &[&str] = &[include_str!("schema/0001_sessions.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("schema/0001_sessions.sql"),
+    include_str!("schema/0002_retry.sql"),
+];
 
 /// The format that this build reads and writes.
 fn known() -> i64 {

@@ -34,15 +34,16 @@ pub use lease::{
     a_silent_holder_loses_its_lease, a_stale_lease_writes_nothing, one_claim_wins_when_many_race,
 };
 pub use sessions::{
-    a_persons_title_stays, a_session_starts_whole, candidates_are_found_by_every_name,
-    carried_native_sessions_are_known, decisions_are_kept_in_order, filters_select,
-    ids_are_unique_and_unknown_ones_are_said, paging_sees_each_session_once,
-    what_is_created_is_found_again,
+    a_native_session_is_adopted_whole, a_persons_title_stays, a_session_starts_whole,
+    candidates_are_found_by_every_name, carried_native_sessions_are_known,
+    decisions_are_kept_in_order, filters_select, ids_are_unique_and_unknown_ones_are_said,
+    paging_sees_each_session_once, what_is_created_is_found_again,
 };
 pub use turns::{
-    a_finished_turn_is_immutable, a_turn_is_recorded_whole, an_unsent_turn_is_told_apart,
-    drafts_become_messages, every_kind_of_part_survives, failures_are_counted_on_the_leg,
-    one_turn_at_a_time, parallel_appends_are_all_there,
+    a_failed_attempt_leaves_room_for_another, a_finished_turn_is_immutable, a_leg_is_named_once,
+    a_turn_is_recorded_whole, an_unsent_turn_is_told_apart, drafts_become_messages,
+    every_kind_of_part_survives, failures_are_counted_on_the_leg, one_turn_at_a_time,
+    parallel_appends_are_all_there,
 };
 
 /// Makes a test of each contract case.
@@ -53,6 +54,9 @@ pub use turns::{
 macro_rules! store_contract {
     ($open:expr) => {
         $crate::store_contract!(@cases $open;
+            a_native_session_is_adopted_whole
+            a_failed_attempt_leaves_room_for_another
+            a_leg_is_named_once
             what_is_created_is_found_again
             ids_are_unique_and_unknown_ones_are_said
             filters_select
@@ -165,7 +169,7 @@ fn finished(second: i64) -> Finish {
 fn native(name: &str) -> NewLeg {
     NewLeg {
         provider: ProviderId::rehearsal(),
-        native_id: NativeId::parse(name).unwrap(),
+        native_id: Some(NativeId::parse(name).unwrap()),
         at: at(0),
     }
 }

@@ -15,14 +15,16 @@ pub mod contract;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use segue_core::{
-    Attempt, Candidate, Decision, Leg, LegEnd, LegId, Message, NativeId, ProcessMark, ProviderId,
-    Session, SessionId, Title, Turn, TurnId,
+    Attempt, Candidate, Decision, Failure, Leg, LegEnd, LegId, Message, NativeId, ProcessMark,
+    ProviderId, Session, SessionId, Title, Turn, TurnId,
 };
 
 pub use error::{BoxError, StoreError};
 pub use lease::{Granted, Holder, Lease, LeaseRequest, Started};
 pub use query::{Cursor, Filter, Found, Page};
-pub use write::{Draft, DraftKind, Entry, Finish, ForkPoint, NewLeg, NewSession};
+pub use write::{
+    Adopted, AdoptedTurn, Draft, DraftKind, Entry, Finish, ForkPoint, NewLeg, NewSession,
+};
 
 /// The outcome of a store operation.
 pub type Result<T> = std::result::Result<T, StoreError>;
@@ -42,12 +44,14 @@ pub trait Store: Send + Sync {
     /// Makes a session, claims it, and writes its first prompt down, all at once.
     async fn start(&self, new: NewSession, owner: ProcessMark, prompt: &Message)
     -> Result<Started>;
+    /// Makes a session out of a native session, with all of its turns, and claims it; its leg knows them all.
+    async fn adopt(&self, new: NewSession, owner: ProcessMark, native: Adopted) -> Result<Lease>;
     /// Makes a session whose head is a turn of another; the turns up to there are shared, not copied.
     async fn fork(&self, new: NewSession, from: ForkPoint) -> Result<Session>;
     /// Gives a session the title a person chose.
     async fn rename(&self, id: &SessionId, title: &Title, at: Timestamp) -> Result<()>;
     /// Gives a session the title that the model proposes, unless a person chose one.
-    async fn suggest_title(&self, lease: &Lease, title: &Title, at: Timestamp) -> Result<()>;
+    async fn suggest_title(&self, id: &SessionId, title: &Title, at: Timestamp) -> Result<()>;
     /// Removes a session with all that no other session shares.
     async fn delete(&self, lease: &Lease) -> Result<()>;
     /// One session.
@@ -71,6 +75,14 @@ pub trait Store: Send + Sync {
         leg: LegId,
         at: Timestamp,
     ) -> Result<()>;
+    /// Ends the attempt that is under way as failed; the turn goes on, for another one.
+    async fn fail_attempt(
+        &self,
+        lease: &Lease,
+        turn: TurnId,
+        failure: &Failure,
+        at: Timestamp,
+    ) -> Result<()>;
     /// Adds to a turn that is under way.
     async fn append(&self, lease: &Lease, turn: TurnId, entry: Entry) -> Result<()>;
     /// Ends a turn and its last attempt, and settles what they used. It can't be changed any more.
@@ -86,6 +98,8 @@ pub trait Store: Send + Sync {
 
     /// Opens the next leg, with no turn seen yet.
     async fn open_leg(&self, lease: &Lease, leg: NewLeg) -> Result<Leg>;
+    /// Notes what the provider calls a leg that had no name yet.
+    async fn name_leg(&self, lease: &Lease, leg: LegId, native_id: &NativeId) -> Result<()>;
     /// Ends a leg.
     async fn end_leg(&self, lease: &Lease, leg: LegId, why: LegEnd, at: Timestamp) -> Result<()>;
     /// The legs of a session, oldest first.

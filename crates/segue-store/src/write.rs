@@ -22,6 +22,30 @@ pub struct NewSession {
     pub at: Timestamp,
 }
 
+/// A native session that becomes one of ours.
+#[derive(Debug, Clone)]
+pub struct Adopted {
+    /// What the provider calls it.
+    pub native_id: NativeId,
+    /// What was said in it, oldest first; each of them has ended.
+    pub turns: Vec<AdoptedTurn>,
+}
+
+/// A turn that was made without us.
+#[derive(Debug, Clone)]
+pub struct AdoptedTurn {
+    /// How it ended; not `Running`.
+    pub state: TurnState,
+    /// What was said, the prompt first.
+    pub messages: Vec<Message>,
+    /// What it used.
+    pub usage: Usage,
+    /// When the prompt was given.
+    pub started_at: Timestamp,
+    /// When it ended.
+    pub ended_at: Timestamp,
+}
+
 /// Where a fork leaves its origin.
 #[derive(Debug, Clone)]
 pub struct ForkPoint {
@@ -36,8 +60,8 @@ pub struct ForkPoint {
 pub struct NewLeg {
     /// Who carries it.
     pub provider: ProviderId,
-    /// What the provider calls it.
-    pub native_id: NativeId,
+    /// What the provider calls it; none if it has not said so yet.
+    pub native_id: Option<NativeId>,
     /// When it was opened.
     pub at: Timestamp,
 }

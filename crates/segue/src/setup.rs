@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use etcetera::BaseStrategy;
 use jiff::Timestamp;
-use segue_agents::{Agent, Leash, mark_of, rehearsal};
+use segue_agents::known::{self, KNOWN};
+use segue_agents::{Agent, Host, Leash, Settings, claude, codex, gemini, mark_of, rehearsal};
 use segue_catalog::{Catalog, Claude, Codex, Gemini, Opencode, Reader, project_key};
 use segue_core::{NativeId, ProcessMark, Project, Session, SessionRef};
 use segue_engine::{Conversation, Engine, Scope, World};
@@ -99,8 +100,44 @@ pub(crate) fn leash() -> Leash {
 
 /// The agents that can be driven, the preferred ones first.
 pub(crate) fn agents(home: &Path) -> Vec<Arc<dyn Agent>> {
+    let host = Host {
+        leash: leash(),
+        version: VERSION,
+        kept: home.join("kept"),
+        path: std::env::var_os("PATH").unwrap_or_default(),
+    };
+    let mut agents: Vec<Arc<dyn Agent>> = Vec::new();
+    let base = etcetera::base_strategy::Xdg::new().ok();
+    for known in KNOWN {
+        let variable = |what: &str| {
+            std::env::var(format!("SEGUE_{}_{what}", known.provider.to_uppercase())).ok()
+        };
+        let program = variable("PATH").map(PathBuf::from);
+        let usual = base.as_ref().map(|base| base.home_dir().to_owned());
+        let settings = Settings {
+            program: program.or_else(|| known::find(known.program, &host.path)),
+            adapter: variable("ACP_PATH").map(PathBuf::from),
+            transports: variable("TRANSPORTS")
+                .map(|all| all.split(',').map(str::to_owned).collect())
+                .unwrap_or_default(),
+            home: usual
+                .unwrap_or_default()
+                .join(format!(".{}", known.provider)),
+            ..Settings::default()
+        };
+        let drive = match known.provider {
+            "claude" => claude,
+            "codex" => codex,
+            _ => gemini,
+        };
+        let provider = drive(&settings, &host);
+        if !provider.ways().is_empty() {
+            agents.push(Arc::new(provider));
+        }
+    }
     let rehearsal = rehearsal(own_program(), home.join("rehearsal"), leash(), VERSION);
-    vec![Arc::new(rehearsal)]
+    agents.push(Arc::new(rehearsal));
+    agents
 }
 
 /// The native sessions of the agents on this machine, where those look for them themselves. Without a home

@@ -161,7 +161,7 @@ pub(crate) fn event(event: &TurnEvent) -> Value {
             leg,
             opened,
         } => json!({
-            "event": "opened", "provider": provider.as_str(), "native_session_id": native_id.as_str(),
+            "event": "opened", "provider": provider.as_str(), "native_session_id": native_id.as_ref().map(ToString::to_string),
             "leg": leg, "opened": opened.as_str()
         }),
         TurnEvent::Decided(decision) => {
@@ -347,7 +347,7 @@ fn leg(leg: &Leg) -> Value {
     json!({
         "n": leg.n,
         "provider": leg.provider.as_str(),
-        "native_session_id": leg.native_id.as_str(),
+        "native_session_id": leg.native_id.as_ref().map(ToString::to_string),
         "consecutive_failures": leg.consecutive_failures,
         "total_tokens": leg.total_tokens,
         "context_tokens": leg.context_tokens,

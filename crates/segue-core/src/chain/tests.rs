@@ -22,7 +22,7 @@ fn leg(tip: Option<i64>) -> Leg {
         id: LegId(1),
         n: 1,
         provider: ProviderId::rehearsal(),
-        native_id: NativeId::parse("n1").unwrap(),
+        native_id: Some(NativeId::parse("n1").unwrap()),
         tip: tip.map(TurnId),
         consecutive_failures: 0,
         total_tokens: None,

@@ -63,6 +63,7 @@ impl Run<'_> {
                 () = until(give_up_at) => return Ok(Outcome::ended(TurnState::Cancelled)),
                 () = until(self.recorder.due()) => self.recorder.draft(self.now()).await?,
                 step = conversation.next() => match step {
+                    Step::Named(_) => {}
                     Step::Event(event) => self.take_in(event).await?,
                     Step::Ask(request, reply) => reply(self.permit(&request).await?),
                     Step::Done(end) => return self.done(end, give_up_at.is_some()).await,
@@ -81,7 +82,7 @@ impl Run<'_> {
             Ok(end) => end,
             // Whatever an agent answers to a cancel, the cancel is what happened.
             Err(_) if asked_to_stop => return Ok(Outcome::ended(TurnState::Cancelled)),
-            Err(error) => return Ok(Outcome::failed(error.failure())),
+            Err(error) => return Ok(Outcome::failed(error.failure(self.now()))),
         };
         self.report.usage.update(end.usage);
         let note = match end.reason {
@@ -133,6 +134,7 @@ impl Run<'_> {
                 self.emit(TurnEvent::Usage(usage)).await?;
             }
             AgentEvent::Title(title) => self.name(&title).await?,
+            AgentEvent::Plan(_) | AgentEvent::Compacted => {}
             AgentEvent::Data(data) => {
                 let seq = self.recorder.keep(Part::InlineData(data), at).await?;
                 self.saved(Some(seq)).await?;
@@ -160,7 +162,7 @@ impl Run<'_> {
             let at = self.now();
             self.engine
                 .store
-                .suggest_title(&self.hold.lease, &title, at)
+                .suggest_title(&self.session.id, &title, at)
                 .await?;
         }
         Ok(())

@@ -97,9 +97,8 @@ impl Agent for Scripted {
             cancelled: false,
         };
         Ok(Opening {
-            conversation: Box::new(conversation),
-            opened,
             why_not,
+            ..Opening::new(conversation, opened)
         })
     }
 
@@ -110,8 +109,8 @@ impl Agent for Scripted {
 
 #[async_trait]
 impl Conversation for Play {
-    fn native_id(&self) -> &NativeId {
-        &self.native_id
+    fn native_id(&self) -> Option<&NativeId> {
+        Some(&self.native_id)
     }
 
     fn process(&self) -> Option<ProcessMark> {
@@ -156,8 +155,13 @@ impl Conversation for Play {
         self.cancelled = true;
     }
 
-    async fn close(self: Box<Self>) {
+    fn is_alive(&mut self) -> bool {
+        true
+    }
+
+    async fn close(self: Box<Self>) -> Vec<String> {
         self.heard.lock().unwrap().closed += 1;
+        Vec::new()
     }
 }
 

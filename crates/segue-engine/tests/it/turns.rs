@@ -19,6 +19,7 @@ fn tool(status: ToolStatus, args: &str) -> ToolCall {
         output: status
             .is_over()
             .then(|| Json::parse("\"written\"").unwrap()),
+        diffs: Vec::new(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use rusqlite::{Connection, params};
-use segue_core::{Leg, LegEnd, LegId, SessionId};
+use segue_core::{Leg, LegEnd, LegId, NativeId, SessionId};
 use segue_store::{Lease, NewLeg, StoreError};
 
 use super::{Outcome, lease};
@@ -18,7 +18,7 @@ pub(crate) fn open(db: &Connection, held: &Lease, new: &NewLeg) -> Outcome<Leg> 
     .execute(params![
         id,
         new.provider.as_str(),
-        new.native_id.as_str(),
+        name(new.native_id.as_ref()),
         micros(new.at)
     ])?;
     let leg = db.last_insert_rowid();
@@ -26,6 +26,29 @@ pub(crate) fn open(db: &Connection, held: &Lease, new: &NewLeg) -> Outcome<Leg> 
         .execute(params![id, leg, new.provider.as_str()])?;
     let sql = format!("{} WHERE id = ?1", rows::LEG);
     Ok(db.prepare_cached(&sql)?.query_row([leg], rows::leg)?)
+}
+
+/// A leg without a name has an empty one in the table.
+fn name(native_id: Option<&NativeId>) -> &str {
+    native_id.map_or("", NativeId::as_str)
+}
+
+pub(crate) fn name_it(
+    db: &Connection,
+    held: &Lease,
+    leg: LegId,
+    native_id: &NativeId,
+) -> Outcome<()> {
+    lease::check(db, held)?;
+    let named = db
+        .prepare_cached(
+            "UPDATE legs SET native_id = ?3 WHERE id = ?1 AND session_id = ?2 AND native_id = ''",
+        )?
+        .execute(params![leg.0, held.session.as_str(), native_id.as_str()])?;
+    match named {
+        0 => Err(StoreError::NoLeg(held.session.clone()).into()),
+        _ => Ok(()),
+    }
 }
 
 pub(crate) fn end(

@@ -47,21 +47,30 @@ pub(crate) fn create(db: &Connection, new: &NewSession) -> Outcome<Session> {
     }
 }
 
-pub(crate) fn start(
+/// Makes a session and claims it.
+pub(crate) fn create_claimed(
     db: &Connection,
     new: &NewSession,
-    owner: ProcessMark,
-    prompt: &Message,
-) -> Outcome<Started> {
+    owner: &ProcessMark,
+) -> Outcome<Lease> {
     create(db, new)?;
     let request = LeaseRequest {
         session: new.id.clone(),
-        owner,
+        owner: owner.clone(),
         at: new.at,
         expires_after: SignedDuration::ZERO,
         dead_epoch: None,
     };
-    let lease = lease::acquire(db, &request)?.lease;
+    Ok(lease::acquire(db, &request)?.lease)
+}
+
+pub(crate) fn start(
+    db: &Connection,
+    new: &NewSession,
+    owner: &ProcessMark,
+    prompt: &Message,
+) -> Outcome<Started> {
+    let lease = create_claimed(db, new, owner)?;
     let turn = turns::begin(db, &lease, prompt)?;
     Ok(Started {
         session: existing(db, &new.id)?,
@@ -105,17 +114,17 @@ pub(crate) fn rename(db: &Connection, id: &SessionId, title: &Title, at: Timesta
 
 pub(crate) fn suggest_title(
     db: &Connection,
-    held: &Lease,
+    id: &SessionId,
     title: &Title,
     at: Timestamp,
 ) -> Outcome<()> {
-    lease::check(db, held)?;
+    existing(db, id)?;
     db.prepare_cached(
         "UPDATE sessions SET title = ?2, title_from = ?3, updated_at = max(updated_at, ?4)
          WHERE id = ?1 AND title_from <> 'user'",
     )?
     .execute(params![
-        held.session.as_str(),
+        id.as_str(),
         title.as_str(),
         title.source().as_str(),
         micros(at)

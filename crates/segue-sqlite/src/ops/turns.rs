@@ -2,7 +2,9 @@
 
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
-use segue_core::{Attempt, LegId, Message, Part, Role, SessionId, Turn, TurnId, TurnState, stored};
+use segue_core::{
+    Attempt, Failure, LegId, Message, Part, Role, SessionId, Turn, TurnId, TurnState, Usage, stored,
+};
 use segue_store::{Draft, DraftKind, Entry, Finish, Lease, StoreError};
 
 use super::{Outcome, lease, sessions};
@@ -137,7 +139,7 @@ pub(crate) fn finish(db: &Connection, held: &Lease, turn: TurnId, finish: &Finis
     db.prepare_cached(
         "UPDATE turns SET state = ?2, input_tokens = ?3, output_tokens = ?4, cached_tokens = ?5, total_tokens = ?6,
              context_tokens = ?7, context_window = ?8, failure_class = ?9, failure_message = ?10,
-             failure_hint = ?11, failure_stderr = ?12, ended_at = ?13 WHERE id = ?1",
+             failure_hint = ?11, failure_stderr = ?12, ended_at = ?13, failure_retry_at = ?14 WHERE id = ?1",
     )?
     .execute(params![
         turn.0,
@@ -152,7 +154,8 @@ pub(crate) fn finish(db: &Connection, held: &Lease, turn: TurnId, finish: &Finis
         failure.map(|failure| &failure.message),
         failure.and_then(|failure| failure.hint.as_ref()),
         failure.and_then(|failure| failure.stderr.as_ref()),
-        at
+        at,
+        failure.and_then(|failure| failure.retry_at.map(micros))
     ])?;
     settle_attempt(db, turn, finish)?;
     db.prepare_cached(
@@ -164,13 +167,32 @@ pub(crate) fn finish(db: &Connection, held: &Lease, turn: TurnId, finish: &Finis
     Ok(())
 }
 
+/// Ends a turn's attempt that failed, so that another one can be made.
+pub(crate) fn fail_attempt(
+    db: &Connection,
+    held: &Lease,
+    turn: TurnId,
+    failure: &Failure,
+    at: Timestamp,
+) -> Outcome<()> {
+    check_running(db, held, turn)?;
+    let finish = Finish {
+        state: TurnState::Failed,
+        messages: Vec::new(),
+        usage: Usage::default(),
+        failure: Some(failure.clone()),
+        at,
+    };
+    settle_attempt(db, turn, &finish)
+}
+
 /// Ends the turn's attempt, if it came to one, and counts it on its leg.
 fn settle_attempt(db: &Connection, turn: TurnId, finish: &Finish) -> Outcome<()> {
     let failure = finish.failure.as_ref();
     let leg: Option<i64> = db
         .prepare_cached(
             "UPDATE attempts SET state = ?2, failure_class = ?3, failure_message = ?4, failure_hint = ?5,
-                 failure_stderr = ?6, ended_at = ?7
+                 failure_stderr = ?6, ended_at = ?7, failure_retry_at = ?8
              WHERE turn_id = ?1 AND state = 'running' RETURNING leg_id",
         )?
         .query_row(
@@ -181,7 +203,8 @@ fn settle_attempt(db: &Connection, turn: TurnId, finish: &Finish) -> Outcome<()>
                 failure.map(|failure| &failure.message),
                 failure.and_then(|failure| failure.hint.as_ref()),
                 failure.and_then(|failure| failure.stderr.as_ref()),
-                micros(finish.at)
+                micros(finish.at),
+                failure.and_then(|failure| failure.retry_at.map(micros))
             ],
             |row| row.get(0),
         )

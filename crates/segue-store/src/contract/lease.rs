@@ -1,7 +1,7 @@
 //! One writer at a time.
 
 use futures::future::join_all;
-use segue_core::{Decision, DecisionKind, Title};
+use segue_core::{Decision, DecisionKind, Failure, FailureClass, NativeId, Title};
 
 use super::{at, claim, finished, new_session, open_session, owner, prompt};
 use crate::{Entry, Store, StoreError};
@@ -90,7 +90,16 @@ pub async fn a_stale_lease_writes_nothing(store: &dyn Store) {
             .await
             .err(),
         store
-            .suggest_title(&old, &Title::from_prompt("late"), at(0))
+            .name_leg(&old, leg.id, &NativeId::parse("late").unwrap())
+            .await
+            .err(),
+        store
+            .fail_attempt(
+                &old,
+                turn.id,
+                &Failure::new(FailureClass::Agent, "late"),
+                at(0),
+            )
             .await
             .err(),
         store.heartbeat(&old, None, at(0)).await.err(),

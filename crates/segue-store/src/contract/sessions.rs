@@ -1,12 +1,12 @@
 //! Sessions as such.
 
 use segue_core::{
-    Candidate, Decision, DecisionKind, FeatureId, MatchedBy, NativeId, ProviderId, Title,
-    TitleSource,
+    Candidate, Decision, DecisionKind, FeatureId, MatchedBy, Message, NativeId, ProviderId, Role,
+    Title, TitleSource, TurnState, Usage,
 };
 
 use super::{at, finished, id, native, new_session, open_session, owner, prompt, story};
-use crate::{Filter, Page, Store, StoreError};
+use crate::{Adopted, AdoptedTurn, Filter, Page, Store, StoreError};
 
 /// A session that was made is there, with all that was said of it.
 pub async fn what_is_created_is_found_again(store: &dyn Store) {
@@ -218,10 +218,10 @@ pub async fn a_session_starts_whole(store: &dyn Store) {
 
 /// The model may name a session as long as nobody else has.
 pub async fn a_persons_title_stays(store: &dyn Store) {
-    let (_, lease) = open_session(store, 1).await;
+    open_session(store, 1).await;
     let suggest = |text: &str| Title::given(text, TitleSource::Model).unwrap();
     store
-        .suggest_title(&lease, &suggest("by the model"), at(2))
+        .suggest_title(&id(1), &suggest("by the model"), at(2))
         .await
         .unwrap();
     let session = store.session(&id(1)).await.unwrap().unwrap();
@@ -229,7 +229,7 @@ pub async fn a_persons_title_stays(store: &dyn Store) {
     let mine = Title::given("by me", TitleSource::User).unwrap();
     store.rename(&id(1), &mine, at(3)).await.unwrap();
     store
-        .suggest_title(&lease, &suggest("again"), at(4))
+        .suggest_title(&id(1), &suggest("again"), at(4))
         .await
         .unwrap();
     let session = store.session(&id(1)).await.unwrap().unwrap();
@@ -240,11 +240,64 @@ pub async fn a_persons_title_stays(store: &dyn Store) {
 pub async fn carried_native_sessions_are_known(store: &dyn Store) {
     let (_, lease) = open_session(store, 1).await;
     let first = store.open_leg(&lease, native("n-old")).await.unwrap();
-    let second = store.open_leg(&lease, native("n-new")).await.unwrap();
+    store.open_leg(&lease, native("n-new")).await.unwrap();
     let ids = ["n-other", "n-old", "n-new", "n-ol"].map(|id| NativeId::parse(id).unwrap());
     let carried = store.carried(&first.provider, &ids).await.unwrap();
-    assert_eq!(carried, [first.native_id, second.native_id]);
+    assert_eq!(
+        carried,
+        [
+            NativeId::parse("n-old").unwrap(),
+            NativeId::parse("n-new").unwrap()
+        ]
+    );
     let stranger = ProviderId::parse("stranger").unwrap();
     assert_eq!(store.carried(&stranger, &ids).await.unwrap(), []);
     assert_eq!(store.carried(&first.provider, &[]).await.unwrap(), []);
+}
+
+/// A native session becomes one of ours with all that was said in it, and its leg can go on.
+pub async fn a_native_session_is_adopted_whole(store: &dyn Store) {
+    let said = |text: &str, second| AdoptedTurn {
+        state: TurnState::Finished,
+        messages: vec![
+            prompt(text, second),
+            Message::text(Role::Assistant, "yes", at(second + 1)),
+        ],
+        usage: Usage {
+            total_tokens: Some(5),
+            ..Usage::default()
+        },
+        started_at: at(second),
+        ended_at: at(second + 1),
+    };
+    let native = Adopted {
+        native_id: NativeId::parse("n-1").unwrap(),
+        turns: vec![said("one", 10), said("two", 20)],
+    };
+    let lease = store
+        .adopt(new_session(1), owner(1), native.clone())
+        .await
+        .unwrap();
+    let session = store.session(&id(1)).await.unwrap().unwrap();
+    assert_eq!((session.turns, session.total_tokens), (2, Some(10)));
+    assert_eq!(session.native_id, Some(native.native_id.clone()));
+    assert_eq!(session.updated_at, at(21));
+    assert_eq!(story(store, &id(1)).await, ["one", "two"]);
+    let turns = store.turns(&id(1)).await.unwrap();
+    let legs = store.legs(&id(1)).await.unwrap();
+    assert!(segue_core::can_go_on(&legs[0], &turns));
+    assert_eq!(store.messages(turns[1].id).await.unwrap().len(), 2);
+    assert_eq!(
+        store.holder(&id(1)).await.unwrap().unwrap().epoch,
+        lease.epoch
+    );
+    let again = store.adopt(new_session(1), owner(1), native).await;
+    assert!(matches!(again, Err(StoreError::Exists(_))));
+    // A native session in which nothing was said is one too.
+    let empty = Adopted {
+        native_id: NativeId::parse("n-2").unwrap(),
+        turns: Vec::new(),
+    };
+    store.adopt(new_session(2), owner(1), empty).await.unwrap();
+    assert_eq!(store.session(&id(2)).await.unwrap().unwrap().head, None);
 }

@@ -1,10 +1,12 @@
 //! Turns and what is said in them.
 
 use futures::future::join_all;
-use segue_core::{Failure, FailureClass, InlineData, Json, Message, Part, Role, TurnState, Usage};
+use segue_core::{
+    Failure, FailureClass, InlineData, Json, Message, NativeId, Part, Role, TurnState, Usage,
+};
 
 use super::{at, finished, native, open_session, prompt, story, whole_turn};
-use crate::{Draft, DraftKind, Entry, Finish, Store, StoreError};
+use crate::{Draft, DraftKind, Entry, Finish, NewLeg, Store, StoreError};
 
 fn says(seq: u32, text: &str) -> Entry {
     Entry::Message {
@@ -85,7 +87,7 @@ pub async fn a_turn_is_recorded_whole(store: &dyn Store) {
     );
     let session = store.session(&session.id).await.unwrap().unwrap();
     assert_eq!((session.turns, session.total_tokens), (1, Some(13)));
-    assert_eq!(session.native_id, Some(leg.native_id));
+    assert_eq!(session.native_id, leg.native_id);
     assert_eq!(session.updated_at, at(4));
 }
 
@@ -270,4 +272,54 @@ pub async fn parallel_appends_are_all_there(store: &dyn Store) {
             .collect();
         assert_eq!(said, expected);
     }
+}
+
+/// An attempt that failed stays on record, and another one can be made on another leg.
+pub async fn a_failed_attempt_leaves_room_for_another(store: &dyn Store) {
+    let (session, lease) = open_session(store, 1).await;
+    let turn = store.begin_turn(&lease, &prompt("go", 2)).await.unwrap();
+    let first = store.open_leg(&lease, native("n1")).await.unwrap();
+    store
+        .begin_attempt(&lease, turn.id, first.id, at(3))
+        .await
+        .unwrap();
+    let mut failure = Failure::new(FailureClass::SessionUnknown, "who?");
+    failure.retry_at = Some(at(99));
+    store
+        .fail_attempt(&lease, turn.id, &failure, at(4))
+        .await
+        .unwrap();
+    let second = store.open_leg(&lease, native("n2")).await.unwrap();
+    store
+        .begin_attempt(&lease, turn.id, second.id, at(5))
+        .await
+        .unwrap();
+    store
+        .finish_turn(&lease, turn.id, finished(6))
+        .await
+        .unwrap();
+    let attempts = store.attempts(turn.id).await.unwrap();
+    let states: Vec<_> = attempts.iter().map(|attempt| attempt.state).collect();
+    assert_eq!(states, [TurnState::Failed, TurnState::Finished]);
+    assert_eq!(attempts[0].failure, Some(failure));
+    let turns = store.turns(&session.id).await.unwrap();
+    assert_eq!(turns[0].state, TurnState::Finished);
+}
+
+/// A leg that was opened before the provider named it gets its name, once.
+pub async fn a_leg_is_named_once(store: &dyn Store) {
+    let (session, lease) = open_session(store, 1).await;
+    let nameless = NewLeg {
+        native_id: None,
+        ..native("unused")
+    };
+    let leg = store.open_leg(&lease, nameless).await.unwrap();
+    assert_eq!(leg.native_id, None);
+    let read = store.session(&session.id).await.unwrap().unwrap();
+    assert_eq!(read.native_id, None);
+    let name = NativeId::parse("n1").unwrap();
+    store.name_leg(&lease, leg.id, &name).await.unwrap();
+    let read = store.session(&session.id).await.unwrap().unwrap();
+    assert_eq!(read.native_id, Some(name.clone()));
+    assert!(store.name_leg(&lease, leg.id, &name).await.is_err());
 }

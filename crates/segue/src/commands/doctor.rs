@@ -141,7 +141,7 @@ async fn look_at_agents() -> Result<Vec<AgentReport>, CliError> {
                 probe.capabilities,
                 "built in; works offline".to_owned(),
             ),
-            Err(error) => (None, Capabilities::default(), error.failure().message),
+            Err(error) => (None, Capabilities::default(), error.to_string()),
         };
         reports.push(AgentReport {
             name: agent.provider().to_string(),

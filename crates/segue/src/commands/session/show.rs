@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use jiff::Timestamp;
-use segue_core::{Json, Message, Part, Role, SessionStatus, TurnState};
+use segue_core::{Json, Message, NativeId, Part, Role, SessionStatus, TurnState};
 use segue_engine::{Conversation, SessionView, Transcript};
 use serde_json::Value;
 
@@ -63,9 +63,10 @@ fn print_info(view: &SessionView) {
         let end = leg.ended.map_or("active".to_owned(), |(_, why)| {
             format!("ended: {}", why.as_str())
         });
+        let native = leg.native_id.as_ref().map_or("-", NativeId::as_str);
         field(
             &format!("leg {}", leg.n),
-            &format!("{} {} ({end})", leg.provider, leg.native_id),
+            &format!("{} {native} ({end})", leg.provider),
         );
     }
     for (at, decision) in &view.decisions {

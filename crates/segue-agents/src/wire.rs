@@ -1,0 +1,198 @@
+//! A program that talks in JSON, one value a line, over its standard input and output.
+//!
+//! Reading and writing have tasks of their own, so that neither side can block the other, and what waits to be
+//! read is bounded. What is not JSON is told as such and never stops the reading.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{ChildStdin, ChildStdout};
+use tokio::sync::mpsc;
+
+use crate::leash::CANNOT_START;
+use crate::noise;
+use crate::process::{AgentProcess, Exit, Leash, Program};
+use crate::{AgentError, OpenRequest};
+
+/// How many lines may wait for us before the program has to.
+const WAITING: usize = 256;
+
+/// The longest line that is read.
+const LONGEST: u64 = 512 * 1024 * 1024;
+
+/// A line of a program.
+#[derive(Debug)]
+pub(crate) enum Line {
+    /// What it said.
+    Json(Value),
+    /// Something else, in excerpts.
+    Noise(String),
+}
+
+/// A running program that talks in lines.
+pub(crate) struct Wire {
+    program: String,
+    process: AgentProcess,
+    input: Option<mpsc::UnboundedSender<Vec<u8>>>,
+    lines: mpsc::Receiver<Line>,
+    /// Whether its output has ended.
+    over: bool,
+}
+
+impl Wire {
+    /// Starts a program; `request.started` is told as soon as there is a process.
+    pub(crate) fn start(
+        leash: &Leash,
+        program: &Program<'_>,
+        request: &OpenRequest,
+    ) -> Result<Self, AgentError> {
+        let wire = Self::start_apart(leash, program)?;
+        request.started.send_replace(wire.process.mark());
+        Ok(wire)
+    }
+
+    /// Likewise, for a program that nobody else needs to know of.
+    pub(crate) fn start_apart(leash: &Leash, program: &Program<'_>) -> Result<Self, AgentError> {
+        if !program.cwd.is_dir() {
+            return Err(AgentError::NoDirectory(program.cwd.to_owned()));
+        }
+        let name = program.path.display().to_string();
+        let (process, stdin, stdout) =
+            AgentProcess::start(leash, program).map_err(|source| AgentError::NotStarted {
+                program: name.clone(),
+                source,
+            })?;
+        let (input, to_write) = mpsc::unbounded_channel();
+        tokio::spawn(write(stdin, to_write));
+        let (found, lines) = mpsc::channel(WAITING);
+        tokio::spawn(read(stdout, found));
+        Ok(Self {
+            program: name,
+            process,
+            input: Some(input),
+            lines,
+            over: false,
+        })
+    }
+
+    /// Sends a value as a line. If the program is gone, [`Wire::next`] tells.
+    pub(crate) fn send(&self, value: &Value) {
+        let mut line = value.to_string().into_bytes();
+        line.push(b'\n');
+        self.send_bytes(line);
+    }
+
+    /// Sends bytes as they are.
+    pub(crate) fn send_bytes(&self, bytes: Vec<u8>) {
+        if let Some(input) = &self.input {
+            let _ = input.send(bytes);
+        }
+    }
+
+    /// Closes the program's input once everything is written.
+    pub(crate) fn close_input(&mut self) {
+        self.input = None;
+    }
+
+    /// The next line; `None` once the output has ended. Safe to drop and to call again.
+    pub(crate) async fn next(&mut self) -> Option<Line> {
+        if self.over {
+            return None;
+        }
+        let line = tokio::select! {
+            biased;
+            line = self.lines.recv() => line,
+            // Without its leash the agent could outlive us, so this is the end.
+            () = self.process.leash_is_killed() => None,
+        };
+        self.over = line.is_none();
+        line
+    }
+
+    /// Likewise, within a time.
+    pub(crate) async fn next_in(
+        &mut self,
+        timeout: Duration,
+        doing: &'static str,
+    ) -> Result<Line, AgentError> {
+        match tokio::time::timeout(timeout, self.next()).await {
+            Ok(Some(line)) => Ok(line),
+            Ok(None) => Err(self.gone(doing).await),
+            Err(_) => Err(AgentError::TimedOut {
+                doing,
+                after: timeout,
+                stderr: self.process.stderr(),
+            }),
+        }
+    }
+
+    /// Why there is nothing more to read.
+    pub(crate) async fn gone(&mut self, doing: &'static str) -> AgentError {
+        let exit = self.process.exit().await;
+        let stderr = self.process.stderr();
+        if exit == Exit::Code(CANNOT_START) {
+            return AgentError::NotStarted {
+                program: self.program.clone(),
+                source: std::io::Error::other(stderr),
+            };
+        }
+        AgentError::Crashed {
+            doing,
+            exit,
+            stderr,
+        }
+    }
+
+    /// Whether it can still be talked to.
+    pub(crate) fn is_alive(&mut self) -> bool {
+        !self.over && !self.process.has_ended()
+    }
+
+    pub(crate) fn process(&self) -> &AgentProcess {
+        &self.process
+    }
+
+    /// Closes its input, ends it, and waits until nothing of it is left.
+    pub(crate) async fn stop(mut self) {
+        self.close_input();
+        self.process.stop().await;
+    }
+}
+
+/// The absolute path of a program as text, for those who take no other.
+pub(crate) fn text_of(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+async fn write(mut stdin: ChildStdin, mut to_write: mpsc::UnboundedReceiver<Vec<u8>>) {
+    while let Some(bytes) = to_write.recv().await {
+        if stdin.write_all(&bytes).await.is_err() || stdin.flush().await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn read(stdout: ChildStdout, found: mpsc::Sender<Line>) {
+    let mut reader = BufReader::with_capacity(64 * 1024, stdout);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match (&mut reader)
+            .take(LONGEST)
+            .read_until(b'\n', &mut line)
+            .await
+        {
+            Ok(0) | Err(_) => return,
+            Ok(_) => {}
+        }
+        for piece in noise::lines(&line) {
+            if found.send(piece).await.is_err() {
+                return;
+            }
+        }
+        // One huge line must not hold its memory for the rest of the conversation.
+        line.shrink_to(64 * 1024);
+    }
+}

@@ -1,0 +1,11 @@
+//! segue with the real CLIs, each on a model stub. `cargo xtask test` runs them.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests: a panic is how they speak"
+)]
+
+mod stage;
