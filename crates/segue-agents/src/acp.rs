@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use segue_acp::{AcpError, Canceller, Client, Terms};
 use segue_core::{
     AgentEvent, Capabilities, FailureClass, How, NativeId, Opened, ProcessMark, ProviderId,
-    TurnEnd, Usage,
+    StopReason, TurnEnd, Usage,
 };
 use tokio::sync::watch;
 

@@ -11,7 +11,7 @@ use segue_catalog::{
 use segue_core::{NativeId, ProviderId, Session, SessionId, SessionRef, SessionStatus, Title};
 use segue_store::{Filter, Page};
 
-use crate::{Engine, EngineError, Scope};
+use crate::{Engine, EngineError, Scope, Target};
 
 /// What a conversation is called, whoever keeps it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +29,15 @@ impl ConversationId {
         match self {
             Self::Session(_) => "segue",
             Self::Native(provider, _) => provider.as_str(),
+        }
+    }
+}
+
+impl From<ConversationId> for Target {
+    fn from(id: ConversationId) -> Self {
+        match id {
+            ConversationId::Session(id) => Self::Session(id),
+            ConversationId::Native(provider, id) => Self::Native(provider, id),
         }
     }
 }
@@ -146,7 +155,7 @@ impl Engine {
     }
 
     /// The native sessions that fit a filter and carry none of segue's own.
-    async fn natives(
+    pub(crate) async fn natives(
         &self,
         filter: &Filter,
     ) -> Result<(Vec<Native>, Vec<(ProviderId, String)>), EngineError> {

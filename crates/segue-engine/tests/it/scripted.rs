@@ -218,10 +218,13 @@ impl Stage {
                 cwd: Path::new("/").display().to_string(),
             },
             provider: None,
-            fallback_why: None,
+            model: None,
             feature: None,
-            permissions: PermissionPolicy::Ask,
-            open_timeout: Duration::from_secs(5),
+            strict: false,
+            permissions: Some(PermissionPolicy::Ask),
+            open_timeout: Some(Duration::from_secs(5)),
+            turn_timeout: None,
+            keep_open: false,
             stop: self.stop.subscribe(),
         }
     }
