@@ -8,6 +8,7 @@ use segue_core::{
 };
 use segue_store::{Adopted, AdoptedTurn, StoreError};
 
+use crate::native::keeper;
 use crate::{Engine, EngineError, Native};
 
 /// What a native session is called that nobody named and in which nothing was said.
@@ -26,7 +27,8 @@ impl Engine {
         }
         let named = format!("{provider}:{id}");
         let found = if self.reads(provider) {
-            self.lookup_native(&named).await?.into_iter().next()
+            let theirs = format!("{}:{id}", keeper(provider));
+            self.lookup_native(&theirs).await?.into_iter().next()
         } else {
             None
         };
@@ -60,13 +62,6 @@ impl Engine {
                 }
             }
         }
-    }
-
-    /// Whether the files of this agent's sessions can be read.
-    pub(crate) fn reads(&self, provider: &ProviderId) -> bool {
-        self.catalog
-            .providers()
-            .any(|known| known == provider.as_str())
     }
 
     /// The session of ours whose active leg is this native session.

@@ -146,7 +146,10 @@ impl Engine {
         let session = match target {
             Target::Usual | Target::New => None,
             Target::Session(id) => Some(self.existing(&id).await?),
-            Target::Native(provider, id) => {
+            Target::Native(keeper, id) => {
+                // Whoever can't be driven is told about where the agent is looked up.
+                let provider = self.driver(&keeper).unwrap_or(keeper);
+                self.agent(&provider)?;
                 let (session, adopted) = self.adopt(&provider, &id, &request.project).await?;
                 decisions.extend(adopted);
                 Some(session)
@@ -247,13 +250,9 @@ impl Engine {
         let readable = natives.into_iter().filter_map(|native| {
             let head = native.session.head;
             let here = is_same_directory(head.cwd.as_deref()?, &project.cwd);
-            let drivable = self.agent(&native.session.provider).is_ok();
+            let driver = self.driver(&native.session.provider)?;
             let conversation = head.kind == Kind::Conversation;
-            (here && drivable && conversation).then_some((
-                head.updated_at,
-                native.session.provider,
-                head.id,
-            ))
+            (here && conversation).then_some((head.updated_at, driver, head.id))
         });
         let mut all: Vec<_> = readable.collect();
         if let Some(provider) = provider.filter(|provider| !self.reads(provider)) {
