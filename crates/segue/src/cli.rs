@@ -310,7 +310,7 @@ pub(crate) struct RehearsalArgs {
     /// Where it keeps its sessions
     pub(crate) directory: PathBuf,
 
-    /// A way to misbehave at the start: silent, exit
+    /// A way to misbehave at the start: silent, exit, liar
     #[arg(long, env = "SEGUE_REHEARSAL_FAULT")]
     pub(crate) fault: Option<String>,
 }

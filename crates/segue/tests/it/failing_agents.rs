@@ -351,3 +351,47 @@ fn a_native_session_that_is_gone_is_replaced_by_one_that_knows_the_story() {
     let legs = world.json(["session", "info", "--json", "latest"])["legs"].clone();
     assert_eq!(legs[0]["ended_why"], "lost");
 }
+
+#[test]
+fn an_agent_that_lies_about_what_it_can_do() {
+    let world = world();
+    let chat = |args: &[&str]| {
+        let mut command = world.command(["chat", "--json"]);
+        command.args(args).env("SEGUE_REHEARSAL_FAULT", "liar");
+        serde_json::from_slice::<serde_json::Value>(&command.output().unwrap().stdout).unwrap()
+    };
+    let first = chat(&["the password is swordfish"]);
+    let id = first["session_id"].as_str().unwrap();
+    let strict = chat(&["--resume", id, "--strict", "what was it?"]);
+    assert_eq!(strict["error"]["class"], "not_understood", "{strict:#}");
+    let second = chat(&["--resume", id, "what was it?"]);
+    assert_eq!(
+        (&second["opened"], &second["stop"]),
+        (&"briefed".into(), &"finished".into()),
+        "{second:#}"
+    );
+    let why = second["opened_why"].as_str().unwrap();
+    assert!(why.contains("Method not found"), "{why}");
+    // What it can do is what it did, not what it said.
+    let mut doctor = world.command(["doctor", "--json"]);
+    doctor.env("SEGUE_REHEARSAL_FAULT", "liar");
+    let doctor = doctor.output().unwrap().stdout;
+    let doctor: serde_json::Value = serde_json::from_slice(&doctor).unwrap();
+    let providers = doctor["providers"].as_array().unwrap();
+    let rehearsal = providers.iter().find(|agent| agent["name"] == "rehearsal");
+    assert_eq!(
+        rehearsal.unwrap()["capabilities"]["list"],
+        serde_json::Value::Null
+    );
+}
+
+#[test]
+fn an_agent_that_sends_a_hundred_thousand_updates() {
+    let world = world();
+    let words: String = (0..100_000).map(|n| format!("{n} ")).collect();
+    let script = format!("rehearse: garbage; unknown; say {words}; unknown; garbage");
+    let turn = world.segue_with_input(["chat", "--json", "-"], script.as_bytes());
+    let turn: serde_json::Value = serde_json::from_str(&turn.raw_stdout).unwrap();
+    assert_eq!(turn["stop"], "finished");
+    assert_eq!(turn["text"].as_str().unwrap().trim(), words.trim());
+}
