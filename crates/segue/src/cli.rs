@@ -282,7 +282,7 @@ pub(crate) struct DoctorArgs {
 /// Show what is configured, where it comes from, and whether the files are good
 ///
 /// A flag counts before an environment variable, that before the project's `segue.toml`, that before your own
-/// file ($SEGUE_CONFIG, else `segue/config.toml` in your configuration directory), that before the default.
+/// file (`$SEGUE_CONFIG`, else `segue/config.toml` in your configuration directory), that before the default.
 #[derive(Debug, Args)]
 pub(crate) struct ConfigArgs {
     #[command(subcommand)]
@@ -341,6 +341,7 @@ pub(crate) struct ConfigCheckArgs {
 /// Without it such settings are left out. It holds for the file as it is now: once it changes, it needs your trust
 /// again.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct TrustArgs {
     /// Take it back
     #[arg(long, conflicts_with_all = ["list", "yes"])]

@@ -228,3 +228,12 @@ pub(crate) fn in_short(keys: &[Key]) -> String {
     }
     names.join(", ")
 }
+
+/// Line and column of a place in a text, counted from 1, columns in characters.
+fn position(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.get(..offset).unwrap_or(text);
+    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    let line = before.matches('\n').count() + 1;
+    let column = before.get(line_start..).unwrap_or_default().chars().count() + 1;
+    (line, column)
+}

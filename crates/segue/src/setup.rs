@@ -28,8 +28,10 @@ pub(crate) struct App {
     pub(crate) home: PathBuf,
     pub(crate) project: Project,
     pub(crate) engine: Engine,
+    #[expect(dead_code, reason = "for the commands that drive agents")]
     pub(crate) config: Config,
     /// The MCP servers that agents are handed.
+    #[expect(dead_code, reason = "for the commands that drive agents")]
     pub(crate) mcp: Vec<McpServer>,
 }
 

@@ -41,8 +41,9 @@ fn show(args: &ConfigShowArgs) -> Result<ExitCode, CliError> {
             .collect();
         print_json(&settings);
     } else {
-        let lines = as_toml(&loaded.settings, args.origin);
-        lines.iter().for_each(|line| print(&clean(line)));
+        for line in as_toml(&loaded.settings, args.origin) {
+            print(&clean(&line));
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -142,16 +143,13 @@ fn file_json(found: &Found) -> Value {
 }
 
 fn check(args: &ConfigCheckArgs) -> Result<ExitCode, CliError> {
-    let (checked, problems) = match &args.file {
-        Some(file) => check_file(file)?,
-        None => {
-            let loaded = setup::configuration(&Flags::default())?;
-            let there = loaded
-                .files
-                .into_iter()
-                .filter(|found| found.state != State::Absent);
-            (there.map(|found| found.source).collect(), loaded.problems)
-        }
+    let (checked, problems) = if let Some(file) = &args.file {
+        check_file(file)?
+    } else {
+        let loaded = setup::configuration(&Flags::default())?;
+        let there = loaded.files.into_iter();
+        let there = there.filter(|found| found.state != State::Absent);
+        (there.map(|found| found.source).collect(), loaded.problems)
     };
     if args.json {
         print_json(&problems.iter().map(problem_json).collect::<Vec<_>>());

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
+use super::position;
 use super::problem::{Place, Problem, Wrong};
 
 /// The name of a project's file.
@@ -69,14 +70,12 @@ fn is_absent(error: &std::io::Error) -> bool {
 pub(crate) fn text<'b>(bytes: &'b [u8], path: &Path) -> Result<&'b str, Problem> {
     std::str::from_utf8(bytes).map_err(|error| {
         let before = bytes.get(..error.valid_up_to()).unwrap_or_default();
-        let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
-        let line_start = before.iter().rposition(|&byte| byte == b'\n');
-        let last_line = before.get(line_start.map_or(0, |at| at + 1)..);
-        let last_line = String::from_utf8_lossy(last_line.unwrap_or_default());
+        let before = String::from_utf8_lossy(before);
+        let (line, column) = position(&before, before.len());
         Wrong::new("it is not valid UTF-8 from here on").at(Place::At {
             path: path.to_owned(),
             line,
-            column: last_line.chars().count() + 1,
+            column,
         })
     })
 }

@@ -172,27 +172,25 @@ impl Key {
 
     /// Why a project may not set it to that by itself; `None` if it may.
     pub(crate) fn needs_trust(&self, value: &Value) -> Option<&'static str> {
-        const PERMISSIONS: &str = "what an agent may do without asking";
         // Refusing everything is no harm, whoever asks for it.
         let deny = *value == Value::Policy(PermissionPolicy::Deny);
         match self {
             Self::Prefer | Self::Timeout(_) => None,
-            Self::Permissions | Self::Agent(_, AgentKey::Permissions) => {
-                (!deny).then_some(PERMISSIONS)
+            Self::Permissions | Self::Agent(_, AgentKey::Permissions) if deny => None,
+            Self::Permissions | Self::Agent(_, AgentKey::Permissions | AgentKey::Mode) => {
+                Some("what an agent may do without asking")
             }
-            Self::Agent(_, AgentKey::Mode) => Some(PERMISSIONS),
             Self::Agent(_, AgentKey::Path | AgentKey::AcpPath) => Some("a program to start"),
             Self::Agent(_, AgentKey::Args) => Some("arguments of a program"),
             Self::Agent(_, AgentKey::Env(_)) => Some("the environment of a program"),
-            Self::Agent(Who::Acp(_), _) => Some("an agent of its own"),
             Self::Agent(
-                Who::Claude | Who::Codex | Who::Gemini,
+                who,
                 AgentKey::Transports
                 | AgentKey::Model
                 | AgentKey::Timeout(_)
                 | AgentKey::ResumeId
                 | AgentKey::ContinueLast,
-            ) => None,
+            ) => matches!(who, Who::Acp(_)).then_some("an agent of its own"),
             Self::Mcp(..) => Some("an MCP server that agents are handed"),
         }
     }

@@ -1,14 +1,17 @@
 //! A configuration file's text: from TOML to settings, or to everything that is wrong with it.
 
+mod servers;
+
 use std::ops::Range;
 use std::path::Path;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::accept::{Base, Given, accept, agent_name, header_name, server_name, variable_name};
-use super::key::{AgentKey, Key, McpKey, Wait, Who};
+use super::accept::{Base, Given, accept, agent_name, server_name, variable_name};
+use super::key::{AgentKey, Key, Wait, Who};
 use super::nearest::nearest;
+use super::position;
 use super::problem::{Place, Problem, Wrong};
 use super::value::{Entry, Layer, Origin, Value, bare};
 
@@ -24,7 +27,6 @@ const TOP: [&str; 8] = [
 ];
 const WAITS: [&str; 4] = ["start", "first", "silence", "turn"];
 const SESSION: [&str; 2] = ["resume_id", "continue_last"];
-const MCP: [&str; 5] = ["command", "args", "env", "url", "headers"];
 const AGENT: [&str; 10] = [
     "path",
     "transports",
@@ -138,10 +140,10 @@ impl Reading<'_> {
             Who::Acp(name) => format!("acp.{}", bare(name)),
             Who::Claude | Who::Codex | Who::Gemini => name.get_ref().to_string(),
         };
-        let known = match who.has_adapter() {
-            true => &AGENT[..],
-            false => &AGENT[..AGENT.len() - 1],
-        };
+        let known = AGENT
+            .iter()
+            .filter(|name| **name != "acp_path" || who.has_adapter());
+        let known: Vec<&str> = known.copied().collect();
         let key = |key: AgentKey| Key::Agent(who.clone(), key);
         for item @ (name, value) in self.table(&section, value).into_iter().flatten() {
             match name.get_ref().as_ref() {
@@ -163,7 +165,7 @@ impl Reading<'_> {
                     self.waits(&section, value, |wait| key(AgentKey::Timeout(wait)));
                 }
                 "session" => self.session(who, &format!("{section}.session"), value),
-                _ => self.unknown(item, Some(&section), known),
+                _ => self.unknown(item, Some(&section), &known),
             }
         }
     }
@@ -187,69 +189,6 @@ impl Reading<'_> {
                 "a session can't both be that of `resume_id` and the last one",
                 "remove `continue_last` to always go on with the named one, or `resume_id` to go on with the last",
             );
-        }
-    }
-
-    fn server(&mut self, server: &str, (name, value): Item<'_, '_>) {
-        let section = format!("mcp.{}", bare(server));
-        let problems_before = self.problems.len();
-        let key = |key: McpKey| Key::Mcp(server.to_owned(), key);
-        for item @ (name, value) in self.table(&section, value).into_iter().flatten() {
-            match name.get_ref().as_ref() {
-                "command" => self.set(key(McpKey::Command), item),
-                "args" => self.set(key(McpKey::Args), item),
-                "url" => self.set(key(McpKey::Url), item),
-                "env" => {
-                    let section = format!("{section}.env");
-                    self.named(&section, value, variable_name, |reading, name, item| {
-                        reading.set(key(McpKey::Env(name.to_owned())), item);
-                    });
-                }
-                "headers" => {
-                    let section = format!("{section}.headers");
-                    self.named(&section, value, header_name, |reading, name, item| {
-                        reading.set(key(McpKey::Header(name.to_owned())), item);
-                    });
-                }
-                _ => self.unknown(item, Some(&section), &MCP),
-            }
-        }
-        if self.problems.len() == problems_before {
-            self.one_reach(server, &name.span());
-        }
-    }
-
-    /// A server is a program or an address, with what belongs to it.
-    fn one_reach(&mut self, server: &str, span: &Range<usize>) {
-        let key = |key: McpKey| Key::Mcp(server.to_owned(), key);
-        let command = self.layer.contains_key(&key(McpKey::Command));
-        let url = self.layer.contains_key(&key(McpKey::Url));
-        if command == url {
-            let message = if command {
-                format!("mcp.{server} has both a `command` and a `url`")
-            } else {
-                format!("mcp.{server} has neither a `command` nor a `url`")
-            };
-            let hint = "a program that is started has a `command`, one that listens has a `url`";
-            self.problem(span, Wrong::new(message).hint(hint));
-            return;
-        }
-        let mut keys = self.layer.keys();
-        let stray = keys.find(|key| match key {
-            Key::Mcp(name, key) if name == server => match key {
-                McpKey::Args | McpKey::Env(_) => url,
-                McpKey::Header(_) => command,
-                McpKey::Command | McpKey::Url => false,
-            },
-            _ => false,
-        });
-        if let Some(stray) = stray.cloned() {
-            let message = if url {
-                "a server with a `url` is not started, so it has no `args` or `env`"
-            } else {
-                "a server with a `command` is not asked over HTTP, so it has no `headers`"
-            };
-            self.clash(&stray, message, "remove it");
         }
     }
 
@@ -395,13 +334,4 @@ fn name_of(value: &DeValue<'_>) -> &'static str {
         DeValue::Array(_) => "a list",
         DeValue::Table(_) => "a table",
     }
-}
-
-/// Line and column of a place in a text, counted from 1, columns in characters.
-fn position(text: &str, offset: usize) -> (usize, usize) {
-    let before = text.get(..offset).unwrap_or(text);
-    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    let line = before.matches('\n').count() + 1;
-    let column = before.get(line_start..).unwrap_or_default().chars().count() + 1;
-    (line, column)
 }

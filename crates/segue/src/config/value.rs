@@ -1,7 +1,7 @@
 //! What a setting is set to, and by whom.
 
 use std::collections::BTreeMap;
-use std::fmt;
+use std::fmt::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -92,7 +92,9 @@ fn quoted(text: &str) -> String {
             '\\' => out.push_str("\\\\"),
             '\n' => out.push_str("\\n"),
             '\t' => out.push_str("\\t"),
-            c if is_unseen(c) => out.push_str(&format!("\\U{:08X}", u32::from(c))),
+            c if is_unseen(c) => {
+                let _ = write!(out, "\\U{:08X}", u32::from(c));
+            }
             c => out.push(c),
         }
     }
