@@ -7,6 +7,12 @@ pub(crate) fn nearest<'a>(typed: &str, known: &[&'a str]) -> Option<&'a str> {
     let distances = known
         .iter()
         .map(|&known| (distance(&typed, &plain(known)), known));
+    let mut begun = known
+        .iter()
+        .filter(|known| plain(known).starts_with(&typed));
+    if let (3.., Some(only), None) = (typed.len(), begun.next(), begun.next()) {
+        return Some(only);
+    }
     let (distance, nearest) = distances.min_by_key(|&(distance, _)| distance)?;
     let tolerated = (typed.chars().count() / 3).max(1);
     (distance <= tolerated).then_some(nearest)
@@ -57,6 +63,7 @@ mod tests {
             ("Path", Some("path")),
             ("transport", Some("transports")),
             ("time_outs", Some("timeouts")),
+            ("cont", Some("continue_last")),
             ("continue-last", Some("continue_last")),
             ("colour", None),
             ("x", None),

@@ -58,9 +58,14 @@ pub(crate) fn read(text: &str, path: &Path, home: Option<&Path>) -> Result<Layer
         layer: Layer::new(),
         problems: Vec::new(),
     };
-    match DeTable::parse(text) {
-        Ok(table) => reading.top(table.get_ref()),
-        Err(error) => {
+    let (table, errors) = DeTable::parse_recoverable(text);
+    // The first slip is the one to mend; what follows it often only follows from it.
+    let first = errors
+        .iter()
+        .min_by_key(|error| error.span().map(|span| span.start));
+    match first {
+        None => reading.top(table.get_ref()),
+        Some(error) => {
             let span = error.span().unwrap_or_default();
             let wrong = Wrong::new(reading.around(error.message(), &span));
             reading.problem(&span, wrong);
