@@ -36,6 +36,8 @@ pub(crate) enum Command {
     Chat(ChatArgs),
     Session(SessionArgs),
     Doctor(DoctorArgs),
+    Config(ConfigArgs),
+    Trust(TrustArgs),
     Completions(CompletionsArgs),
 }
 
@@ -288,6 +290,87 @@ pub(crate) struct DeleteArgs {
 /// Show which agents are on this machine, what they can do, and whether the store is healthy
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Show what is configured, where it comes from, and whether the files are good
+///
+/// A flag counts before an environment variable, that before the project's `segue.toml`, that before your own
+/// file (`$SEGUE_CONFIG`, else `segue/config.toml` in your configuration directory), that before the default.
+#[derive(Debug, Args)]
+pub(crate) struct ConfigArgs {
+    #[command(subcommand)]
+    pub(crate) command: ConfigCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    Show(ConfigShowArgs),
+    Path(ConfigPathArgs),
+    Check(ConfigCheckArgs),
+}
+
+/// Print what is in force, as a file would have it; secrets are masked
+#[derive(Debug, Args)]
+pub(crate) struct ConfigShowArgs {
+    /// Say where each value comes from
+    #[arg(long)]
+    pub(crate) origin: bool,
+
+    /// Print a JSON array, with where each value comes from
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// As it would be with this flag of `chat`
+    #[arg(long, value_name = "POLICY", value_enum)]
+    pub(crate) permissions: Option<Policy>,
+
+    /// As it would be with this flag of `chat`
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) open_timeout: Option<f64>,
+}
+
+/// Print which files are looked at, and what became of each
+#[derive(Debug, Args)]
+pub(crate) struct ConfigPathArgs {
+    /// Print a JSON array
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Say everything that is wrong with the configuration, or with one file
+#[derive(Debug, Args)]
+pub(crate) struct ConfigCheckArgs {
+    /// A file to check by itself
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) file: Option<PathBuf>,
+
+    /// Print a JSON array of what is wrong
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Trust this project's `segue.toml` to start programs and to set permissions
+///
+/// Without it such settings are left out. It holds for the file as it is now: once it changes, it needs your trust
+/// again.
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
+pub(crate) struct TrustArgs {
+    /// Take it back
+    #[arg(long, conflicts_with_all = ["list", "yes"])]
+    pub(crate) revoke: bool,
+
+    /// List what is trusted
+    #[arg(long, conflicts_with = "yes")]
+    pub(crate) list: bool,
+
+    /// Do not ask
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -264,6 +264,8 @@ fn help_teaches() {
       session      List, show and change sessions
       doctor       Show which agents are on this machine, what they can do, and whether the store is
                    healthy
+      config       Show what is configured, where it comes from, and whether the files are good
+      trust        Trust this project's `segue.toml` to start programs and to set permissions
       completions  Print a completion script for a shell
       help         Print this message or the help of the given subcommand(s)
 

@@ -8,5 +8,6 @@
     reason = "tests: a panic is how they speak"
 )]
 
+mod config;
 mod matrix;
 mod stage;
