@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use segue_core::{AgentEvent, NativeId, ProcessMark};
 use serde_json::{Value, json};
 
-use super::turn::{Heard, Turn};
+use super::turn::{Heard, TakenUp, Turn};
 use super::{ask, uuid};
 use crate::wire::{Line, Wire};
 use crate::{AgentError, Conversation, Step};
@@ -40,7 +40,11 @@ impl ClaudeConversation {
 
     fn take_in(&mut self, line: &Value) {
         let Some(turn) = &mut self.turn else { return };
-        self.tells |= turn.takes_up(line);
+        match turn.takes_up(line) {
+            TakenUp::NotTold => {}
+            TakenUp::Told => self.tells = true,
+            TakenUp::TooLate => interrupt(&self.wire),
+        }
         for heard in turn.hear(line, Timestamp::now()) {
             let step = self.step(heard);
             self.waiting.extend(step);
@@ -71,6 +75,14 @@ impl ClaudeConversation {
             }
         }
     }
+}
+
+fn interrupt(wire: &Wire) {
+    wire.send(&json!({
+        "type": "control_request",
+        "request_id": "segue-interrupt",
+        "request": {"subtype": "interrupt"},
+    }));
 }
 
 /// The line that carries a prompt.
@@ -128,11 +140,7 @@ impl Conversation for ClaudeConversation {
     fn cancel(&mut self) {
         if let Some(turn) = &mut self.turn {
             turn.cancel();
-            self.wire.send(&json!({
-                "type": "control_request",
-                "request_id": "segue-interrupt",
-                "request": {"subtype": "interrupt"},
-            }));
+            interrupt(&self.wire);
         }
     }
 

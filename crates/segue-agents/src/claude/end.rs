@@ -67,14 +67,9 @@ pub(super) struct Noted {
 
 /// What a `result` means.
 pub(super) fn of(result: &Value, noted: &Noted, now: Timestamp) -> Result<TurnEnd, AgentError> {
-    let reason = match reason(result, noted) {
-        Some(reason) => reason,
-        None => {
-            return Err(AgentError::refused(
-                "the prompt",
-                refusal(result, noted, now),
-            ));
-        }
+    let Some(reason) = reason(result, noted) else {
+        let refusal = refusal(result, noted, now);
+        return Err(AgentError::refused("the prompt", refusal));
     };
     Ok(TurnEnd {
         reason,

@@ -90,14 +90,17 @@ pub(super) fn plan(name: &str, args: &Value) -> Option<Vec<PlanStep>> {
 
 /// The change to a file in the details of a result.
 fn diff(details: &Value) -> Option<Diff> {
-    let path = details["filePath"].as_str()?.to_owned();
+    let file = details["filePath"].as_str()?;
     let hunks = details["structuredPatch"].as_array()?;
     let patch = match details["content"].as_str() {
         // A new file comes without a patch.
         Some(content) if hunks.is_empty() && details["type"] == "create" => added(content),
         _ => hunks.iter().map(hunk).collect(),
     };
-    (!patch.is_empty()).then_some(Diff { path, patch })
+    (!patch.is_empty()).then_some(Diff {
+        path: file.to_owned(),
+        patch,
+    })
 }
 
 fn hunk(hunk: &Value) -> String {

@@ -27,6 +27,17 @@ pub(super) enum Heard {
     Over(Result<TurnEnd, AgentError>),
 }
 
+/// Whether Claude has taken the prompt up, by one line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TakenUp {
+    /// The line is about something else.
+    NotTold,
+    /// It has.
+    Told,
+    /// It has just now, after it was asked to stop: what stopped was something else.
+    TooLate,
+}
+
 /// What has been heard of a turn.
 #[derive(Debug)]
 pub(super) struct Turn {
@@ -110,16 +121,22 @@ impl Turn {
         self.noted.cancelled = true;
     }
 
-    /// Whether a line says that Claude took the prompt up.
-    pub(super) fn takes_up(&mut self, line: &Value) -> bool {
+    /// What a line says of the prompt.
+    pub(super) fn takes_up(&mut self, line: &Value) -> TakenUp {
         let id = match line["type"].as_str() {
             Some("user") if line["isReplay"] == true => &line["uuid"],
             Some("command_lifecycle") if line["state"] == "started" => &line["command_uuid"],
-            _ => return false,
+            _ => return TakenUp::NotTold,
         };
-        let ours = *id == self.prompt.as_str();
-        self.ours |= ours;
-        ours
+        if *id != self.prompt.as_str() {
+            return TakenUp::NotTold;
+        }
+        let begins = !std::mem::replace(&mut self.ours, true);
+        if begins && self.noted.cancelled {
+            TakenUp::TooLate
+        } else {
+            TakenUp::Told
+        }
     }
 
     /// What the next line means.
@@ -202,7 +219,11 @@ impl Turn {
         self.thought.begin(self.message.whole);
         let mut tokens = Tokens::default();
         tokens.update(&message["usage"]);
-        self.noted.model = message["model"].as_str().map(str::to_owned);
+        // What Claude itself puts into the model's mouth has no figures.
+        if tokens.total().is_some() {
+            self.noted.last = tokens;
+            self.noted.model = message["model"].as_str().map(str::to_owned);
+        }
         self.message = Message {
             id: message["id"].as_str().unwrap_or_default().to_owned(),
             streamed: false,
@@ -248,7 +269,6 @@ impl Turn {
         if !subagents && message["id"] != self.message.id.as_str() {
             self.begin(message);
             self.message.whole = true;
-            self.noted.last = self.message.tokens;
         }
         let told = subagents || self.message.streamed;
         let mut heard = Vec::new();

@@ -8,4 +8,6 @@
     reason = "tests: a panic is how they speak"
 )]
 
+mod claude;
+mod direct;
 mod stage;

@@ -396,7 +396,7 @@ fn a_turn_of_claudes_own_is_not_taken_for_ours() {
     let mut turn = Turn::new("u1".to_owned(), true);
     let others =
         json!({"type": "user", "uuid": "u0", "isReplay": true, "message": {"content": []}});
-    assert!(!turn.takes_up(&others));
+    assert_eq!(turn.takes_up(&others), TakenUp::NotTold);
     assert_eq!(told_of(&mut turn, &[result()]), Vec::<String>::new());
 }
 
@@ -409,4 +409,23 @@ fn a_cancelled_turn_is_cancelled() {
     assert!(
         matches!(heard.as_slice(), [Heard::Over(Ok(end))] if end.reason == StopReason::Cancelled)
     );
+}
+
+#[test]
+fn a_cancel_that_came_before_the_prompt_was_taken_up_is_too_early() {
+    let ours = json!({"type": "user", "uuid": "u1", "isReplay": true, "message": {"content": []}});
+    let cases = [
+        // Whether Claude tells, whether it was asked to stop, what it says of the prompt.
+        (true, false, TakenUp::Told),
+        (true, true, TakenUp::TooLate),
+        (false, true, TakenUp::Told),
+    ];
+    for (tells, cancelled, expected) in cases {
+        let mut turn = Turn::new("u1".to_owned(), tells);
+        if cancelled {
+            turn.cancel();
+        }
+        assert_eq!(turn.takes_up(&ours), expected);
+        assert_eq!(turn.takes_up(&ours), TakenUp::Told, "once");
+    }
 }
