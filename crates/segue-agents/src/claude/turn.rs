@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use segue_core::{AgentEvent, Json, TurnEnd, Usage};
+use segue_core::{AgentEvent, Json, StopReason, TurnEnd, Usage};
 use serde_json::Value;
 
 use super::ask::Asked;
@@ -185,7 +185,21 @@ impl Turn {
     }
 
     fn over(&mut self, line: &Value, now: Timestamp) -> Vec<Heard> {
-        vec![Heard::Over(end::of(line, &self.noted, now))]
+        let end = end::of(line, &self.noted, now);
+        let mut heard = Vec::new();
+        // Why it will not is told nowhere else.
+        if matches!(&end, Ok(end) if end.reason == StopReason::Refusal) && line["is_error"] == true
+        {
+            let gap = if self.text.told.is_empty() {
+                ""
+            } else {
+                "\n\n"
+            };
+            let words = format!("{gap}{}", end::words(line));
+            heard.push(Heard::Event(AgentEvent::Text(words)));
+        }
+        heard.push(Heard::Over(end));
+        heard
     }
 
     /// An event of the model's own stream.

@@ -85,7 +85,7 @@ fn when_to_try_again_is_what_claude_waited_or_what_it_was_told() {
     };
     let refusal = failed(&limited, &noted);
     assert_eq!(refusal.class, FailureClass::Quota);
-    assert_eq!(refusal.retry_after, Some(Duration::from_secs(3600)));
+    assert_eq!(refusal.retry_after, Some(Duration::from_hours(1)));
 
     let other = json!({"is_error": true, "api_error_status": 400, "result": "bad"});
     assert_eq!(failed(&other, &noted).retry_after, None);

@@ -1,6 +1,6 @@
 //! Turns as the real Claude Code tells them, cut to what counts.
 
-use segue_core::{StopReason, ToolStatus};
+use segue_core::ToolStatus;
 use serde_json::json;
 
 use super::*;
@@ -49,8 +49,8 @@ fn in_short(heard: &Heard) -> String {
     }
 }
 
-fn event(event: Value) -> Value {
-    json!({"type": "stream_event", "event": event, "parent_tool_use_id": null})
+fn event(event: impl Into<Value>) -> Value {
+    json!({"type": "stream_event", "event": event.into(), "parent_tool_use_id": null})
 }
 
 fn starts(id: &str) -> Value {
@@ -70,8 +70,8 @@ fn ends() -> Value {
     )
 }
 
-fn whole(id: &str, content: Value) -> Value {
-    json!({"type": "assistant", "message": {"id": id, "content": [content], "usage": {"input_tokens": 101, "output_tokens": 1}}, "parent_tool_use_id": null})
+fn whole(id: &str, content: impl Into<Value>) -> Value {
+    json!({"type": "assistant", "message": {"id": id, "content": [content.into()], "usage": {"input_tokens": 101, "output_tokens": 1}}, "parent_tool_use_id": null})
 }
 
 fn text(words: &str) -> Value {
@@ -428,4 +428,21 @@ fn a_cancel_that_came_before_the_prompt_was_taken_up_is_too_early() {
         assert_eq!(turn.takes_up(&ours), expected);
         assert_eq!(turn.takes_up(&ours), TakenUp::Told, "once");
     }
+}
+
+#[test]
+fn a_refusal_is_told_with_its_reason() {
+    let over = json!({"type": "result", "subtype": "success", "is_error": true, "stop_reason": "refusal", "result": "API Error: flagged"});
+    assert_eq!(
+        told(std::slice::from_ref(&over)),
+        ["text API Error: flagged", "over: Refusal"]
+    );
+    assert_eq!(
+        told(&[starts("m1"), says("partial"), over]),
+        [
+            "text partial",
+            "text \n\nAPI Error: flagged",
+            "over: Refusal"
+        ]
+    );
 }
