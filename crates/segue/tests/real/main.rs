@@ -8,6 +8,8 @@
     reason = "tests: a panic is how they speak"
 )]
 
+mod claude;
 mod config;
+mod direct;
 mod matrix;
 mod stage;
