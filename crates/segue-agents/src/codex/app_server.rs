@@ -123,30 +123,33 @@ impl AppServer {
     /// When Codex asks: always, unless the user chose a mode, in which it asks for what that does not let it do.
     fn approval(&self) -> &'static str {
         match self.codex.mode {
-            // Codex asks before every command and every change, and what is allowed is not held by the sandbox.
             None => "untrusted",
             Some(_) => "on-request",
         }
+    }
+
+    fn sandbox(&self) -> &str {
+        self.codex.mode.as_deref().unwrap_or(UNBOUND)
     }
 
     /// What every turn is begun with, so that nothing a thread has on record counts more.
     fn each_turn(&self) -> Value {
         let mut params = json!({"approvalPolicy": self.approval(), "approvalsReviewer": "user"});
         match self.sandbox() {
+            UNBOUND => params["sandboxPolicy"] = json!({"type": "dangerFullAccess"}),
             READ_ONLY => params["sandboxPolicy"] = json!({"type": "readOnly"}),
-            "danger-full-access" => params["sandboxPolicy"] = json!({"type": "dangerFullAccess"}),
             // The others have details, which the thread was opened with.
             _ => {}
         }
         params
     }
-
-    fn sandbox(&self) -> &str {
-        self.codex.mode.as_deref().unwrap_or(READ_ONLY)
-    }
 }
 
-/// The sandbox in which what was not asked for can't write.
+/// The sandbox that holds nothing. Codex asks before each command, each change and each tool, so it is the answer
+/// that decides. In any other sandbox a command that was allowed still fails now and then: it is tried inside
+/// first, and whether the failure is noticed in time is a matter of luck (seen with 0.166).
+const UNBOUND: &str = "danger-full-access";
+
 const READ_ONLY: &str = "read-only";
 
 #[async_trait]

@@ -211,7 +211,7 @@ mod tests {
                 "failed",
                 Some(2),
                 ToolStatus::Failed,
-                Some(json!({"exit_code": 2, "output": "out"})),
+                Some(json!({"output": "out", "exit_code": 2})),
             ),
             (
                 "declined",

@@ -3,6 +3,7 @@
 mod direct;
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -19,10 +20,6 @@ use crate::stage::{Stage, Way};
 const APP_SERVER: Way = Way {
     provider: "codex",
     transport: "app-server",
-};
-const EXEC: Way = Way {
-    provider: "codex",
-    transport: "exec",
 };
 const ACP: Way = Way {
     provider: "codex",
@@ -236,33 +233,68 @@ fn an_unknown_thread_is_refused_or_begun_anew_and_said() {
     }
 }
 
+/// Makes a thread look as if a Codex of the future had written it.
+fn from_the_future(file: &Path) -> String {
+    let written = fs::read_to_string(file).unwrap();
+    let newer = written.replacen(
+        r#""cli_version":"0.166.0""#,
+        r#""cli_version":"0.999.0""#,
+        1,
+    );
+    assert_ne!(written, newer);
+    fs::write(file, &newer).unwrap();
+    newer
+}
+
 /// A thread of a newer Codex is ruined by an older one that goes on with it.
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn a_thread_of_a_newer_codex_is_left_alone() {
-    for way in [APP_SERVER, EXEC, ACP] {
-        let stage = Stage::new(way, Script::new());
-        let first = stage.says(&["hello"]);
-        let files = rollouts(&stage.sandbox);
-        let [file] = &files[..] else {
-            panic!("{way:?}: {files:?}");
+    for transport in ["app-server", "exec", "acp"] {
+        let codex = Direct::new(transport, Script::new());
+        let mut conversation = codex.begin();
+        codex.turn(conversation.as_mut(), "hello", nobody).usage();
+        let id = conversation.native_id().unwrap().to_string();
+        codex.close(conversation);
+        let file = codex.rollouts().remove(0);
+        let newer = from_the_future(&file);
+        let strict = Wanted {
+            native_id: Some(id.clone()),
+            strict: true,
+            ..codex.wanted()
         };
-        let written = fs::read_to_string(file).unwrap();
-        let newer = written.replacen(
-            r#""cli_version":"0.166.0""#,
-            r#""cli_version":"0.999.0""#,
-            1,
-        );
-        assert_ne!(written, newer);
-        fs::write(file, &newer).unwrap();
-        let second = stage.says(&["--resume", first["session_id"].as_str().unwrap(), "again"]);
-        assert_eq!(second["opened"], "briefed", "{way:?}: {second:#}");
-        let why = second["opened_why"].as_str().unwrap();
-        assert!(why.contains("written by Codex 0.999.0"), "{way:?}: {why}");
-        assert_ne!(first["native_session_id"], second["native_session_id"]);
-        assert_eq!(fs::read_to_string(file).unwrap(), newer, "{way:?}");
-        stage.assert_nothing_runs();
+        let error = codex.open(strict).err().unwrap();
+        assert_eq!(error.class(), FailureClass::SessionUnknown, "{transport}");
+        let opening = codex.resume(&id);
+        assert_eq!(opening.opened, Opened::Fresh, "{transport}");
+        let why = opening.why_not.unwrap();
+        assert!(why.contains("Codex 0.999.0, this one is 0.166.0"), "{why}");
+        let mut conversation = opening.conversation;
+        codex.turn(conversation.as_mut(), "again", nobody).usage();
+        assert_ne!(conversation.native_id().unwrap().as_str(), id);
+        codex.close(conversation);
+        assert_eq!(fs::read_to_string(&file).unwrap(), newer, "{transport}");
     }
+}
+
+#[test]
+#[ignore = "runs the real CLIs: cargo xtask test"]
+fn a_thread_that_is_left_alone_is_told_to_a_new_one() {
+    let stage = Stage::new(APP_SERVER, Script::new());
+    let first = stage.says(&["hello"]);
+    let newer = from_the_future(&rollouts(&stage.sandbox)[0]);
+    let second = stage.says(&["--resume", first["session_id"].as_str().unwrap(), "again"]);
+    assert_eq!(second["opened"], "briefed", "{second:#}");
+    let why = second["opened_why"].as_str().unwrap();
+    assert!(why.contains("written by Codex 0.999.0"), "{why}");
+    assert_ne!(first["native_session_id"], second["native_session_id"]);
+    let files = rollouts(&stage.sandbox);
+    assert!(
+        files
+            .iter()
+            .any(|file| fs::read_to_string(file).unwrap() == newer)
+    );
+    stage.assert_nothing_runs();
 }
 
 #[test]

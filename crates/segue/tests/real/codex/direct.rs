@@ -98,8 +98,7 @@ impl Direct {
             path: std::ffi::OsString::new(),
         };
         let provider = segue_agents::codex(&settings, &host);
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
+        let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .unwrap();
