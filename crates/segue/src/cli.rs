@@ -73,25 +73,41 @@ pub(crate) struct ChatArgs {
     #[arg(short, long, value_name = "NAME", env = "SEGUE_PROVIDER", value_hint = ValueHint::Other)]
     pub(crate) provider: Option<ProviderId>,
 
+    /// The model to use, by the agent's own name for it
+    #[arg(short, long, value_name = "NAME", value_hint = ValueHint::Other)]
+    pub(crate) model: Option<String>,
+
     /// Go on with this session: an id, a unique beginning of one, a native id, `latest`, `feature:NAME`, or a number from the last list
     #[arg(long, value_name = "ID", conflicts_with = "continue_last", value_parser = SessionRef::parse)]
     pub(crate) resume: Option<SessionRef>,
 
-    /// Go on with the newest session of this directory, or start one if there is none
+    /// Go on with the newest session of this directory (of the agent, with -p), or start one if there is none
     #[arg(long = "continue")]
     pub(crate) continue_last: bool,
+
+    /// Start a new session, whatever is configured
+    #[arg(long, conflicts_with_all = ["resume", "continue_last"])]
+    pub(crate) new: bool,
+
+    /// Fail rather than tell a new native session what was said before
+    #[arg(long)]
+    pub(crate) strict: bool,
 
     /// What a new session is about
     #[arg(long, value_name = "NAME", conflicts_with_all = ["resume", "continue_last"])]
     pub(crate) feature: Option<FeatureId>,
 
-    /// How to answer when the agent asks for permission
-    #[arg(long, value_name = "POLICY", value_enum, default_value_t = Policy::Ask)]
-    pub(crate) permissions: Policy,
+    /// How to answer when the agent asks for permission [default: as configured, else ask]
+    #[arg(long, value_name = "POLICY", value_enum)]
+    pub(crate) permissions: Option<Policy>,
 
-    /// How long the agent may take to start, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 60.0, env = "SEGUE_OPEN_TIMEOUT", value_parser = seconds)]
-    pub(crate) open_timeout: f64,
+    /// How long the agent may take to start, in seconds [default: as configured, else 60]
+    #[arg(long, value_name = "SECONDS", env = "SEGUE_OPEN_TIMEOUT", value_parser = seconds)]
+    pub(crate) open_timeout: Option<f64>,
+
+    /// How long the whole turn may take, in seconds [default: as configured, else for ever]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) timeout: Option<f64>,
 
     /// Print one JSON object when the turn is over, instead of the answer as it comes
     #[arg(long, conflicts_with = "events")]
@@ -294,7 +310,7 @@ pub(crate) struct RehearsalArgs {
     /// Where it keeps its sessions
     pub(crate) directory: PathBuf,
 
-    /// A way to misbehave at the start: silent, exit
+    /// A way to misbehave at the start: silent, exit, liar
     #[arg(long, env = "SEGUE_REHEARSAL_FAULT")]
     pub(crate) fault: Option<String>,
 }

@@ -9,4 +9,5 @@
 )]
 
 mod codex;
+mod matrix;
 mod stage;
