@@ -9,6 +9,7 @@
 )]
 
 mod claude;
+mod codex;
 mod config;
 mod direct;
 mod matrix;
