@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use segue_agents::{Agent, Provider, Settings, claude};
 use segue_core::{
-    AgentEvent, FailureClass, Opened, PermissionAnswer, PermissionKind, StopReason, ToolStatus,
-    Usage,
+    AgentEvent, FailureClass, McpReach, McpServer, Opened, PermissionAnswer, PermissionKind,
+    StopReason, ToolStatus, Usage,
 };
 use segue_testkit::model::{self, Call, Failure, Reply, Script};
 use segue_testkit::sandbox::{Cli, LIMIT, Sandbox};
@@ -370,6 +370,46 @@ fn an_edit_comes_with_its_diff() {
         ("edit", ToolStatus::Completed)
     );
     assert_eq!(call.diffs[0].patch, "@@ -0,0 +1,2 @@\n+a\n+b\n");
+    talk.close();
+}
+
+/// An MCP server with one tool, `ping`.
+const SERVER: &str = r#"
+const answers = {
+  initialize: (params) => ({protocolVersion: params.protocolVersion, capabilities: {tools: {}}, serverInfo: {name: "ping", version: "1"}}),
+  "tools/list": () => ({tools: [{name: "ping", description: "Answers.", inputSchema: {type: "object", properties: {}}}]}),
+  "tools/call": () => ({content: [{type: "text", text: "pong"}]}),
+};
+require("readline").createInterface({input: process.stdin}).on("line", (line) => {
+  const {id, method, params} = JSON.parse(line);
+  if (id === undefined) return;
+  const said = answers[method] ? {result: answers[method](params)} : {error: {code: -32601, message: "no"}};
+  console.log(JSON.stringify({jsonrpc: "2.0", id, ...said}));
+});
+"#;
+
+#[test]
+#[ignore = "runs the real CLIs: cargo xtask test"]
+fn our_own_tools_are_in_sight_and_need_no_permission() {
+    let ping = || Call::tool("mcp__segue__ping", serde_json::json!({}));
+    let script = Script::new().on("ping", [Reply::calling(ping()), Reply::say("Pinged.")]);
+    let (mut direct, provider) = direct(script);
+    let server = direct.sandbox.path().join("server.js");
+    std::fs::write(&server, SERVER).unwrap();
+    direct.mcp = vec![McpServer {
+        name: "segue".to_owned(),
+        reach: McpReach::Program {
+            command: direct.sandbox.path().join("bin/node").display().to_string(),
+            args: vec![server.display().to_string()],
+            env: Vec::new(),
+        },
+    }];
+    let mut talk = direct.begin(&provider);
+    let turned = talk.say("ping");
+    assert_eq!(turned.asked.len(), 0);
+    assert_eq!(finished(turned).0, "Pinged.");
+    let told = direct.sandbox.model().turns().last().unwrap().results();
+    assert_eq!(told, ["pong"]);
     talk.close();
 }
 
