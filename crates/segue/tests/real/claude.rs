@@ -5,7 +5,7 @@ use std::time::Duration;
 use segue_agents::{Agent, Provider, Settings, claude};
 use segue_core::{
     AgentEvent, FailureClass, McpReach, McpServer, Opened, PermissionAnswer, PermissionKind,
-    StopReason, ToolStatus, Usage,
+    PermissionRequest, StopReason, ToolStatus, Usage,
 };
 use segue_testkit::model::{self, Call, Failure, Reply, Script};
 use segue_testkit::sandbox::{Cli, LIMIT, Sandbox};
@@ -165,7 +165,7 @@ fn what_is_always_allowed_is_not_asked_again_and_not_kept() {
     let script = Script::new().on("make", steps());
     let (direct, provider) = direct(script);
     let mut talk = direct.begin(&provider);
-    let always = |request: &segue_core::PermissionRequest| {
+    let always = |request: &PermissionRequest| {
         let mut options = request.options.iter();
         let always = options.find(|option| option.kind == PermissionKind::AllowAlways);
         PermissionAnswer::Choose(always.unwrap().id.clone())
@@ -203,7 +203,7 @@ fn after_a_cancel_the_same_process_goes_on() {
         AgentEvent::Text(_) => Then::Cancel,
         _ => Then::Nothing,
     };
-    let turned = talk.follow("stall", |request| request.reject(), cancel_at_words);
+    let turned = talk.follow("stall", PermissionRequest::reject, cancel_at_words);
     assert_eq!(turned.end.unwrap().reason, StopReason::Cancelled);
     assert!(turned.text.starts_with("one two"), "{}", turned.text);
     assert_eq!(answer(&mut talk, "next"), "You said: next");
@@ -303,11 +303,9 @@ fn a_turn_that_claude_begins_by_itself_is_not_the_next_prompts() {
     );
     let (direct, provider) = direct(script);
     let mut talk = direct.begin(&provider);
-    let turned = talk.follow(
-        "background",
-        |request| request.allow_once(),
-        |_| Then::Nothing,
-    );
+    let turned = talk.follow("background", PermissionRequest::allow_once, |_| {
+        Then::Nothing
+    });
     assert_eq!(finished(turned).0, "I start it.It runs.");
     // Claude takes the end of the command for a reason to ask the model again.
     let model = direct.sandbox.model();
@@ -359,7 +357,7 @@ fn an_edit_comes_with_its_diff() {
     let direct = Direct::new(sandbox);
     let provider = claude(&direct.settings(Cli::Claude), &direct.host());
     let mut talk = direct.begin(&provider);
-    let turned = talk.follow("write", |request| request.allow_once(), |_| Then::Nothing);
+    let turned = talk.follow("write", PermissionRequest::allow_once, |_| Then::Nothing);
     let last = turned.events.iter().rev().find_map(|event| match event {
         AgentEvent::Tool(call) => Some(call.clone()),
         _ => None,

@@ -125,7 +125,7 @@ pub(crate) enum Then {
 impl Talk<'_> {
     /// One turn; everything that is asked is refused.
     pub(crate) fn say(&mut self, prompt: &str) -> Turned {
-        self.follow(prompt, |request| request.reject(), |_| Then::Nothing)
+        self.follow(prompt, PermissionRequest::reject, |_| Then::Nothing)
     }
 
     /// One turn with answers to what is asked, and a say in what happens at each event.
