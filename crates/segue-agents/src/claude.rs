@@ -189,7 +189,7 @@ fn mcp_config(servers: &[McpServer]) -> Value {
     let servers: Map<String, Value> = servers
         .iter()
         .map(|server| {
-            let reach = match &server.reach {
+            let mut reach = match &server.reach {
                 McpReach::Program { command, args, env } => {
                     json!({"type": "stdio", "command": command, "args": args, "env": object(env)})
                 }
@@ -197,6 +197,10 @@ fn mcp_config(servers: &[McpServer]) -> Value {
                     json!({"type": "http", "url": url, "headers": object(headers)})
                 }
             };
+            // Claude hides the tools of a server behind a search unless told otherwise.
+            if server.name == OWN_TOOLS {
+                reach["alwaysLoad"] = true.into();
+            }
             (server.name.clone(), reach)
         })
         .collect();

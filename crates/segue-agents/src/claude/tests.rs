@@ -83,7 +83,7 @@ fn what_is_asked_for_counts_before_what_is_configured() {
 }
 
 #[test]
-fn tools_are_handed_over_and_only_our_own_are_allowed() {
+fn tools_are_handed_over_and_only_our_own_are_allowed_and_in_sight() {
     let pair = |name: &str, value: &str| vec![(name.to_owned(), value.to_owned())];
     let server = |name: &str| McpServer {
         name: name.to_owned(),
@@ -101,9 +101,10 @@ fn tools_are_handed_over_and_only_our_own_are_allowed() {
         },
     };
     assert_eq!(
-        mcp_config(&[server("lab"), http.clone()]),
+        mcp_config(&[server("lab"), server("segue"), http.clone()]),
         json!({"mcpServers": {
             "lab": {"type": "stdio", "command": "/bin/tools", "args": ["serve"], "env": {"A": "b"}},
+            "segue": {"type": "stdio", "command": "/bin/tools", "args": ["serve"], "env": {"A": "b"}, "alwaysLoad": true},
             "web": {"type": "http", "url": "http://127.0.0.1/mcp", "headers": {"X-Key": "y"}},
         }})
     );

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use segue_agents::{Agent, Provider, Settings, claude};
 use segue_core::{
-    AgentEvent, FailureClass, Opened, PermissionAnswer, PermissionKind, StopReason, ToolStatus,
-    Usage,
+    AgentEvent, FailureClass, McpReach, McpServer, Opened, PermissionAnswer, PermissionKind,
+    PermissionRequest, StopReason, ToolStatus, Usage,
 };
 use segue_testkit::model::{self, Call, Failure, Reply, Script};
 use segue_testkit::sandbox::{Cli, LIMIT, Sandbox};
@@ -165,7 +165,7 @@ fn what_is_always_allowed_is_not_asked_again_and_not_kept() {
     let script = Script::new().on("make", steps());
     let (direct, provider) = direct(script);
     let mut talk = direct.begin(&provider);
-    let always = |request: &segue_core::PermissionRequest| {
+    let always = |request: &PermissionRequest| {
         let mut options = request.options.iter();
         let always = options.find(|option| option.kind == PermissionKind::AllowAlways);
         PermissionAnswer::Choose(always.unwrap().id.clone())
@@ -203,7 +203,7 @@ fn after_a_cancel_the_same_process_goes_on() {
         AgentEvent::Text(_) => Then::Cancel,
         _ => Then::Nothing,
     };
-    let turned = talk.follow("stall", |request| request.reject(), cancel_at_words);
+    let turned = talk.follow("stall", PermissionRequest::reject, cancel_at_words);
     assert_eq!(turned.end.unwrap().reason, StopReason::Cancelled);
     assert!(turned.text.starts_with("one two"), "{}", turned.text);
     assert_eq!(answer(&mut talk, "next"), "You said: next");
@@ -303,11 +303,9 @@ fn a_turn_that_claude_begins_by_itself_is_not_the_next_prompts() {
     );
     let (direct, provider) = direct(script);
     let mut talk = direct.begin(&provider);
-    let turned = talk.follow(
-        "background",
-        |request| request.allow_once(),
-        |_| Then::Nothing,
-    );
+    let turned = talk.follow("background", PermissionRequest::allow_once, |_| {
+        Then::Nothing
+    });
     assert_eq!(finished(turned).0, "I start it.It runs.");
     // Claude takes the end of the command for a reason to ask the model again.
     let model = direct.sandbox.model();
@@ -359,7 +357,7 @@ fn an_edit_comes_with_its_diff() {
     let direct = Direct::new(sandbox);
     let provider = claude(&direct.settings(Cli::Claude), &direct.host());
     let mut talk = direct.begin(&provider);
-    let turned = talk.follow("write", |request| request.allow_once(), |_| Then::Nothing);
+    let turned = talk.follow("write", PermissionRequest::allow_once, |_| Then::Nothing);
     let last = turned.events.iter().rev().find_map(|event| match event {
         AgentEvent::Tool(call) => Some(call.clone()),
         _ => None,
@@ -370,6 +368,46 @@ fn an_edit_comes_with_its_diff() {
         ("edit", ToolStatus::Completed)
     );
     assert_eq!(call.diffs[0].patch, "@@ -0,0 +1,2 @@\n+a\n+b\n");
+    talk.close();
+}
+
+/// An MCP server with one tool, `ping`.
+const SERVER: &str = r#"
+const answers = {
+  initialize: (params) => ({protocolVersion: params.protocolVersion, capabilities: {tools: {}}, serverInfo: {name: "ping", version: "1"}}),
+  "tools/list": () => ({tools: [{name: "ping", description: "Answers.", inputSchema: {type: "object", properties: {}}}]}),
+  "tools/call": () => ({content: [{type: "text", text: "pong"}]}),
+};
+require("readline").createInterface({input: process.stdin}).on("line", (line) => {
+  const {id, method, params} = JSON.parse(line);
+  if (id === undefined) return;
+  const said = answers[method] ? {result: answers[method](params)} : {error: {code: -32601, message: "no"}};
+  console.log(JSON.stringify({jsonrpc: "2.0", id, ...said}));
+});
+"#;
+
+#[test]
+#[ignore = "runs the real CLIs: cargo xtask test"]
+fn our_own_tools_are_in_sight_and_need_no_permission() {
+    let ping = || Call::tool("mcp__segue__ping", serde_json::json!({}));
+    let script = Script::new().on("ping", [Reply::calling(ping()), Reply::say("Pinged.")]);
+    let (mut direct, provider) = direct(script);
+    let server = direct.sandbox.path().join("server.js");
+    std::fs::write(&server, SERVER).unwrap();
+    direct.mcp = vec![McpServer {
+        name: "segue".to_owned(),
+        reach: McpReach::Program {
+            command: direct.sandbox.path().join("bin/node").display().to_string(),
+            args: vec![server.display().to_string()],
+            env: Vec::new(),
+        },
+    }];
+    let mut talk = direct.begin(&provider);
+    let turned = talk.say("ping");
+    assert_eq!(turned.asked.len(), 0);
+    assert_eq!(finished(turned).0, "Pinged.");
+    let told = direct.sandbox.model().turns().last().unwrap().results();
+    assert_eq!(told, ["pong"]);
     talk.close();
 }
 

@@ -7,7 +7,8 @@ use segue_agents::{
     Agent, AgentError, Conversation, Host, Leash, OpenRequest, Provider, Settings, Step,
 };
 use segue_core::{
-    AgentEvent, NativeId, Opened, PermissionAnswer, PermissionPolicy, PermissionRequest, TurnEnd,
+    AgentEvent, McpServer, NativeId, Opened, PermissionAnswer, PermissionPolicy, PermissionRequest,
+    TurnEnd,
 };
 use segue_testkit::sandbox::{Cli, LIMIT, Sandbox};
 use tokio::runtime::Runtime;
@@ -16,6 +17,8 @@ use tokio::sync::watch;
 /// A machine of its own, and what a provider needs to know of it.
 pub(crate) struct Direct {
     pub(crate) sandbox: Sandbox,
+    /// What the agent is handed along.
+    pub(crate) mcp: Vec<McpServer>,
     runtime: Runtime,
 }
 
@@ -24,6 +27,7 @@ impl Direct {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         Self {
             sandbox,
+            mcp: Vec::new(),
             runtime: runtime.enable_all().build().unwrap(),
         }
     }
@@ -71,7 +75,7 @@ impl Direct {
             strict,
             permissions: PermissionPolicy::Ask,
             model: None,
-            mcp: Vec::new(),
+            mcp: self.mcp.clone(),
             timeout: LIMIT,
             started: watch::channel(None).0,
         };
@@ -121,7 +125,7 @@ pub(crate) enum Then {
 impl Talk<'_> {
     /// One turn; everything that is asked is refused.
     pub(crate) fn say(&mut self, prompt: &str) -> Turned {
-        self.follow(prompt, |request| request.reject(), |_| Then::Nothing)
+        self.follow(prompt, PermissionRequest::reject, |_| Then::Nothing)
     }
 
     /// One turn with answers to what is asked, and a say in what happens at each event.
