@@ -360,8 +360,8 @@ impl AcpConversation {
         }
         match event {
             AgentEvent::Text(words) => self.last_words.push_str(words),
-            AgentEvent::Usage(_) => {}
-            _ => self.last_words.clear(),
+            AgentEvent::Tool(_) | AgentEvent::Thought(_) => self.last_words.clear(),
+            _ => {}
         }
     }
 
