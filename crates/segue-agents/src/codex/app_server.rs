@@ -159,6 +159,32 @@ impl Agent for AppServer {
     }
 
     async fn open(&self, request: &OpenRequest) -> Result<Opening, AgentError> {
+        for _ in 0..RACES {
+            match self.try_to_open(request).await {
+                Err(error) if lost_a_race(&error) => tokio::time::sleep(PAUSE).await,
+                outcome => return outcome,
+            }
+        }
+        self.try_to_open(request).await
+    }
+
+    async fn probe(&self, timeout: Duration) -> Result<Probe, AgentError> {
+        self.codex.probe(CAPABILITIES, timeout).await
+    }
+}
+
+/// How often one of several that are started at once may lose, and how long the others are given then.
+const RACES: usize = 5;
+const PAUSE: Duration = Duration::from_millis(300);
+
+/// Whether Codex ended because another one was just setting up the home that both of them found empty.
+fn lost_a_race(error: &AgentError) -> bool {
+    matches!(error, AgentError::Crashed { doing, stderr, .. }
+        if *doing == GREETING && stderr.contains("failed to initialize sqlite state"))
+}
+
+impl AppServer {
+    async fn try_to_open(&self, request: &OpenRequest) -> Result<Opening, AgentError> {
         let mut args = self.codex.args.clone();
         args.push(OsString::from("app-server"));
         let program = Program {
@@ -189,8 +215,28 @@ impl Agent for AppServer {
             }
         }
     }
+}
 
-    async fn probe(&self, timeout: Duration) -> Result<Probe, AgentError> {
-        self.codex.probe(CAPABILITIES, timeout).await
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Exit;
+
+    #[test]
+    fn only_a_lost_race_is_run_again() {
+        const LOST: &str = "Error: failed to initialize sqlite state runtime under /home/.codex";
+        let cases = [
+            (GREETING, LOST, true),
+            (GREETING, "Error: no such option", false),
+            ("thread/start", LOST, false),
+        ];
+        for (doing, stderr, expected) in cases {
+            let error = AgentError::Crashed {
+                doing,
+                exit: Exit::Code(1),
+                stderr: stderr.to_owned(),
+            };
+            assert_eq!(lost_a_race(&error), expected, "{error:?}");
+        }
     }
 }
