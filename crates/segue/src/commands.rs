@@ -4,4 +4,5 @@ pub(crate) mod chat;
 pub(crate) mod completions;
 pub(crate) mod doctor;
 pub(crate) mod hidden;
+pub(crate) mod mcp;
 pub(crate) mod session;

@@ -53,6 +53,7 @@ async fn run(asked: Asked) -> Result<ExitCode, CliError> {
     match asked {
         Asked::Command(Command::Chat(args)) => commands::chat::run(args).await,
         Asked::Command(Command::Session(args)) => commands::session::run(args).await,
+        Asked::Command(Command::Mcp(args)) => commands::mcp::run(args).await,
         Asked::Command(Command::Doctor(args)) => commands::doctor::run(args).await,
         Asked::Command(Command::Completions(args)) => commands::completions::run(&args),
         Asked::Hidden(Hidden::RehearsalAgent(args)) => commands::hidden::rehearsal(args).await,
