@@ -1,8 +1,12 @@
 //! The server: the handshake, the list of tools, and their calls.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation,
-    ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,
+    CustomResult, ErrorCode, Implementation, ListToolsResult, PaginatedRequestParams,
+    ServerCapabilities, ServerConfig,
 };
 use rmcp::service::{QuitReason, RequestContext, ServerInitializeError};
 use rmcp::{ErrorData, RoleServer, ServerHandler, ServiceExt};
@@ -77,6 +81,25 @@ impl ServerHandler for Server {
         };
         Ok(result.into())
     }
+
+    /// Whatever the library can't place: an unknown method, or a known one whose parameters make no sense.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let method = request.method;
+        Err(match method.as_str() {
+            "tools/call" | "tools/list" => {
+                let message = format!("the parameters of {method} make no sense");
+                ErrorData::invalid_params(message, None)
+            }
+            _ => {
+                let message = format!("there is no method {method:?}");
+                ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None)
+            }
+        })
+    }
 }
 
 /// Serves until the input ends.
@@ -87,12 +110,15 @@ pub async fn serve(
     output: impl AsyncWrite + Send + Unpin + 'static,
 ) -> Result<(), ServeError> {
     let server = Server { version, desk };
-    let running = match server.serve(Patient::new(input, output)).await {
+    let shaken = Arc::new(AtomicBool::new(false));
+    let transport = Patient::new(input, output, Arc::clone(&shaken));
+    let running = match server.serve(transport).await {
         Ok(running) => running,
         // Whoever started us went away, or looked only whether we are there.
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
         Err(error) => return Err(ServeError::Handshake(error.to_string())),
     };
+    shaken.store(true, Ordering::Relaxed);
     match running.waiting().await {
         Ok(QuitReason::JoinError(error)) | Err(error) => Err(ServeError::Broken(error)),
         Ok(_) => Ok(()),

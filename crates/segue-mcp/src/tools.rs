@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use rmcp::model::{self, ToolAnnotations};
+use rmcp::model::{self, MetaObject, ToolAnnotations};
 use segue_core::{SessionId, SessionRef};
 use segue_engine::{Conversation, Described, Detail, EngineError, Query, SearchRequest, Turns};
 use serde::Deserialize;
@@ -16,6 +16,9 @@ const MOST_HITS: usize = 50;
 
 /// How many of those that fit a reference are named.
 const NAMED: usize = 8;
+
+/// Claude Code hides tools until the model searches for them, unless they say this.
+const ALWAYS_LOAD: &str = "anthropic/alwaysLoad";
 
 /// A tool that an agent may call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +55,11 @@ impl Tool {
             .destructive(false)
             .idempotent(true)
             .open_world(false);
-        model::Tool::new(self.name(), self.description(), schema).with_annotations(hints)
+        let mut meta = MetaObject::new();
+        meta.insert(ALWAYS_LOAD.to_owned(), Value::Bool(true));
+        model::Tool::new(self.name(), self.description(), schema)
+            .with_annotations(hints)
+            .with_meta(meta)
     }
 
     fn description(self) -> &'static str {

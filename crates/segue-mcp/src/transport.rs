@@ -1,4 +1,7 @@
-//! Lines of JSON over a pair of byte streams, with patience for whatever comes before the first request.
+//! Lines of JSON over a pair of byte streams, with patience for whatever comes before the handshake.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rmcp::RoleServer;
 use rmcp::model::JsonRpcMessage;
@@ -7,10 +10,10 @@ use rmcp::transport::Transport;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// The library gives up at a notification or an answer before the handshake; here they are passed over.
+/// The library gives up at a notification or an answer before the handshake is over; here they are passed over.
 pub(crate) struct Patient<R: AsyncRead, W: AsyncWrite> {
     lines: AsyncRwTransport<RoleServer, R, W>,
-    asked: bool,
+    shaken: Arc<AtomicBool>,
 }
 
 impl<R, W> Patient<R, W>
@@ -18,10 +21,11 @@ where
     R: AsyncRead + Send + Unpin,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    pub(crate) fn new(input: R, output: W) -> Self {
+    /// `shaken` becomes true when the handshake is over.
+    pub(crate) fn new(input: R, output: W, shaken: Arc<AtomicBool>) -> Self {
         Self {
             lines: AsyncRwTransport::new_server(input, output),
-            asked: false,
+            shaken,
         }
     }
 }
@@ -43,8 +47,8 @@ where
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         loop {
             let message = self.lines.receive().await?;
-            self.asked |= matches!(message, JsonRpcMessage::Request(_));
-            if self.asked {
+            let asks = matches!(message, JsonRpcMessage::Request(_));
+            if asks || self.shaken.load(Ordering::Relaxed) {
                 return Some(message);
             }
         }
