@@ -8,5 +8,6 @@
 
 mod native;
 mod opening;
+mod recall;
 mod scripted;
 mod turns;
