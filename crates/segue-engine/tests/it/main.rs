@@ -6,6 +6,7 @@
     reason = "a test suite: a panic is how it speaks"
 )]
 
+mod agents;
 mod native;
 mod opening;
 mod recall;

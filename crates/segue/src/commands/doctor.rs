@@ -133,7 +133,7 @@ async fn look_at_agents() -> Result<Vec<AgentReport>, CliError> {
             note,
         });
     }
-    for agent in setup::agents(&home) {
+    for agent in setup::agents(&home, &setup::configuration_to_look()?) {
         let probe = agent.probe(PATIENCE).await;
         let (version, capabilities, note) = match probe {
             Ok(probe) => (

@@ -8,6 +8,7 @@
 )]
 
 mod chat;
+mod config;
 mod doctor;
 mod durability;
 mod failing_agents;

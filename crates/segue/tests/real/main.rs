@@ -8,4 +8,9 @@
     reason = "tests: a panic is how they speak"
 )]
 
+mod claude;
+mod codex;
+mod config;
+mod direct;
+mod matrix;
 mod stage;
