@@ -18,7 +18,7 @@ pub struct Desk {
 pub struct LazyDesk(State);
 
 enum State {
-    Ready(Box<Desk>),
+    Ready(Desk),
     Later { open: Opener, desk: OnceCell<Desk> },
 }
 
@@ -28,7 +28,7 @@ impl LazyDesk {
     /// One that is there.
     #[must_use]
     pub fn ready(desk: Desk) -> Self {
-        Self(State::Ready(Box::new(desk)))
+        Self(State::Ready(desk))
     }
 
     /// One that is made at the first call of a tool, since agents wait for the handshake and may never call one.

@@ -4,10 +4,13 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::ops::{ControlFlow, RangeInclusive};
 
+/// The number of a turn, and its text.
+type Written = (u32, String);
+
 /// Some turns in a row, each as text.
 pub(super) struct Page {
     limit: usize,
-    turns: VecDeque<(u32, String)>,
+    turns: VecDeque<Written>,
     /// In characters.
     size: usize,
     /// How much of the first turn was passed over.
@@ -43,7 +46,7 @@ impl Page {
         &mut self,
         n: u32,
         text: String,
-        push: fn(&mut VecDeque<(u32, String)>, (u32, String)),
+        push: fn(&mut VecDeque<Written>, Written),
     ) -> ControlFlow<()> {
         let size = text.chars().count();
         if !self.turns.is_empty() && self.size + size > self.limit {

@@ -213,14 +213,12 @@ impl Engine {
                     let native = native.session.clone();
                     let look =
                         move |catalog: &Catalog| look_at_native(catalog, &native, &query, deadline);
-                    match self.with_catalog(look).await {
-                        Ok(looked) => looked,
+                    let Ok(looked) = self.with_catalog(look).await else {
                         // It may have gone since it was listed.
-                        Err(_) => {
-                            report.unreadable += 1;
-                            continue;
-                        }
-                    }
+                        report.unreadable += 1;
+                        continue;
+                    };
+                    looked
                 }
             };
             report.looked_at += usize::from(looked.whole);
