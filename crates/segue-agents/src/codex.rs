@@ -7,6 +7,7 @@ mod failure;
 mod items;
 mod overrides;
 mod program;
+mod race;
 mod rollout;
 mod usage;
 

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use segue_core::{How, PermissionPolicy, ProviderId};
 
 use super::program::{self, Version};
-use super::{checked, environment, unknown};
+use super::{checked, environment, race, unknown};
 use crate::{AcpAgent, Agent, AgentError, Host, Listed, OpenRequest, Opening, Probe, Settings};
 
 /// The mode in which the adapter asks its client: for changes, and for commands that the model says need more than
@@ -80,10 +80,10 @@ impl Agent for Adapter {
     async fn open(&self, request: &OpenRequest) -> Result<Opening, AgentError> {
         let agent = self.under(request.permissions);
         let Some(id) = &request.native_id else {
-            return agent.open(request).await;
+            return race::until_won(|| agent.open(request)).await;
         };
         let Err(why) = checked(&self.home, id, self.version(request.timeout)).await else {
-            return agent.open(request).await;
+            return race::until_won(|| agent.open(request)).await;
         };
         if request.strict {
             return Err(unknown("session/load", why));
@@ -92,7 +92,7 @@ impl Agent for Adapter {
             native_id: None,
             ..request.clone()
         };
-        let mut opening = agent.open(&anew).await?;
+        let mut opening = race::until_won(|| agent.open(&anew)).await?;
         opening.why_not = Some(why);
         Ok(opening)
     }

@@ -18,7 +18,7 @@ use self::thread::Thread;
 use self::turn::Turn;
 use super::program::Version;
 use super::usage::Meter;
-use super::{CAPABILITIES, Codex, checked, overrides, unknown};
+use super::{CAPABILITIES, Codex, checked, overrides, race, unknown};
 use crate::classify::Refusal;
 use crate::error::GREETING;
 use crate::process::Program;
@@ -159,28 +159,12 @@ impl Agent for AppServer {
     }
 
     async fn open(&self, request: &OpenRequest) -> Result<Opening, AgentError> {
-        for _ in 0..RACES {
-            match self.try_to_open(request).await {
-                Err(error) if lost_a_race(&error) => tokio::time::sleep(PAUSE).await,
-                outcome => return outcome,
-            }
-        }
-        self.try_to_open(request).await
+        race::until_won(|| self.try_to_open(request)).await
     }
 
     async fn probe(&self, timeout: Duration) -> Result<Probe, AgentError> {
         self.codex.probe(CAPABILITIES, timeout).await
     }
-}
-
-/// How often one of several that are started at once may lose, and how long the others are given then.
-const RACES: usize = 5;
-const PAUSE: Duration = Duration::from_millis(300);
-
-/// Whether Codex ended because another one was just setting up the home that both of them found empty.
-fn lost_a_race(error: &AgentError) -> bool {
-    matches!(error, AgentError::Crashed { doing, stderr, .. }
-        if *doing == GREETING && stderr.contains("failed to initialize sqlite state"))
 }
 
 impl AppServer {
@@ -213,30 +197,6 @@ impl AppServer {
                 talk.wire.stop().await;
                 Err(error)
             }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Exit;
-
-    #[test]
-    fn only_a_lost_race_is_run_again() {
-        const LOST: &str = "Error: failed to initialize sqlite state runtime under /home/.codex";
-        let cases = [
-            (GREETING, LOST, true),
-            (GREETING, "Error: no such option", false),
-            ("thread/start", LOST, false),
-        ];
-        for (doing, stderr, expected) in cases {
-            let error = AgentError::Crashed {
-                doing,
-                exit: Exit::Code(1),
-                stderr: stderr.to_owned(),
-            };
-            assert_eq!(lost_a_race(&error), expected, "{error:?}");
         }
     }
 }
