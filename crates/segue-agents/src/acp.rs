@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use segue_acp::{AcpError, Canceller, Client, Terms};
 use segue_core::{
     AgentEvent, Capabilities, FailureClass, How, NativeId, Opened, ProcessMark, ProviderId,
-    StopReason, TurnEnd, Usage,
+    StopReason, TurnEnd,
 };
 use tokio::sync::watch;
 
@@ -367,8 +367,11 @@ impl AcpConversation {
 
     /// What the agent calls the end of a turn is believed, unless it is known to be one that fails like this.
     fn believe(&mut self, end: TurnEnd) -> Result<TurnEnd, AgentError> {
-        let no_figures = end.usage == Usage::default();
-        if self.fails_silently && no_figures && end.reason == StopReason::EndTurn {
+        // The model was not asked, or nobody knows what it answered.
+        let nothing = [end.usage.input_tokens, end.usage.output_tokens]
+            .iter()
+            .all(|tokens| tokens.unwrap_or(0) == 0);
+        if self.fails_silently && nothing && end.reason == StopReason::EndTurn {
             let refusal = classify::answer(None, self.last_words.trim());
             return Err(AgentError::refused("the prompt", refusal));
         }

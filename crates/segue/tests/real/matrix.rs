@@ -161,8 +161,7 @@ fn keeps_to_the_policy(way: Way) {
     let stage = Stage::of(
         way,
         Sandbox::with(|project| {
-            let touch =
-                |name: &str| Call::shell(&format!("touch {}", project.join(name).display()));
+            let touch = |name: &str| way.touch(&project.join(name));
             Script::new()
                 .on(
                     "make yes",
@@ -286,6 +285,7 @@ fn is_named_by_the_model(way: Way) {
         way,
         Script::new().on("name it", [Reply::calling(call), Reply::say("named")]),
     );
+    stage.use_a_model_that_sees_all_tools();
     let result = stage.says(&["name it"]);
     let info = stage.run(&[
         "session",

@@ -8,9 +8,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use segue_testkit::model::Script;
+use segue_testkit::model::{Call, Script};
 use segue_testkit::sandbox::{Cli, Ran, Sandbox};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// How long a whole `segue chat` may take.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -44,6 +44,22 @@ impl Way {
             // It asks once more without streaming, which the stub answers.
             ("claude", _) => case == "case cut",
             _ => false,
+        }
+    }
+
+    /// A call that makes a file, and that the agent asks about if it asks at all.
+    pub(crate) fn touch(self, file: &Path) -> Call {
+        let command = format!("touch {}", file.display());
+        match self.way() {
+            // In its sandbox it does as it likes; it asks for what the model wants outside of it.
+            ("codex", "acp") => Call::tool(
+                "exec_command",
+                json!({
+                    "cmd": command, "sandbox_permissions": "require_escalated",
+                    "justification": "Do you want to make a file?"
+                }),
+            ),
+            _ => Call::shell(&command),
         }
     }
 
@@ -168,6 +184,13 @@ impl Stage {
             let second = jiff::Timestamp::now().as_second() % 60;
             std::thread::sleep(Duration::from_secs(u64::try_from(61 - second).unwrap()));
         }
+    }
+
+    /// Codex shows some models tools only when they search for them, which the stub does not.
+    pub(crate) fn use_a_model_that_sees_all_tools(&self) {
+        let config = self.sandbox.home().join(".codex/config.toml");
+        let text = fs::read_to_string(&config).unwrap();
+        fs::write(&config, text.replace("gpt-5.5", "stub-model")).unwrap();
     }
 
     /// Removes a native session, and what segue kept of it, behind everybody's back.
