@@ -1,5 +1,6 @@
 //! Any agent that speaks the Agent Client Protocol over stdio.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::future::Future;
 use std::io;
@@ -194,7 +195,13 @@ impl Connection {
         }
         Err(match why {
             Some(error) => Refusal {
-                class: error.class(),
+                class: match error.class() {
+                    // Whatever went wrong in it, it does not know the session.
+                    FailureClass::Agent | FailureClass::NotUnderstood => {
+                        FailureClass::SessionUnknown
+                    }
+                    class => class,
+                },
                 message: error.to_string(),
                 retry_after: None,
             },
@@ -392,7 +399,7 @@ impl Conversation for AcpConversation {
     async fn send(&mut self, prompt: &str) -> Result<(), AgentError> {
         self.last_words.clear();
         let Connection { client, process } = &mut self.connection;
-        match client.prompt(prompt) {
+        match client.prompt(&as_text(prompt)) {
             Ok(canceller) => {
                 self.canceller = Some(canceller);
                 Ok(())
@@ -440,5 +447,14 @@ impl Conversation for AcpConversation {
         drop(client);
         process.stop().await;
         Vec::new()
+    }
+}
+
+/// A prompt as agents take it for a text: what begins with a slash would be a command to many of them.
+fn as_text(prompt: &str) -> Cow<'_, str> {
+    if prompt.trim_start().starts_with('/') {
+        Cow::Owned(format!("\n{prompt}"))
+    } else {
+        Cow::Borrowed(prompt)
     }
 }

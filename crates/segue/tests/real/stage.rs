@@ -8,9 +8,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use segue_testkit::model::{Call, Script};
+use segue_testkit::model::Script;
 use segue_testkit::sandbox::{Cli, Ran, Sandbox};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// How long a whole `segue chat` may take.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -28,11 +28,12 @@ impl Way {
         !matches!(self.transport, "exec" | "json")
     }
 
-    /// Whether the agent asks before it acts.
+    /// Whether the agent asks before it acts. The adapter of Codex asks only for what the model wants outside of the
+    /// sandbox; what it does inside can't do harm.
     pub(crate) fn asks(self) -> bool {
         !matches!(
             self.way(),
-            ("codex", "exec") | ("gemini", "stream-json" | "json")
+            ("codex", "exec" | "acp") | ("gemini", "stream-json" | "json")
         )
     }
 
@@ -44,22 +45,6 @@ impl Way {
             // It asks once more without streaming, which the stub answers.
             ("claude", _) => case == "case cut",
             _ => false,
-        }
-    }
-
-    /// A call that makes a file, and that the agent asks about if it asks at all.
-    pub(crate) fn touch(self, file: &Path) -> Call {
-        let command = format!("touch {}", file.display());
-        match self.way() {
-            // In its sandbox it does as it likes; it asks for what the model wants outside of it.
-            ("codex", "acp") => Call::tool(
-                "exec_command",
-                json!({
-                    "cmd": command, "sandbox_permissions": "require_escalated",
-                    "justification": "Do you want to make a file?"
-                }),
-            ),
-            _ => Call::shell(&command),
         }
     }
 
@@ -116,7 +101,10 @@ impl Stage {
             _ => {
                 let config = self.sandbox.home().join("segue.toml");
                 let program = self.program(Cli::Opencode);
-                let text = format!("[acp.opencode]\npath = {program:?}\nargs = [\"acp\"]\n");
+                let text = format!(
+                    "[acp.opencode]\npath = {program:?}\nargs = [\"acp\"]\n\
+                     env = {{ OPENCODE_PERMISSION = '{{\"bash\":\"ask\",\"edit\":\"ask\"}}' }}\n"
+                );
                 fs::write(&config, text).unwrap();
                 command.env("SEGUE_CONFIG", config);
             }
