@@ -22,7 +22,7 @@ impl Refusal {
         let message = message.into();
         Self {
             class,
-            retry_after: delay(&message),
+            retry_after: delay(&message.to_lowercase()),
             message,
         }
     }
@@ -47,156 +47,398 @@ pub(crate) fn class_of_status(status: i32) -> Option<FailureClass> {
     match status {
         // -32000 is how ACP says that it wants credentials.
         401 | 403 | -32000 => Some(FailureClass::NotLoggedIn),
-        429 => Some(FailureClass::RateLimited),
+        // 529 is Anthropic's word for too many requests of everybody.
+        429 | 529 => Some(FailureClass::RateLimited),
+        402 => Some(FailureClass::Quota),
         413 => Some(FailureClass::ContextTooLong),
         _ => None,
     }
 }
 
-/// Told by their words, the more special ones first: a quota is also reported with status 429, and so on.
-const WORDS: &[(FailureClass, &[&str])] = &[
+/// Words that must all be there.
+type All = &'static [&'static str];
+
+/// Told by their words, the more special ones first: a quota is also reported with status 429, and so on. A text may
+/// be a whole error output with warnings and stack traces, so words that occur without an error are no good.
+const WORDS: &[(FailureClass, &[All])] = &[
     (
         FailureClass::UntrustedFolder,
         &[
-            "not inside a trusted directory",
-            "untrusted folder",
-            "folder is not trusted",
-            "not a trusted folder",
-            "is not trusted",
-            "trusted directory",
-            "trust this folder",
+            &["not inside a trusted directory"],
+            &["not running in a trusted directory"],
+            &["untrusted folder"],
+            &["folder is not trusted"],
+            &["directory is not trusted"],
+            &["workspace is not trusted"],
+            &["not a trusted folder"],
         ],
     ),
     (
         FailureClass::ContextTooLong,
         &[
-            "prompt is too long",
-            "context_length_exceeded",
-            "context window",
-            "context length",
-            "maximum context",
-            "exceeds the maximum number of tokens",
-            "input token count",
-            "ran out of room",
-            "too many tokens",
+            &["prompt is too long"],
+            &["input is too long"],
+            &["context_length_exceeded"],
+            &["context_window_exceeded"],
+            &["exceed", "context window"],
+            &["exceed", "context length"],
+            &["exceed", "context limit"],
+            &["maximum context length"],
+            &["exceeds the maximum number of tokens"],
+            &["ran out of room", "context"],
         ],
+    ),
+    (
+        FailureClass::RateLimited,
+        // Google's words for every 429; a quota that is spent is told at greater length.
+        &[&["resource has been exhausted"]],
     ),
     (
         FailureClass::Quota,
         &[
-            "quota",
-            "usage limit",
-            "usage_limit_reached",
-            "insufficient_quota",
-            "credit balance",
-            "limit will reset",
-            "resets at",
-            "out of credits",
+            &["quota"],
+            &["usage limit"],
+            &["usage_limit_reached"],
+            &["hit your", "limit", "reset"],
+            &["limit reached", "reset"],
+            &["credit balance is too low"],
+            &["limit will reset"],
+            &["out of credits"],
+            &["billing_hard_limit"],
         ],
     ),
     (
         FailureClass::RateLimited,
         &[
-            "rate limit",
-            "rate_limit",
-            "ratelimit",
-            "too many requests",
-            "resource_exhausted",
-            "429",
-            "overloaded",
+            &["rate limit"],
+            &["rate_limit"],
+            &["rate-limit"],
+            &["ratelimit"],
+            &["too many requests"],
+            &["resource_exhausted"],
+            &["overloaded_error"],
+            &["overloaded"],
         ],
     ),
     (
         FailureClass::NotLoggedIn,
         &[
-            "invalid api key",
-            "invalid x-api-key",
-            "api key not valid",
-            "unauthorized",
-            "authentication",
-            "not logged in",
-            "please run /login",
-            "invalid auth method",
-            "login required",
-            "credentials",
-            "401",
+            &["invalid api key"],
+            &["invalid_api_key"],
+            &["incorrect api key"],
+            &["invalid x-api-key"],
+            &["api key not valid"],
+            &["api key expired"],
+            &["api key not found"],
+            &["unauthorized"],
+            &["unauthenticated"],
+            &["authentication_error"],
+            &["authentication required"],
+            &["authentication failed"],
+            &["failed to authenticate"],
+            &["invalid authentication"],
+            &["not logged in"],
+            &["please run /login"],
+            &["invalid auth method"],
+            &["please set an auth method"],
+            &["login required"],
+            &["please log in"],
+            &["oauth token has expired"],
         ],
     ),
     (
         FailureClass::SessionUnknown,
         &[
-            "session not found",
-            "no conversation found",
-            "no previous sessions",
-            "invalid session identifier",
-            "invalid session id",
-            "no rollout found",
-            "thread not found",
+            &["session not found"],
+            &["no conversation found"],
+            &["no previous sessions"],
+            &["invalid session identifier"],
+            &["invalid session id"],
+            &["no rollout found"],
+            &["thread not found"],
         ],
     ),
 ];
 
-fn class_of_words(text: &str) -> Option<FailureClass> {
-    let says = |words: &&str| text.contains(*words);
-    WORDS
-        .iter()
-        .find(|(_, any)| any.iter().any(|words| says(&words)))
-        .map(|(class, _)| *class)
-}
+/// A quota that is there again after this long was a limit of the rate.
+const SOON: Duration = Duration::from_secs(300);
 
-/// The delay that a text names, such as `reset after 2h52m39s`, `retry in 38.5s` or `Retry-After: 30`.
-fn delay(text: &str) -> Option<Duration> {
-    let text = text.to_lowercase();
-    [
-        "reset after",
-        "resets in",
-        "reset in",
-        "retry after",
-        "retry-after",
-        "retry_after",
-        "retry in",
-        "retrydelay",
-        "try again in",
-        "available in",
-    ]
-    .iter()
-    .find_map(|words| {
-        let (_, after) = text.split_once(words)?;
-        span(after.trim_start_matches([' ', ':', '"', '=', '\'']))
+fn class_of_words(text: &str) -> Option<FailureClass> {
+    let says = |all: &All| all.iter().all(|words| text.contains(words));
+    let class = WORDS
+        .iter()
+        .find(|(_, any)| any.iter().any(says))
+        .map(|(class, _)| *class)
+        .or_else(|| status_in(text).and_then(class_of_status))?;
+    let soon = || delay(text).is_some_and(|delay| delay <= SOON);
+    // Google calls requests per minute a quota too, and tells them apart only by the delay.
+    Some(match class {
+        FailureClass::Quota if text.contains("quota") && soon() => FailureClass::RateLimited,
+        class => class,
     })
 }
 
-/// A span of time at the beginning of a text: numbers with units, or one number of seconds.
-fn span(text: &str) -> Option<Duration> {
+/// An HTTP status that a text names as one. A bare number may be a line, a port or a count.
+fn status_in(text: &str) -> Option<i32> {
+    const BEFORE: &[&str] = &[
+        "api error: ",
+        "\"code\":",
+        "\"code\": ",
+        "status: ",
+        "status ",
+        "status code ",
+        "status code: ",
+        "status_code: ",
+        "statuscode: ",
+        "error ",
+        "error: ",
+        "http ",
+        "rejected (",
+    ];
+    BEFORE.iter().find_map(|before| {
+        text.match_indices(before).find_map(|(at, _)| {
+            let rest = &text[at + before.len()..];
+            let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+            let status = rest[..digits].parse().ok()?;
+            (digits == 3 && class_of_status(status).is_some()).then_some(status)
+        })
+    })
+}
+
+/// What stands before a delay, with what its number means if it has no unit.
+const DELAYS: &[(&str, f64)] = &[
+    ("retrydelayms", 0.001),
+    ("retry_after_ms", 0.001),
+    ("retry-after-ms", 0.001),
+    ("reset after", 1.0),
+    ("resets in", 1.0),
+    ("reset in", 1.0),
+    ("retry after", 1.0),
+    ("retry-after", 1.0),
+    ("retry_after", 1.0),
+    ("retry in", 1.0),
+    ("retrydelay", 1.0),
+    ("try again in", 1.0),
+    ("available in", 1.0),
+];
+
+/// The delay that a text in small letters names, such as `reset after 2h52m39s`, `retry in 38.5s` or
+/// `retry-after: 30`.
+fn delay(text: &str) -> Option<Duration> {
+    DELAYS.iter().find_map(|(words, unit)| {
+        text.match_indices(words).find_map(|(at, _)| {
+            let after = &text[at + words.len()..];
+            span(after.trim_start_matches([' ', ':', '"', '=', '\'']), *unit)
+        })
+    })
+}
+
+/// A span of time at the beginning of a text: numbers with units, or one number that counts `bare` seconds.
+fn span(text: &str, bare: f64) -> Option<Duration> {
     let mut rest = text;
     let mut total = 0.0;
     let mut any = false;
     loop {
-        let digits = rest.len()
-            - rest
-                .trim_start_matches(|c: char| c.is_ascii_digit() || c == '.')
-                .len();
+        let digits = length(rest, |c| c.is_ascii_digit() || c == '.');
         let Ok(number) = rest[..digits].parse::<f64>() else {
             break;
         };
-        let unit = rest[digits..].trim_start();
-        let letters = unit.len()
-            - unit
-                .trim_start_matches(|c: char| c.is_ascii_alphabetic())
-                .len();
+        let unit = rest[digits..].trim_start_matches(' ');
+        let letters = length(unit, |c| c.is_ascii_alphabetic());
         let seconds = match &unit[..letters] {
-            "ms" | "milliseconds" => 0.001,
-            "" | "s" | "sec" | "secs" | "second" | "seconds" => 1.0,
+            "ms" | "millisecond" | "milliseconds" => 0.001,
+            "s" | "sec" | "secs" | "second" | "seconds" => 1.0,
             "m" | "min" | "mins" | "minute" | "minutes" => 60.0,
             "h" | "hr" | "hrs" | "hour" | "hours" => 3600.0,
             "d" | "day" | "days" => 86_400.0,
-            _ if !any => 1.0,
+            // Not a unit: the number stands for itself, and there is no second one.
+            _ if !any => return plausible(number * bare),
             _ => break,
         };
         any = true;
         total += number * seconds;
-        rest = unit[letters..].trim_start();
+        rest = unit[letters..].trim_start_matches([' ', ',']);
+        rest = rest.strip_prefix("and ").unwrap_or(rest);
     }
-    // A number that can't be meant is no number.
-    (any && total <= 366.0 * 86_400.0).then(|| Duration::from_secs_f64(total))
+    any.then(|| plausible(total)).flatten()
+}
+
+/// A number that can't be meant is no number.
+fn plausible(seconds: f64) -> Option<Duration> {
+    (seconds <= 366.0 * 86_400.0).then(|| Duration::from_secs_f64(seconds))
+}
+
+/// How far into a text all characters fit; those that do must be ASCII.
+fn length(text: &str, fits: impl Fn(char) -> bool) -> usize {
+    text.len() - text.trim_start_matches(fits).len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use FailureClass::{
+        Agent, ContextTooLong, NotLoggedIn, Quota, RateLimited, SessionUnknown, UntrustedFolder,
+    };
+
+    #[test]
+    fn words_tell_what_an_error_means() {
+        let cases = [
+            // Gemini CLI
+            (
+                "Gemini CLI is not running in a trusted directory. To proceed, either use `--skip-trust`",
+                UntrustedFolder,
+            ),
+            ("Invalid auth method selected.", NotLoggedIn),
+            (
+                "Please set an Auth method in your settings.json",
+                NotLoggedIn,
+            ),
+            (
+                "[API Error: Request had invalid authentication credentials. (UNAUTHENTICATED, 401)]",
+                NotLoggedIn,
+            ),
+            (
+                "API key not valid. Please pass a valid API key.",
+                NotLoggedIn,
+            ),
+            (
+                "Resource has been exhausted (e.g. check quota).\nSuggested retry after 30s.",
+                RateLimited,
+            ),
+            (
+                "You exceeded your current quota. Please retry in 38.5s.",
+                RateLimited,
+            ),
+            (
+                "You exceeded your current quota, please check your plan and billing details.",
+                Quota,
+            ),
+            (
+                "You have exhausted your capacity on this model. Your quota will reset after 2h52m39s.",
+                Quota,
+            ),
+            (
+                "The input token count (1250000) exceeds the maximum number of tokens allowed (1048576).",
+                ContextTooLong,
+            ),
+            (
+                "Error resuming session: Invalid session identifier \"99\".",
+                SessionUnknown,
+            ),
+            (
+                "No previous sessions found for this project.",
+                SessionUnknown,
+            ),
+            // Claude Code
+            (
+                "prompt is too long: 1250000 tokens > 1000000 maximum",
+                ContextTooLong,
+            ),
+            ("Invalid API key · Please run /login", NotLoggedIn),
+            ("API Error: 401 {\"type\":\"error\"}", NotLoggedIn),
+            ("API Error: Request rejected (429) · later", RateLimited),
+            ("API Error: 529 {\"type\":\"error\"}", RateLimited),
+            ("Claude AI usage limit reached|1794773036", Quota),
+            ("You've hit your session limit · resets 3pm", Quota),
+            ("Credit balance is too low", Quota),
+            ("No conversation found with session ID: 1", SessionUnknown),
+            // Codex
+            (
+                "Not inside a trusted directory and --skip-git-repo-check was not specified.",
+                UntrustedFolder,
+            ),
+            (
+                "exceeded retry limit, last status: 429 Too Many Requests",
+                RateLimited,
+            ),
+            (
+                "unexpected status 401 Unauthorized: Incorrect API key provided.",
+                NotLoggedIn,
+            ),
+            (
+                "Your input exceeds the context window of this model.",
+                ContextTooLong,
+            ),
+            (
+                "Codex ran out of room in the model's context window.",
+                ContextTooLong,
+            ),
+            (
+                "You've hit your usage limit. Try again in 2 hours 5 minutes.",
+                Quota,
+            ),
+            ("no rollout found for thread id 0000", SessionUnknown),
+        ];
+        for (text, class) in cases {
+            assert_eq!(
+                words(text).map(|refusal| refusal.class),
+                Some(class),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_printed_without_an_error_means_nothing() {
+        let cases = [
+            "",
+            "Loaded cached credentials.",
+            "    at async Turn.run (file:///x/chunk.js:429:24)\n    at y (z.js:401:3)",
+            "localPort: 34290, remotePort: 40130",
+            "Model metadata for `x` not found; its context window is unknown",
+            "using authentication method gemini-api-key",
+            "this folder is trusted",
+            "took 413 ms, 429 files",
+            "An internal error has occurred.",
+        ];
+        for text in cases {
+            assert_eq!(words(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_code_counts_where_words_say_nothing() {
+        let cases = [
+            (Some(401), "no", NotLoggedIn),
+            (Some(403), "no", NotLoggedIn),
+            (Some(-32000), "no", NotLoggedIn),
+            (Some(429), "no", RateLimited),
+            (Some(413), "no", ContextTooLong),
+            (Some(500), "no", Agent),
+            (None, "no", Agent),
+            (Some(429), "quota will reset after 3h", Quota),
+            (Some(400), "prompt is too long", ContextTooLong),
+            (Some(-32603), "API Error: 429", RateLimited),
+        ];
+        for (code, text, class) in cases {
+            assert_eq!(answer(code, text).class, class, "{code:?} {text}");
+        }
+    }
+
+    #[test]
+    fn a_delay_is_read_in_all_its_forms() {
+        let cases = [
+            ("reset after 2h52m39s.", Some(10_359.0)),
+            ("Please retry in 38.5s", Some(38.5)),
+            ("Retry-After: 30\r\nnext", Some(30.0)),
+            ("retry_after=7", Some(7.0)),
+            ("\"retryDelay\": \"4s\"", Some(4.0)),
+            ("retryDelayMs: 30000,", Some(30.0)),
+            ("Suggested retry after 1500ms", Some(1.5)),
+            ("try again in 2 hours 5 minutes", Some(7500.0)),
+            ("try again in 1 day, 2 hours and 3 minutes.", Some(93_780.0)),
+            ("try again in a while; retry after 12 seconds", Some(12.0)),
+            ("resets in 10m 3 files", Some(600.0)),
+            ("retry after 5 attempts", Some(5.0)),
+            ("try again later", None),
+            ("retry in", None),
+            ("retry in 1.2.3s", None),
+            ("retry in 99999999999999999999s", None),
+            ("30s", None),
+        ];
+        for (text, seconds) in cases {
+            let delay = Refusal::new(Agent, text).retry_after;
+            assert_eq!(delay, seconds.map(Duration::from_secs_f64), "{text}");
+        }
+    }
 }
