@@ -1,5 +1,9 @@
 //! Gemini CLI.
 
+mod chats;
+mod keep;
+mod record;
+
 use segue_core::ProviderId;
 
 use crate::{Host, Provider, Settings};
