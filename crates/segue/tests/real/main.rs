@@ -8,4 +8,5 @@
     reason = "tests: a panic is how they speak"
 )]
 
+mod gemini;
 mod stage;
