@@ -39,7 +39,7 @@ pub fn gemini(settings: &Settings, host: &Host) -> Provider {
             let keep = Arc::clone(&keep);
             Arc::new(Headless::new(program.clone(), settings, host, keep, format))
         };
-        let acp = Arc::new(GeminiAcp::new(program.clone(), settings, host, kept));
+        let acp = Arc::new(GeminiAcp::new(program.clone(), settings, host, &kept));
         vec![
             guarded("acp", acp, Life::Conversation),
             guarded("stream-json", headless(Format::Lines), Life::Turn),

@@ -1,12 +1,23 @@
 //! Gemini CLI over ACP.
 
-use std::path::PathBuf;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use segue_core::{How, ProviderId};
 
 use crate::{AcpAgent, Agent, AgentError, Host, OpenRequest, Opening, Probe, Settings};
+
+/// What an empty home needs: without it, Gemini CLI reports its use to Google and looks for updates, whatever the
+/// user's own settings say.
+const QUIET: &str = r#"{
+  "privacy": {"usageStatisticsEnabled": false},
+  "telemetry": {"enabled": false},
+  "general": {"enableAutoUpdate": false, "enableAutoUpdateNotification": false}
+}
+"#;
 
 /// `gemini --acp`.
 pub(super) struct GeminiAcp {
@@ -17,7 +28,7 @@ pub(super) struct GeminiAcp {
 }
 
 impl GeminiAcp {
-    pub(super) fn new(program: PathBuf, settings: &Settings, host: &Host, kept: PathBuf) -> Self {
+    pub(super) fn new(program: PathBuf, settings: &Settings, host: &Host, kept: &Path) -> Self {
         let mut agent = AcpAgent::new(ProviderId::gemini(), program, settings, host);
         let mode = agent.mode.take().unwrap_or_else(|| "default".to_owned());
         // By its arguments: a mode that is set later is announced as if the model had said it.
@@ -55,13 +66,15 @@ impl Agent for GeminiAcp {
     /// Every start cleans up in the home it is given, so it is not given the user's.
     async fn probe(&self, timeout: Duration) -> Result<Probe, AgentError> {
         let mut agent = self.agent.clone();
-        if std::fs::create_dir_all(&self.nowhere).is_ok() {
-            let home = self.nowhere.clone().into_os_string();
-            agent.env.push(("GEMINI_CLI_HOME".into(), home));
-        }
+        furnish(&self.nowhere).map_err(|source| AgentError::NotStarted {
+            program: agent.program.display().to_string(),
+            source,
+        })?;
+        let home = self.nowhere.clone().into_os_string();
+        agent.env.push(("GEMINI_CLI_HOME".into(), home));
         let probe = agent.probe(timeout).await;
         // What it wrote there is of no use to anybody.
-        let _ = std::fs::remove_dir_all(&self.nowhere);
+        let _ = fs::remove_dir_all(&self.nowhere);
         let mut probe = probe?;
         let can = &mut probe.capabilities;
         can.list = can.list.or(Some(How::Files));
@@ -70,4 +83,10 @@ impl Agent for GeminiAcp {
         can.delete = can.delete.or(Some(How::Flag));
         Ok(probe)
     }
+}
+
+fn furnish(home: &Path) -> io::Result<()> {
+    let settings = home.join(".gemini");
+    fs::create_dir_all(&settings)?;
+    fs::write(settings.join("settings.json"), QUIET)
 }

@@ -115,7 +115,7 @@ impl Keep {
     /// Mends a session, removes its twins, and brings our copy up to date.
     fn tend(&self, chats: &Chats, id: &NativeId, told: &mut Vec<String>) {
         let copies = self.kept.join(id.as_str()).join(&chats.project);
-        self.mend(chats, id, &copies, told);
+        mend(chats, id, &copies, told);
         let files = chats.files(id);
         sweep(&files, id, told);
         for file in files.iter().filter(|file| file.story.said) {
@@ -132,53 +132,6 @@ impl Keep {
                 &chats.directory.join(id.as_str()),
                 &copies.join(id.as_str()),
             );
-        }
-    }
-
-    fn mend(&self, chats: &Chats, id: &NativeId, copies: &Path, told: &mut Vec<String>) {
-        let files = chats.files(id);
-        let mut names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
-        let kept_names = names_in(copies);
-        names.extend(kept_names.iter().map(String::as_str));
-        names.sort_unstable();
-        names.dedup();
-        for name in names {
-            let now = files.iter().find(|file| file.name == name);
-            // A session that goes on in another file needs none of the old ones.
-            let elsewhere = files
-                .iter()
-                .any(|file| file.story.said && file.name != name);
-            if elsewhere && now.is_none_or(|file| !file.story.said) {
-                continue;
-            }
-            let kept = fs::read(copies.join(name)).ok();
-            let mend = record::mend(now.map(|file| file.bytes.as_slice()), kept.as_deref());
-            let path = chats.directory.join(name);
-            let (done, what) = match mend {
-                Mend::Nothing => continue,
-                Mend::PutBack(bytes) if now.is_none() => {
-                    // What its helpers did goes the same way.
-                    let _ = copy_directory(
-                        &copies.join(id.as_str()),
-                        &chats.directory.join(id.as_str()),
-                    );
-                    match put_back(&bytes, &path) {
-                        Ok(PutBack::Done) => (Ok(()), "which Gemini CLI had deleted"),
-                        Ok(PutBack::NotNeeded) => continue,
-                        Err(error) => (Err(error), ""),
-                    }
-                }
-                Mend::PutBack(bytes) => (replace(&bytes, &path), "which Gemini CLI had emptied"),
-                Mend::Undo(bytes) => (replace(&bytes, &path), "which Gemini CLI had begun anew"),
-                Mend::Join(bytes) => (
-                    replace(&bytes, &path),
-                    "which Gemini CLI had deleted while it was in use",
-                ),
-            };
-            told.push(match done {
-                Ok(()) => format!("put back Gemini session {}, {what}", short(id)),
-                Err(error) => format!("could not put back Gemini session {}: {error}", short(id)),
-            });
         }
     }
 
@@ -252,6 +205,54 @@ impl Keep {
 
 fn short(id: &NativeId) -> &str {
     record::short(id.as_str())
+}
+
+/// Puts back what a session has lost, as far as our copies tell.
+fn mend(chats: &Chats, id: &NativeId, copies: &Path, told: &mut Vec<String>) {
+    let files = chats.files(id);
+    let mut names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
+    let kept_names = names_in(copies);
+    names.extend(kept_names.iter().map(String::as_str));
+    names.sort_unstable();
+    names.dedup();
+    for name in names {
+        let now = files.iter().find(|file| file.name == name);
+        // A session that goes on in another file needs none of the old ones.
+        let elsewhere = files
+            .iter()
+            .any(|file| file.story.said && file.name != name);
+        if elsewhere && now.is_none_or(|file| !file.story.said) {
+            continue;
+        }
+        let kept = fs::read(copies.join(name)).ok();
+        let mend = record::mend(now.map(|file| file.bytes.as_slice()), kept.as_deref());
+        let path = chats.directory.join(name);
+        let (done, what) = match mend {
+            Mend::Nothing => continue,
+            Mend::PutBack(bytes) if now.is_none() => {
+                // What its helpers did goes the same way.
+                let _ = copy_directory(
+                    &copies.join(id.as_str()),
+                    &chats.directory.join(id.as_str()),
+                );
+                match put_back(&bytes, &path) {
+                    Ok(PutBack::Done) => (Ok(()), "which Gemini CLI had deleted"),
+                    Ok(PutBack::NotNeeded) => continue,
+                    Err(error) => (Err(error), ""),
+                }
+            }
+            Mend::PutBack(bytes) => (replace(&bytes, &path), "which Gemini CLI had emptied"),
+            Mend::Undo(bytes) => (replace(&bytes, &path), "which Gemini CLI had begun anew"),
+            Mend::Join(bytes) => (
+                replace(&bytes, &path),
+                "which Gemini CLI had deleted while it was in use",
+            ),
+        };
+        told.push(match done {
+            Ok(()) => format!("put back Gemini session {}, {what}", short(id)),
+            Err(error) => format!("could not put back Gemini session {}: {error}", short(id)),
+        });
+    }
 }
 
 /// Removes empty files of a session that has another one with something in it.

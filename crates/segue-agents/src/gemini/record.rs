@@ -166,7 +166,9 @@ impl Messages {
 
     fn replace(&mut self, messages: &[Message]) {
         self.0.clear();
-        messages.iter().for_each(|message| self.add(message));
+        for message in messages {
+            self.add(message);
+        }
     }
 
     fn rewind(&mut self, to: &str) {
@@ -218,7 +220,9 @@ pub(super) fn read(bytes: &[u8]) -> Story {
             story.id = line.session_id;
             header_at = Some(at);
             let list = line.messages.unwrap_or_default();
-            list.iter().for_each(|message| messages.add(message));
+            for message in &list {
+                messages.add(message);
+            }
         }
     }
     story.said = messages.say();

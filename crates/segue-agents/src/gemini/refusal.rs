@@ -46,12 +46,6 @@ fn status_of(exit: Exit) -> Option<i32> {
         .find(|status| status % 256 == code)
 }
 
-/// Whether it ended by a decision of its own and not by a crash.
-pub(super) fn is_deliberate(exit: Exit) -> bool {
-    let own = matches!(exit, Exit::Code(41 | 42 | 44 | 52 | 53 | 54 | 55));
-    own || status_of(exit).is_some()
-}
-
 /// The failure that `message` tells of, with what the exit code adds.
 pub(super) fn of_message(message: &str, exit: Exit) -> Refusal {
     let message = plain(message);
@@ -69,15 +63,24 @@ pub(super) fn of_message(message: &str, exit: Exit) -> Refusal {
 /// The failure that an error output tells of.
 pub(super) fn of_stderr(stderr: &str, exit: Exit) -> Refusal {
     let text = noise::clean(stderr.as_bytes());
-    let told = noise::objects(&text).into_iter().rev();
+    let message = error_in(&text).unwrap_or_else(|| words(&text));
+    of_message(&message, exit)
+}
+
+/// Whether it ended by a decision of its own and not by a crash.
+pub(super) fn is_deliberate(exit: Exit, stderr: &str) -> bool {
+    let own = matches!(exit, Exit::Code(41 | 42 | 44 | 52 | 53 | 54 | 55));
+    own || status_of(exit).is_some() || error_in(&noise::clean(stderr.as_bytes())).is_some()
+}
+
+/// The message of the last error object in a text.
+fn error_in(text: &str) -> Option<String> {
+    let told = noise::objects(text).into_iter().rev();
     let mut messages = told.filter_map(|object| {
         let error = object.get("error")?;
         Some(error.get("message")?.as_str()?.to_owned())
     });
-    match messages.next() {
-        Some(message) => of_message(&message, exit),
-        None => of_message(&words(&text), exit),
-    }
+    messages.next()
 }
 
 /// The lines that say something.
@@ -116,95 +119,4 @@ fn plain(message: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use FailureClass::{
-        Agent, ContextTooLong, NotLoggedIn, RateLimited, SessionUnknown, UntrustedFolder,
-    };
-
-    #[test]
-    fn messages_and_codes_tell_what_happened() {
-        let api = |code: i32, message: &str, status: &str| {
-            format!(
-                "[API Error: {{\"error\":{{\"code\":{code},\"message\":\"{message}\",\"status\":\"{status}\"}}}}]"
-            )
-        };
-        let cases = [
-            (api(400, "stub: the request is bad", "INVALID_ARGUMENT"), Exit::Signal(16), Agent, "stub: the request is bad (INVALID_ARGUMENT)"),
-            (api(401, "Request had invalid authentication credentials.", "UNAUTHENTICATED"), Exit::Signal(17), NotLoggedIn, "Request had invalid authentication credentials. (UNAUTHENTICATED)"),
-            (api(400, "The input token count (2) exceeds the maximum number of tokens allowed (1).", "INVALID_ARGUMENT"), Exit::Signal(16), ContextTooLong, "The input token count (2) exceeds the maximum number of tokens allowed (1). (INVALID_ARGUMENT)"),
-            ("[API Error: Resource has been exhausted (e.g. check quota).\nSuggested retry after 30s.]".into(), Exit::Signal(45), RateLimited, "Resource has been exhausted (e.g. check quota).\nSuggested retry after 30s."),
-            (api(500, "An internal error has occurred.", "INTERNAL"), Exit::Signal(116), Agent, "An internal error has occurred. (INTERNAL)"),
-            ("no words that we know".into(), Exit::Signal(45), RateLimited, "no words that we know"),
-            ("no words that we know".into(), Exit::Code(41), NotLoggedIn, "no words that we know"),
-            ("[API Error: terminated]".into(), Exit::Code(1), Agent, "terminated"),
-            ("[API Error: {not json}]".into(), Exit::Code(1), Agent, "{not json}"),
-        ];
-        for (message, exit, class, words) in cases {
-            let refusal = of_message(&message, exit);
-            assert_eq!(
-                (refusal.class, refusal.message.as_str()),
-                (class, words),
-                "{message}"
-            );
-        }
-    }
-
-    #[test]
-    fn an_error_output_tells_what_happened() {
-        let noise = "Warning: True color (24-bit) support not detected.\nRipgrep is not available. Falling back to GrepTool.\n[STARTUP] Phase 'cleanup_ops' was started but never ended.\n";
-        let cases = [
-            (
-                "\u{1b}[31mGemini CLI is not running in a trusted directory. To proceed\u{1b}[0m",
-                Exit::Code(55),
-                UntrustedFolder,
-                "Gemini CLI is not running in a trusted directory. To proceed",
-            ),
-            (
-                "Invalid auth method selected.",
-                Exit::Code(41),
-                NotLoggedIn,
-                "Invalid auth method selected.",
-            ),
-            (
-                "Error resuming session: Invalid session identifier \"99\".\n  Searched for sessions in /c.",
-                Exit::Code(42),
-                SessionUnknown,
-                "Error resuming session: Invalid session identifier \"99\".\n  Searched for sessions in /c.",
-            ),
-            (
-                "Error when talking to Gemini API: x\n    at y (z.js:429:1) {\n  status: 429\n}\n{\n  \"session_id\": \"1\",\n  \"error\": {\n    \"type\": \"Error\",\n    \"message\": \"Resource has been exhausted (e.g. check quota).\\nSuggested retry after 30s.\",\n    \"code\": 429\n  }\n}",
-                Exit::Signal(45),
-                RateLimited,
-                "Resource has been exhausted (e.g. check quota).\nSuggested retry after 30s.",
-            ),
-            ("", Exit::Code(1), Agent, "it gave no reason"),
-        ];
-        for (stderr, exit, class, words) in cases {
-            let refusal = of_stderr(&format!("{noise}{stderr}\r\n"), exit);
-            assert_eq!(
-                (refusal.class, refusal.message.as_str()),
-                (class, words),
-                "{stderr}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_kill_is_not_a_decision() {
-        let cases = [
-            (Exit::Code(55), true),
-            (Exit::Code(42), true),
-            (Exit::Signal(16), true),
-            (Exit::Signal(116), true),
-            (Exit::Code(0), false),
-            (Exit::Code(1), false),
-            (Exit::Signal(9), false),
-            (Exit::Signal(15), false),
-            (Exit::StillRunning, false),
-        ];
-        for (exit, deliberate) in cases {
-            assert_eq!(is_deliberate(exit), deliberate, "{exit}");
-        }
-    }
-}
+mod tests;

@@ -70,7 +70,7 @@ fn chat_through(stage: &Stage, script: &str, prompt: &str) -> Value {
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let mut command = stage.command(&["chat", "-p", "gemini", "--json", prompt]);
     command.env("SEGUE_GEMINI_PATH", program);
-    let ran = Ran::of(command, Duration::from_secs(120));
+    let ran = Ran::of(command, Duration::from_mins(2));
     serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:#?}"))
 }
 
@@ -99,7 +99,7 @@ fn any_prompt_reaches_the_model() {
             args.extend(more);
             let mut command = stage.command(&args);
             command.stdin(fs::File::open(&file).unwrap());
-            let ran = Ran::of(command, Duration::from_secs(120));
+            let ran = Ran::of(command, Duration::from_mins(2));
             let result: Value = serde_json::from_str(&ran.stdout)
                 .unwrap_or_else(|error| panic!("{error}: {ran:#?}"));
             assert_eq!(
@@ -123,7 +123,7 @@ fn a_folder_that_is_not_trusted_is_not_trusted_by_us() {
         let stage = Stage::new(way, Script::new());
         let mut command = stage.command(&["chat", "-p", "gemini", "--json", "hello"]);
         command.env_remove("GEMINI_CLI_TRUST_WORKSPACE");
-        let ran = Ran::of(command, Duration::from_secs(120));
+        let ran = Ran::of(command, Duration::from_mins(2));
         let result: Value = serde_json::from_str(&ran.stdout).unwrap();
         assert_eq!(result["error"]["class"], "untrusted_folder", "{result:#}");
         let message = result["error"]["message"].as_str().unwrap();

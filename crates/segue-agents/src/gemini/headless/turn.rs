@@ -236,7 +236,7 @@ impl Turn {
         };
         Err(match end {
             End::Failed(message) => refused(refusal::of_message(&message, exit)),
-            End::Refused(_) if refusal::is_deliberate(exit) => {
+            End::Refused(_) if refusal::is_deliberate(exit, &stderr) => {
                 refused(refusal::of_stderr(&stderr, exit))
             }
             End::Refused(refusal) => refused(refusal),
@@ -261,7 +261,7 @@ impl Turn {
                 },
                 stderr,
             },
-            exit if refusal::is_deliberate(exit) || told.class != FailureClass::Agent => {
+            exit if refusal::is_deliberate(exit, &stderr) || told.class != FailureClass::Agent => {
                 AgentError::Refused {
                     doing: DOING,
                     refusal: told,

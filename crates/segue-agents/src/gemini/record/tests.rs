@@ -156,13 +156,14 @@ fn the_last_request_tells_how_full_the_context_is() {
 
 #[test]
 fn what_was_lost_is_mended() {
+    type Case<'a> = (&'a str, Option<&'a [u8]>, Option<&'a [u8]>, Mend);
     let whole = session();
     let longer = [whole.clone(), file(&[LATER])].concat();
     let reset = [whole.clone(), file(&[HEAD, CONTEXT])].concat();
     let tail = file(&[RESUMED, LATER]);
     let empty = file(&[HEAD, CONTEXT]);
     let rewritten = file(&[HEAD, LATER]);
-    let cases: &[(&str, Option<&[u8]>, Option<&[u8]>, Mend)] = &[
+    let cases: &[Case<'_>] = &[
         ("nothing anywhere", None, None, Mend::Nothing),
         ("no copy", Some(&whole), None, Mend::Nothing),
         ("the same", Some(&whole), Some(&whole), Mend::Nothing),

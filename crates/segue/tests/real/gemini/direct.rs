@@ -48,7 +48,7 @@ pub(super) fn request(sandbox: &Sandbox, id: Option<&NativeId>, strict: bool) ->
         permissions: PermissionPolicy::Ask,
         model: None,
         mcp: Vec::new(),
-        timeout: Duration::from_secs(60),
+        timeout: Duration::from_mins(1),
         started: watch::channel(None).0,
     }
 }
@@ -152,14 +152,15 @@ fn asking_what_it_is_leaves_the_users_home_alone() {
     let sandbox = Sandbox::new(Script::new().on("", [Reply::say("?")]));
     for transport in ["acp", "stream-json", "json"] {
         let before = all(&sandbox.home());
-        let probe = run(agent(&sandbox, transport).probe(Duration::from_secs(60))).unwrap();
+        let probe = run(agent(&sandbox, transport).probe(Duration::from_mins(1))).unwrap();
         assert_eq!(probe.version.as_deref(), Some("0.61.0"), "{transport}");
         let load = (transport == "acp").then_some(How::Protocol);
         assert_eq!(probe.capabilities.load, load, "{transport}");
         assert_eq!(probe.capabilities.list, Some(How::Files), "{transport}");
         assert_eq!(all(&sandbox.home()), before, "{transport}");
     }
-    assert!(sandbox.model().requests().is_empty());
+    let requests = sandbox.model().requests();
+    assert!(requests.is_empty(), "{requests:#?}");
 }
 
 #[test]
@@ -172,22 +173,11 @@ fn other_sessions_are_not_deleted_by_our_start() {
         let [session] = files(&sandbox).try_into().unwrap();
         let text = fs::read_to_string(&session).unwrap();
         // What a resume in another minute leaves behind.
-        let twin: String = text
-            .lines()
-            .take(2)
-            .map(|line| format!("{line}\n"))
-            .collect();
+        let twin: String = text.split_inclusive('\n').take(2).collect();
         let name = session.file_name().unwrap().to_str().unwrap();
         let (start, id) = name.rsplit_once('-').unwrap();
-        let other = format!(
-            "{}-23-59-{id}",
-            start
-                .split_once('T')
-                .unwrap()
-                .0
-                .replace("session", "session")
-        );
-        let other = other.replacen("-23-59", "T23-59", 1);
+        let (day, _) = start.split_once('T').unwrap();
+        let other = format!("{day}T23-59-{id}");
         fs::write(session.with_file_name(other), twin).unwrap();
 
         let agent = agent(&sandbox, transport);

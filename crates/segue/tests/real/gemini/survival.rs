@@ -127,7 +127,7 @@ fn sessions_survive_the_clean_up() {
         assert_eq!(result["opened"], opened, "{way:?}: {result:#}");
         assert_eq!(
             files_of(&stage.sandbox, id),
-            [file.clone()],
+            std::slice::from_ref(file),
             "{way:?}: a twin is left"
         );
         started_otherwise(&stage.sandbox);
@@ -173,11 +173,7 @@ fn a_session_deleted_behind_our_back_is_put_back() {
 
     // Over ACP a reset is what happens; it is undone at the next opening.
     let whole = fs::read_to_string(&file).unwrap();
-    let beginning: String = whole
-        .lines()
-        .take(2)
-        .map(|line| format!("{line}\n"))
-        .collect();
+    let beginning: String = whole.split_inclusive('\n').take(2).collect();
     fs::write(&file, format!("{whole}{beginning}")).unwrap();
     let result = stage.says(&["--continue", "third"]);
     assert_eq!(result["opened"], "resumed", "{result:#}");
