@@ -1,7 +1,6 @@
 //! A conversation with one agent over a pair of byte streams.
 
 use std::io;
-use std::path::Path;
 
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::schema as acp;
@@ -12,7 +11,7 @@ use agent_client_protocol::{
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use segue_core::{
-    AgentEvent, Capabilities, How, NativeId, PermissionAnswer, PermissionKind, PermissionOption,
+    AgentEvent, Capabilities, How, PermissionAnswer, PermissionKind, PermissionOption,
     PermissionRequest, StopReason, TurnEnd, Usage,
 };
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
@@ -21,6 +20,7 @@ use tokio::task::JoinHandle;
 
 use crate::AcpError;
 use crate::lines::{self, Incoming};
+use crate::session::Choices;
 use crate::tool_calls::ToolCalls;
 use crate::update;
 
@@ -93,9 +93,12 @@ enum Arrival {
 pub struct Client {
     connection: ConnectionTo<Agent>,
     arrivals: Arrivals,
-    capabilities: Capabilities,
+    pub(crate) capabilities: Capabilities,
+    /// Whether the agent can reach MCP servers that listen at an address.
+    pub(crate) takes_http: bool,
+    pub(crate) choices: Choices,
     version: Option<String>,
-    session: Option<acp::SessionId>,
+    pub(crate) session: Option<acp::SessionId>,
     turn: Option<Turn>,
     calls: ToolCalls,
     _stop: oneshot::Sender<()>,
@@ -169,6 +172,8 @@ impl Client {
             connection: connection.await.map_err(|_| AcpError::Closed)?,
             arrivals: Arrivals { lines, asks },
             capabilities: Capabilities::default(),
+            takes_http: false,
+            choices: Choices::default(),
             version: None,
             session: None,
             turn: None,
@@ -180,11 +185,12 @@ impl Client {
             .client_info(acp::Implementation::new("segue", version));
         let welcome = client.request(hello).await?;
         client.capabilities = capabilities(&welcome.agent_capabilities);
+        client.takes_http = welcome.agent_capabilities.mcp_capabilities.http;
         client.version = welcome.agent_info.map(|info| info.version);
         Ok(client)
     }
 
-    /// What the agent says it can do.
+    /// What the agent says it can do, corrected by what it answered.
     #[must_use]
     pub fn capabilities(&self) -> Capabilities {
         self.capabilities
@@ -194,30 +200,6 @@ impl Client {
     #[must_use]
     pub fn version(&self) -> Option<&str> {
         self.version.as_deref()
-    }
-
-    /// Starts a new native session.
-    pub async fn new_session(&mut self, cwd: &Path) -> Result<NativeId, AcpError> {
-        let made = self.request(acp::NewSessionRequest::new(cwd)).await?;
-        let id = NativeId::parse(&made.session_id.0)?;
-        self.session = Some(made.session_id);
-        Ok(id)
-    }
-
-    /// Goes on with a native session, without a replay.
-    pub async fn resume_session(&mut self, id: &NativeId, cwd: &Path) -> Result<(), AcpError> {
-        self.request(acp::ResumeSessionRequest::new(id.to_string(), cwd))
-            .await?;
-        self.session = Some(acp::SessionId::new(id.to_string()));
-        Ok(())
-    }
-
-    /// Goes on with a native session; what it replays is on record already and is passed over.
-    pub async fn load_session(&mut self, id: &NativeId, cwd: &Path) -> Result<(), AcpError> {
-        self.request(acp::LoadSessionRequest::new(id.to_string(), cwd))
-            .await?;
-        self.session = Some(acp::SessionId::new(id.to_string()));
-        Ok(())
     }
 
     /// Sends a prompt; [`Client::next`] then tells what comes of it.
@@ -286,7 +268,10 @@ impl Client {
     }
 
     /// Sends a request and waits for its answer, passing over what else arrives.
-    async fn request<R: JsonRpcRequest>(&mut self, request: R) -> Result<R::Response, AcpError> {
+    pub(crate) async fn request<R: JsonRpcRequest>(
+        &mut self,
+        request: R,
+    ) -> Result<R::Response, AcpError> {
         let mut answer = std::pin::pin!(self.connection.send_request(request).block_task());
         loop {
             tokio::select! {
@@ -326,7 +311,7 @@ fn capabilities(agent: &acp::AgentCapabilities) -> Capabilities {
         load,
         resume,
         continue_last: list.and(resume.or(load)),
-        fork: None,
+        fork: protocol(session.fork.is_some()),
         delete: protocol(session.delete.is_some()),
         cancel: Some(How::Protocol),
         // Told by each session as it is opened, not beforehand.
@@ -359,23 +344,40 @@ fn turn_end(answer: &acp::PromptResponse) -> TurnEnd {
         acp::StopReason::Cancelled => StopReason::Cancelled,
         _ => StopReason::Limit,
     };
-    let usage = answer.usage.as_ref().map_or_else(Usage::default, |usage| {
-        let cached_read = usage.cached_read_tokens.unwrap_or(0);
-        let cached_write = usage.cached_write_tokens.unwrap_or(0);
-        // The protocol counts cached input apart; we count it in.
-        let input = usage
-            .input_tokens
-            .saturating_add(cached_read)
-            .saturating_add(cached_write);
-        Usage {
-            input_tokens: plausible(input),
-            output_tokens: plausible(usage.output_tokens),
-            cached_tokens: usage.cached_read_tokens.and_then(plausible),
-            total_tokens: plausible(usage.total_tokens),
-            ..Usage::default()
-        }
-    });
+    let usage = answer.usage.as_ref().map(counted);
+    let usage = usage.or_else(|| quota(answer.meta.as_ref()?));
+    let usage = usage.unwrap_or_default();
     TurnEnd { reason, usage }
+}
+
+fn counted(usage: &acp::Usage) -> Usage {
+    let cached_read = usage.cached_read_tokens.unwrap_or(0);
+    let cached_write = usage.cached_write_tokens.unwrap_or(0);
+    // The protocol counts cached input apart; we count it in.
+    let input = usage
+        .input_tokens
+        .saturating_add(cached_read)
+        .saturating_add(cached_write);
+    Usage {
+        input_tokens: plausible(input),
+        output_tokens: plausible(usage.output_tokens),
+        cached_tokens: usage.cached_read_tokens.and_then(plausible),
+        total_tokens: plausible(usage.total_tokens),
+        ..Usage::default()
+    }
+}
+
+/// What an agent reports beside the protocol, before the protocol had a place for it.
+fn quota(meta: &acp::Meta) -> Option<Usage> {
+    let count = meta.get("quota")?.get("token_count")?;
+    let tokens = |name: &str| count.get(name)?.as_u64().and_then(plausible);
+    let (input, output) = (tokens("input_tokens")?, tokens("output_tokens")?);
+    (input > 0).then(|| Usage {
+        input_tokens: Some(input),
+        output_tokens: Some(output),
+        total_tokens: Some(input + output),
+        ..Usage::default()
+    })
 }
 
 /// A figure that can be true; an agent's nonsense is unknown to us rather than added up.

@@ -8,8 +8,10 @@ mod client;
 mod error;
 mod lines;
 pub mod rehearsal;
+mod session;
 mod tool_calls;
 mod update;
 
 pub use client::{Canceller, Client, Replier, Step};
 pub use error::AcpError;
+pub use session::{SessionEntry, Terms};

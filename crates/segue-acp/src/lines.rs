@@ -27,7 +27,9 @@ const EXCERPT: usize = 200;
 pub(crate) enum Incoming {
     /// An update that is understood.
     Update(Box<SessionUpdate>),
-    /// An update of a kind, or in a shape, that is not, as it came.
+    /// The agent made its own context smaller, in the words of a later protocol.
+    Compacted,
+    /// An update of a kind, or in a shape, that is not understood, as it came.
     Unknown(Json),
     /// A line that is not a message.
     Garbage(String),
@@ -84,8 +86,21 @@ fn read_update(line: &str) -> Incoming {
     };
     match serde_json::from_str(params.update.get()) {
         Ok(update) if update::is_translated(&update) => Incoming::Update(Box::new(update)),
+        Ok(_) | Err(_) if is_compaction(params.update) => Incoming::Compacted,
         Ok(_) | Err(_) => Incoming::Unknown(Json::from(params.update)),
     }
+}
+
+/// Whether an update says, as later versions of the protocol do, that the agent has made its context smaller.
+fn is_compaction(update: &RawValue) -> bool {
+    #[derive(Deserialize)]
+    struct Update<'a> {
+        #[serde(rename = "sessionUpdate")]
+        kind: &'a str,
+        status: &'a str,
+    }
+    serde_json::from_str::<Update<'_>>(update.get())
+        .is_ok_and(|update| update.kind == "compaction_update" && update.status == "completed")
 }
 
 /// The lines that the protocol library is to see; the others go to `updates` on the way.
@@ -153,6 +168,7 @@ mod tests {
               \n\
               {\"method\":\"session/update\",\"params\":{\"sessionId\":\"s\",\"update\":{\"sessionUpdate\":\"agent_message_chunk\",\"content\":{\"type\":\"text\",\"text\":\"hi\"}}}}\n\
               {\"method\":\"session/update\",\"params\":{\"sessionId\":\"s\",\"update\":{\"sessionUpdate\":\"new\",\"z\":1}}}\n\
+              {\"method\":\"session/update\",\"params\":{\"sessionId\":\"s\",\"update\":{\"sessionUpdate\":\"compaction_update\",\"compactionId\":\"c\",\"status\":\"completed\"}}}\n\
               {\"method\":\"session/update\",\"params\":7}\n\
               {\"method\":\"other\"}\n\
               {\"id\":2,\"resu",
@@ -172,6 +188,7 @@ mod tests {
                     "update {}",
                     matches!(**update, SessionUpdate::AgentMessageChunk(_))
                 ),
+                Incoming::Compacted => "compacted".to_owned(),
                 Incoming::Unknown(json) => format!("unknown {json:?}"),
                 Incoming::Garbage(line) => format!("garbage {line}"),
             })
@@ -182,6 +199,7 @@ mod tests {
                 "garbage Warning: noise",
                 "update true",
                 "unknown {\"sessionUpdate\":\"new\",\"z\":1}",
+                "compacted",
                 "garbage {\"method\":\"session/update\",\"params\":7}",
                 "garbage {\"id\":2,\"resu",
             ]

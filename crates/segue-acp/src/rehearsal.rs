@@ -41,6 +41,8 @@ pub enum StartFault {
     Silent,
     /// Complains and exits at once.
     Exit,
+    /// Has none of the methods for earlier sessions that it advertises.
+    Liar,
 }
 
 impl StartFault {
@@ -50,6 +52,7 @@ impl StartFault {
         match name {
             "silent" => Some(Self::Silent),
             "exit" => Some(Self::Exit),
+            "liar" => Some(Self::Liar),
             _ => None,
         }
     }
@@ -60,13 +63,15 @@ pub async fn run(surroundings: Surroundings, version: &str) -> std::io::Result<(
     match surroundings.at_start {
         Some(StartFault::Exit) => return Err(std::io::Error::other("told to exit at once")),
         Some(StartFault::Silent) => return std::future::pending().await,
-        None => {}
+        Some(StartFault::Liar) | None => {}
     }
+    let lies = surroundings.at_start == Some(StartFault::Liar);
     let (output, writing) = Output::to_stdout();
     let troupe = Arc::new(Troupe {
         sessions: Sessions::new(surroundings),
         output: output.clone(),
         version: version.to_owned(),
+        lies,
     });
     let lines = tokio::io::BufReader::new(tokio::io::stdin()).lines();
     let incoming = futures::stream::try_unfold(lines, |mut lines| async move {
@@ -84,6 +89,7 @@ struct Troupe {
     sessions: Sessions,
     output: Output,
     version: String,
+    lies: bool,
 }
 
 impl Troupe {
@@ -120,7 +126,7 @@ impl Troupe {
             )
             .on_receive_request(
                 async move |request: acp::LoadSessionRequest, responder, connection| {
-                    let known = load.open(&request.session_id);
+                    let known = load.truth().and_then(|()| load.open(&request.session_id));
                     if let Ok(conversation) = &known {
                         replay(conversation, &request.session_id, &connection)?;
                     }
@@ -130,14 +136,17 @@ impl Troupe {
             )
             .on_receive_request(
                 async move |request: acp::ResumeSessionRequest, responder, _| {
-                    let known = resume.open(&request.session_id);
+                    let known = resume.truth();
+                    let known = known.and_then(|()| resume.open(&request.session_id));
                     responder.respond_with_result(known.map(|_| acp::ResumeSessionResponse::new()))
                 },
                 agent_client_protocol::on_receive_request!(),
             )
             .on_receive_request(
                 async move |request: acp::ListSessionsRequest, responder, _| {
-                    responder.respond_with_result(list.list(request.cwd.as_deref()))
+                    let listed = list.truth();
+                    let listed = listed.and_then(|()| list.list(request.cwd.as_deref()));
+                    responder.respond_with_result(listed)
                 },
                 agent_client_protocol::on_receive_request!(),
             )
@@ -168,6 +177,14 @@ impl Troupe {
         acp::InitializeResponse::new(agent_client_protocol::schema::ProtocolVersion::V1)
             .agent_capabilities(capabilities)
             .agent_info(acp::Implementation::new("rehearsal", self.version.clone()))
+    }
+
+    /// Whether what was advertised is there.
+    fn truth(&self) -> Result<(), Error> {
+        if self.lies {
+            return Err(Error::method_not_found());
+        }
+        Ok(())
     }
 
     fn open(&self, id: &acp::SessionId) -> Result<Conversation, Error> {

@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 
 use agent_client_protocol::v1::schema as acp;
-use segue_core::{Json, ToolCall, ToolStatus};
+use segue_core::{Diff, Json, ToolCall, ToolStatus};
 use serde_json::json;
+use similar::TextDiff;
 
 /// The calls of one turn, each as far as it is known.
 #[derive(Debug, Default)]
@@ -59,6 +60,12 @@ impl ToolCalls {
             call.args = Json::from(input);
         }
         let content = fields.content.filter(|content| !content.is_empty());
+        if let Some(content) = &content {
+            let diffs: Vec<Diff> = content.iter().filter_map(diff).collect();
+            if !diffs.is_empty() {
+                call.diffs = diffs;
+            }
+        }
         let content = content.and_then(|content| serde_json::to_value(content).ok());
         match (fields.raw_output, content) {
             (Some(output), Some(content)) => {
@@ -69,6 +76,29 @@ impl ToolCalls {
         }
         call.clone()
     }
+}
+
+/// What is more than this is told without its lines: a file of that size is data, not something to be read.
+const DIFFABLE: usize = 1 << 20;
+
+/// A change to a file, as a unified diff.
+fn diff(content: &acp::ToolCallContent) -> Option<Diff> {
+    let acp::ToolCallContent::Diff(diff) = content else {
+        return None;
+    };
+    let old = diff.old_text.as_deref().unwrap_or_default();
+    let patch = if old.len() + diff.new_text.len() > DIFFABLE {
+        String::new()
+    } else {
+        TextDiff::from_lines(old, &diff.new_text)
+            .unified_diff()
+            .context_radius(3)
+            .to_string()
+    };
+    Some(Diff {
+        path: diff.path.to_string_lossy().into_owned(),
+        patch,
+    })
 }
 
 fn kind_name(kind: acp::ToolKind) -> &'static str {

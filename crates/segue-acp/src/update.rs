@@ -1,8 +1,8 @@
 //! The protocol's updates in our own words.
 
 use agent_client_protocol::schema::MaybeUndefined;
-use agent_client_protocol::v1::schema::{ContentBlock, SessionUpdate};
-use segue_core::{AgentEvent, InlineData, Usage};
+use agent_client_protocol::v1::schema::{ContentBlock, PlanEntry, PlanEntryStatus, SessionUpdate};
+use segue_core::{AgentEvent, InlineData, PlanStatus, PlanStep, ToolCall, ToolStatus, Usage};
 
 use crate::client::plausible;
 use crate::lines::Incoming;
@@ -23,7 +23,8 @@ pub(crate) fn is_translated(update: &SessionUpdate) -> bool {
         | SessionUpdate::UserMessageChunk(_)
         | SessionUpdate::AvailableCommandsUpdate(_)
         | SessionUpdate::CurrentModeUpdate(_)
-        | SessionUpdate::ConfigOptionUpdate(_) => true,
+        | SessionUpdate::ConfigOptionUpdate(_)
+        | SessionUpdate::Plan(_) => true,
         _ => false,
     }
 }
@@ -33,6 +34,7 @@ pub(crate) fn translate(incoming: Incoming, calls: &mut ToolCalls) -> Option<Age
     let update = match incoming {
         Incoming::Garbage(line) => return Some(AgentEvent::Garbage(line)),
         Incoming::Unknown(json) => return Some(AgentEvent::Unknown(json)),
+        Incoming::Compacted => return Some(AgentEvent::Compacted),
         Incoming::Update(update) => *update,
     };
     match update {
@@ -41,9 +43,12 @@ pub(crate) fn translate(incoming: Incoming, calls: &mut ToolCalls) -> Option<Age
             ContentBlock::Text(text) => Some(AgentEvent::Thought(text.text)),
             _ => None,
         },
-        SessionUpdate::ToolCall(call) => Some(AgentEvent::Tool(calls.announced(call))),
-        SessionUpdate::ToolCallUpdate(change) => Some(AgentEvent::Tool(
-            calls.changed(&change.tool_call_id, change.fields),
+        SessionUpdate::ToolCall(call) => Some(tool(calls.announced(call))),
+        SessionUpdate::ToolCallUpdate(change) => {
+            Some(tool(calls.changed(&change.tool_call_id, change.fields)))
+        }
+        SessionUpdate::Plan(plan) => Some(AgentEvent::Plan(
+            plan.entries.into_iter().map(step).collect(),
         )),
         SessionUpdate::UsageUpdate(usage) => Some(AgentEvent::Usage(Usage {
             context_tokens: plausible(usage.used),
@@ -56,6 +61,26 @@ pub(crate) fn translate(incoming: Incoming, calls: &mut ToolCalls) -> Option<Age
         },
         // What the user said is on record already; commands and modes are for an editor's menus.
         _ => None,
+    }
+}
+
+/// A tool call, unless it is how the agent says that it made its own context smaller.
+fn tool(call: ToolCall) -> AgentEvent {
+    let compaction = call.kind == "think" && call.name == "Compact conversation";
+    if compaction && call.status == ToolStatus::Completed {
+        return AgentEvent::Compacted;
+    }
+    AgentEvent::Tool(call)
+}
+
+fn step(entry: PlanEntry) -> PlanStep {
+    PlanStep {
+        text: entry.content,
+        status: match entry.status {
+            PlanEntryStatus::InProgress => PlanStatus::InProgress,
+            PlanEntryStatus::Completed => PlanStatus::Completed,
+            _ => PlanStatus::Pending,
+        },
     }
 }
 

@@ -8,16 +8,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use segue_acp::{AcpError, Canceller, Client};
-use segue_core::{Capabilities, How, NativeId, Opened, ProcessMark, ProviderId};
+use segue_acp::{AcpError, Canceller, Client, Terms};
+use segue_core::{
+    AgentEvent, Capabilities, FailureClass, How, NativeId, Opened, ProcessMark, ProviderId,
+    StopReason, TurnEnd, Usage,
+};
 use tokio::sync::watch;
 
+use crate::classify;
 use crate::error::GREETING;
 use crate::leash::CANNOT_START;
 use crate::process::{AgentProcess, Exit, Leash, Program};
 use crate::{
-    Agent, AgentError, Conversation, Host, OpenRequest, Opening, Probe, Provider, Settings, Step,
-    Way,
+    Agent, AgentError, Conversation, Host, Listed, OpenRequest, Opening, Probe, Provider, Refusal,
+    Settings, Step, Way,
 };
 
 /// An agent program, and how to start it.
@@ -142,11 +146,6 @@ async fn answer_in<T>(
     }
 }
 
-/// An error in one line, for a list of what was tried.
-fn in_words(error: &AgentError) -> String {
-    error.to_string()
-}
-
 async fn explain(error: AcpError, doing: &'static str, process: &mut AgentProcess) -> AgentError {
     match error {
         AcpError::Closed => {
@@ -165,53 +164,99 @@ async fn explain(error: AcpError, doing: &'static str, process: &mut AgentProces
     }
 }
 
+/// A native session that is open, and how it was.
+struct Begun {
+    native_id: NativeId,
+    opened: Opened,
+    why_not: Option<String>,
+}
+
 impl Connection {
     /// Goes on with a native session by what the agent advertises; `Err` says why it can't be.
-    async fn go_on(&mut self, id: &NativeId, request: &OpenRequest) -> Result<Opened, String> {
-        let can = self.client.capabilities();
-        let mut tried = Vec::new();
+    async fn go_on(&mut self, id: &NativeId, request: &OpenRequest) -> Result<Opened, Refusal> {
+        let Self { client, process } = self;
+        let can = client.capabilities();
+        let terms = terms(request);
+        let mut why = None;
         if can.resume.is_some() {
-            let resumed = self.client.resume_session(id, &request.cwd);
-            match answer_in(
-                request.timeout,
-                "session/resume",
-                resumed,
-                &mut self.process,
-            )
-            .await
-            {
+            let resumed = client.resume_session(id, terms);
+            match answer_in(request.timeout, "session/resume", resumed, process).await {
                 Ok(()) => return Ok(Opened::Resumed),
-                Err(error) => tried.push(in_words(&error)),
+                Err(error) => why = Some(error),
             }
         }
         if can.load.is_some() {
-            let loaded = self.client.load_session(id, &request.cwd);
-            match answer_in(request.timeout, "session/load", loaded, &mut self.process).await {
+            let loaded = client.load_session(id, terms);
+            match answer_in(request.timeout, "session/load", loaded, process).await {
                 Ok(()) => return Ok(Opened::Loaded),
-                Err(error) => tried.push(in_words(&error)),
+                Err(error) => why = Some(error),
             }
         }
-        if tried.is_empty() {
-            tried.push("the agent can't go on with earlier sessions".into());
-        }
-        Err(tried.join("; "))
+        Err(match why {
+            Some(error) => Refusal {
+                class: error.class(),
+                message: error.to_string(),
+                retry_after: None,
+            },
+            None => Refusal::new(
+                FailureClass::SessionUnknown,
+                "the agent can't go on with earlier sessions",
+            ),
+        })
     }
 
     /// Goes on with a native session where asked to and where it can be done, else begins a new one.
-    async fn begin(
-        &mut self,
-        request: &OpenRequest,
-    ) -> Result<(NativeId, Opened, Option<String>), AgentError> {
+    async fn begin(&mut self, request: &OpenRequest) -> Result<Begun, AgentError> {
         let mut why_not = None;
         if let Some(id) = &request.native_id {
             match self.go_on(id, request).await {
-                Ok(opened) => return Ok((id.clone(), opened, None)),
-                Err(why) => why_not = Some(why),
+                Ok(opened) => {
+                    return Ok(Begun {
+                        native_id: id.clone(),
+                        opened,
+                        why_not: None,
+                    });
+                }
+                Err(refusal) if request.strict => {
+                    return Err(AgentError::refused("the resume", refusal));
+                }
+                Err(refusal) => why_not = Some(refusal.message),
             }
         }
-        let made = self.client.new_session(&request.cwd);
-        let id = answer_in(request.timeout, "session/new", made, &mut self.process).await?;
-        Ok((id, Opened::Fresh, why_not))
+        let Self { client, process } = self;
+        let made = client.new_session(terms(request));
+        let native_id = answer_in(request.timeout, "session/new", made, process).await?;
+        Ok(Begun {
+            native_id,
+            opened: Opened::Fresh,
+            why_not,
+        })
+    }
+
+    /// Has the open session work in a mode and with a model; a session that was resumed may be in another one.
+    async fn choose(
+        &mut self,
+        mode: Option<&str>,
+        model: Option<&str>,
+        timeout: Duration,
+    ) -> Result<(), AgentError> {
+        let Self { client, process } = self;
+        if let Some(mode) = mode {
+            let chosen = client.choose_mode(mode);
+            answer_in(timeout, "the choice of a mode", chosen, process).await?;
+        }
+        if let Some(model) = model {
+            let chosen = client.choose_model(model);
+            answer_in(timeout, "the choice of a model", chosen, process).await?;
+        }
+        Ok(())
+    }
+}
+
+fn terms(request: &OpenRequest) -> Terms<'_> {
+    Terms {
+        cwd: &request.cwd,
+        mcp: &request.mcp,
     }
 }
 
@@ -225,17 +270,28 @@ impl Agent for AcpAgent {
         let mut connection = self
             .connect(&request.cwd, request.timeout, &request.started)
             .await?;
-        match connection.begin(request).await {
-            Ok((native_id, opened, why_not)) => Ok(Opening {
-                conversation: Box::new(AcpConversation {
+        let model = request.model.as_deref().or(self.model.as_deref());
+        let begun = async {
+            let begun = connection.begin(request).await?;
+            connection
+                .choose(self.mode.as_deref(), model, request.timeout)
+                .await?;
+            Ok(begun)
+        };
+        match begun.await {
+            Ok(begun) => {
+                let conversation = AcpConversation {
                     connection,
-                    native_id,
+                    native_id: begun.native_id,
                     canceller: None,
-                }),
-                opened,
-                why_not,
-                protected: Vec::new(),
-            }),
+                    fails_silently: self.fails_silently,
+                    last_words: String::new(),
+                };
+                Ok(Opening {
+                    why_not: begun.why_not,
+                    ..Opening::new(conversation, begun.opened)
+                })
+            }
             Err(error) => {
                 connection.process.stop().await;
                 Err(error)
@@ -244,9 +300,15 @@ impl Agent for AcpAgent {
     }
 
     async fn probe(&self, timeout: Duration) -> Result<Probe, AgentError> {
-        let Connection { client, process } = self
+        let Connection {
+            mut client,
+            mut process,
+        } = self
             .connect(Path::new("/"), timeout, &watch::channel(None).0)
             .await?;
+        // Whether it can list is known once it was asked to.
+        let listed = client.list_sessions(Path::new("/"));
+        let _ = answer_in(timeout, "session/list", listed, &mut process).await;
         let probe = Probe {
             version: client.version().map(str::to_owned),
             capabilities: Capabilities {
@@ -258,6 +320,27 @@ impl Agent for AcpAgent {
         process.stop().await;
         Ok(probe)
     }
+
+    async fn list(&self, cwd: &Path, timeout: Duration) -> Result<Option<Vec<Listed>>, AgentError> {
+        let Connection {
+            mut client,
+            mut process,
+        } = self.connect(cwd, timeout, &watch::channel(None).0).await?;
+        let listing = client.list_sessions(cwd);
+        let listed = answer_in(timeout, "session/list", listing, &mut process).await;
+        drop(client);
+        process.stop().await;
+        let listed = listed?.map(|sessions| {
+            let sessions = sessions.into_iter().map(|session| Listed {
+                id: session.id,
+                cwd: session.cwd,
+                title: session.title,
+                updated_at: session.updated_at,
+            });
+            sessions.collect()
+        });
+        Ok(listed)
+    }
 }
 
 /// A conversation with such an agent.
@@ -265,6 +348,32 @@ struct AcpConversation {
     connection: Connection,
     native_id: NativeId,
     canceller: Option<Canceller>,
+    fails_silently: bool,
+    /// The words that came last, where they may be an error.
+    last_words: String,
+}
+
+impl AcpConversation {
+    fn hear(&mut self, event: &AgentEvent) {
+        if !self.fails_silently {
+            return;
+        }
+        match event {
+            AgentEvent::Text(words) => self.last_words.push_str(words),
+            AgentEvent::Tool(_) | AgentEvent::Thought(_) => self.last_words.clear(),
+            _ => {}
+        }
+    }
+
+    /// What the agent calls the end of a turn is believed, unless it is known to be one that fails like this.
+    fn believe(&mut self, end: TurnEnd) -> Result<TurnEnd, AgentError> {
+        let no_figures = end.usage == Usage::default();
+        if self.fails_silently && no_figures && end.reason == StopReason::EndTurn {
+            let refusal = classify::answer(None, self.last_words.trim());
+            return Err(AgentError::refused("the prompt", refusal));
+        }
+        Ok(end)
+    }
 }
 
 #[async_trait]
@@ -278,6 +387,7 @@ impl Conversation for AcpConversation {
     }
 
     async fn send(&mut self, prompt: &str) -> Result<(), AgentError> {
+        self.last_words.clear();
         let Connection { client, process } = &mut self.connection;
         match client.prompt(prompt) {
             Ok(canceller) => {
@@ -297,11 +407,14 @@ impl Conversation for AcpConversation {
             () = process.leash_is_killed() => segue_acp::Step::Done(Err(AcpError::Closed)),
         };
         match step {
-            segue_acp::Step::Event(event) => Step::Event(event),
+            segue_acp::Step::Event(event) => {
+                self.hear(&event);
+                Step::Event(event)
+            }
             segue_acp::Step::Ask(request, replier) => {
                 Step::Ask(request, Box::new(move |answer| replier.reply(answer)))
             }
-            segue_acp::Step::Done(Ok(end)) => Step::Done(Ok(end)),
+            segue_acp::Step::Done(Ok(end)) => Step::Done(self.believe(end)),
             segue_acp::Step::Done(Err(error)) => {
                 Step::Done(Err(explain(error, "the prompt", process).await))
             }

@@ -48,6 +48,7 @@ pub fn gemini(settings: &Settings, host: &Host) -> Provider {
     });
     let ways = chosen(ways, &settings.transports);
     Provider::new(ProviderId::gemini(), ways, settings.defaults.clone())
+        .at(settings.program.as_ref())
 }
 
 /// What is added to its environment.

@@ -46,6 +46,28 @@ pub fn resume_command(provider: &str, id: &NativeId) -> Option<String> {
     }
 }
 
+/// What a person does so that an agent has credentials.
+#[must_use]
+pub fn how_to_log_in(provider: &str) -> String {
+    match provider {
+        "claude" => "start `claude` and log in with /login".to_owned(),
+        "codex" => "run `codex login`".to_owned(),
+        "gemini" => "start `gemini` and log in with /auth".to_owned(),
+        other => format!("log in with the program of {other}"),
+    }
+}
+
+/// What a person does so that an agent works in a folder.
+#[must_use]
+pub fn how_to_trust(provider: &str) -> String {
+    match provider {
+        "codex" => "start `codex` in this folder once and trust it (or make it a git repository)"
+            .to_owned(),
+        "gemini" => "start `gemini` in this folder once and trust it".to_owned(),
+        other => format!("start the program of {other} in this folder once and trust it"),
+    }
+}
+
 /// The first program of that name in the directories of `path`, a `PATH` variable's value.
 #[must_use]
 pub fn find(program: &str, path: &OsStr) -> Option<PathBuf> {

@@ -45,12 +45,15 @@ pub enum LegEnd {
     HeadMoved,
     /// Another provider took over.
     Handoff,
+    /// Its context has no room left.
+    Full,
 }
 
 names!(LegEnd {
     Lost => "lost",
     HeadMoved => "head_moved",
     Handoff => "handoff",
+    Full => "full",
 });
 
 /// A leg of a session.

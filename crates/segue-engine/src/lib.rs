@@ -3,27 +3,33 @@
 //! The engine is a library: its calls take and return plain data and a stream of events, and never touch a
 //! terminal, a clock or the environment; those come in through [`World`]. Start at [`Engine::chat`].
 
+mod adopt;
 mod error;
 mod hold;
 mod native;
 mod open;
+mod recall;
 mod record;
 mod recover;
 mod request;
 mod resolve;
 mod sessions;
 mod turn;
+mod warm;
 mod world;
 
 use std::sync::Arc;
 
 use segue_agents::Agent;
 use segue_catalog::Catalog;
-use segue_core::ProviderId;
+use segue_core::{McpServer, ProviderId, SessionId};
 use segue_store::Store;
 
 pub use error::EngineError;
 pub use native::{Conversation, ConversationId, Conversations, Native, Survey};
+pub use recall::{
+    DescribeError, Described, Detail, Query, QueryError, SearchReport, SearchRequest, Turns,
+};
 pub use request::{ChatRequest, Stop, Target, TurnEvent, TurnReport};
 pub use resolve::Scope;
 pub use sessions::{Forked, Listed, Reverted, SessionView, Transcript, TranscriptTurn};
@@ -35,6 +41,24 @@ pub struct Engine {
     agents: Vec<Arc<dyn Agent>>,
     catalog: Catalog,
     world: World,
+    tools: Tools,
+    warm: warm::Warm,
+}
+
+/// The MCP servers that agents are handed with a conversation.
+#[derive(Clone, Default)]
+pub struct Tools {
+    /// Those that everybody gets.
+    pub servers: Vec<McpServer>,
+    /// segue's own, bound to a session.
+    pub own: Option<Arc<dyn Fn(&SessionId) -> McpServer + Send + Sync>>,
+}
+
+impl Tools {
+    fn for_session(&self, id: &SessionId) -> Vec<McpServer> {
+        let own = self.own.iter().map(|own| own(id));
+        own.chain(self.servers.iter().cloned()).collect()
+    }
 }
 
 impl Engine {
@@ -52,7 +76,16 @@ impl Engine {
             agents,
             catalog,
             world,
+            tools: Tools::default(),
+            warm: warm::Warm::default(),
         }
+    }
+
+    /// The same engine, which hands these tools to every agent that can take any.
+    #[must_use]
+    pub fn with_tools(mut self, tools: Tools) -> Self {
+        self.tools = tools;
+        self
     }
 
     fn agent(&self, provider: &ProviderId) -> Result<&Arc<dyn Agent>, EngineError> {

@@ -11,7 +11,7 @@ use segue_catalog::{
 use segue_core::{NativeId, ProviderId, Session, SessionId, SessionRef, SessionStatus, Title};
 use segue_store::{Filter, Page};
 
-use crate::{Engine, EngineError, Scope};
+use crate::{Engine, EngineError, Scope, Target};
 
 /// What a conversation is called, whoever keeps it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +29,15 @@ impl ConversationId {
         match self {
             Self::Session(_) => "segue",
             Self::Native(provider, _) => provider.as_str(),
+        }
+    }
+}
+
+impl From<ConversationId> for Target {
+    fn from(id: ConversationId) -> Self {
+        match id {
+            ConversationId::Session(id) => Self::Session(id),
+            ConversationId::Native(provider, id) => Self::Native(provider, id),
         }
     }
 }
@@ -146,7 +155,7 @@ impl Engine {
     }
 
     /// The native sessions that fit a filter and carry none of segue's own.
-    async fn natives(
+    pub(crate) async fn natives(
         &self,
         filter: &Filter,
     ) -> Result<(Vec<Native>, Vec<(ProviderId, String)>), EngineError> {
@@ -157,7 +166,8 @@ impl Engine {
         let wanted = filter.clone();
         let found = self
             .with_catalog(move |catalog| {
-                let found = catalog.sessions(wanted.provider.as_ref(), wanted.since);
+                let keeper = wanted.provider.as_ref().map(keeper);
+                let found = catalog.sessions(keeper.as_ref(), wanted.since);
                 let fits = |native: &Native| {
                     let head = &native.session.head;
                     let project = wanted.project.as_ref();
@@ -207,6 +217,21 @@ impl Engine {
         names
     }
 
+    /// Whether the files of this agent's sessions can be read.
+    pub(crate) fn reads(&self, provider: &ProviderId) -> bool {
+        let keeper = keeper(provider);
+        self.catalog
+            .providers()
+            .any(|known| known == keeper.as_str())
+    }
+
+    /// The agent that can be driven to go on with the native sessions of `keeper`.
+    pub(crate) fn driver(&self, keeper: &ProviderId) -> Option<ProviderId> {
+        let candidates = [Some(keeper.clone()), spoken_to(keeper)];
+        let mut drivers = candidates.into_iter().flatten();
+        drivers.find(|provider| self.agent(provider).is_ok())
+    }
+
     async fn not_carried(&self, natives: Vec<Native>) -> Result<Vec<Native>, EngineError> {
         let mut by_provider: HashMap<ProviderId, Vec<NativeId>> = HashMap::new();
         for native in &natives {
@@ -215,8 +240,11 @@ impl Engine {
         }
         let mut carried = HashSet::new();
         for (provider, ids) in by_provider {
-            for id in self.store.carried(&provider, &ids).await? {
-                carried.insert((provider.clone(), id));
+            for driver in [Some(provider.clone()), spoken_to(&provider)] {
+                let Some(driver) = driver else { continue };
+                for id in self.store.carried(&driver, &ids).await? {
+                    carried.insert((provider.clone(), id));
+                }
             }
         }
         let free = |native: &Native| {
@@ -309,7 +337,7 @@ impl Engine {
     }
 
     /// Reading many small files would hold up everything else in this process.
-    async fn with_catalog<T: Send + 'static>(
+    pub(crate) async fn with_catalog<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Catalog) -> T + Send + 'static,
     ) -> T {
@@ -345,4 +373,16 @@ fn causes(natives: &Natives) -> Vec<(ProviderId, String)> {
         )
     };
     natives.unreadable.iter().map(cause).collect()
+}
+
+/// Who keeps the native sessions of an agent: `acp:NAME` is `NAME`, spoken to over its protocol.
+pub(crate) fn keeper(provider: &ProviderId) -> ProviderId {
+    let name = provider.as_str().strip_prefix("acp:");
+    let keeper = name.and_then(|name| ProviderId::parse(name).ok());
+    keeper.unwrap_or_else(|| provider.clone())
+}
+
+/// What an agent is called when it is spoken to over its protocol.
+fn spoken_to(keeper: &ProviderId) -> Option<ProviderId> {
+    ProviderId::parse(&format!("acp:{keeper}")).ok()
 }

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use segue_agents::{AgentError, Conversation, OpenRequest};
+use segue_agents::{AgentError, Conversation, OpenRequest, Refusal, Timeouts};
 use segue_core::{
-    Leg, LegEnd, Message, Opened, Part, ProviderId, Session, TELLABLE, Turn, can_go_on,
-    recent_messages,
+    FailureClass, Leg, LegEnd, Message, Opened, Part, PermissionPolicy, ProviderId, Session,
+    TELLABLE, Turn, can_go_on, recent_messages,
 };
 use segue_store::NewLeg;
 
@@ -21,6 +21,18 @@ pub(crate) struct OpenLeg {
     pub(crate) why: String,
     /// What is to be sent: the prompt, after the story so far where the agent does not know it.
     pub(crate) prompt: String,
+    /// What was done to keep native sessions from harm.
+    pub(crate) protected: Vec<String>,
+}
+
+/// On what terms a leg is opened.
+pub(crate) struct OpenTerms<'a> {
+    pub(crate) request: &'a ChatRequest,
+    pub(crate) provider: &'a ProviderId,
+    pub(crate) permissions: PermissionPolicy,
+    pub(crate) timeouts: Timeouts,
+    /// Why it is opened a second time for the same prompt, if it is.
+    pub(crate) why_again: Option<&'a str>,
 }
 
 /// Why no leg could be opened.
@@ -39,12 +51,12 @@ impl Engine {
     /// Opens a leg for a prompt that is written down and not sent yet; `before` are the turns it follows.
     pub(crate) async fn open(
         &self,
-        request: &ChatRequest,
+        terms: &OpenTerms<'_>,
         session: &Session,
-        provider: &ProviderId,
         hold: &Hold,
         before: &[Turn],
     ) -> Result<OpenLeg, CannotOpen> {
+        let provider = terms.provider;
         let agent = self.agent(provider)?;
         let legs = self.store.legs(&session.id).await?;
         let last = legs
@@ -54,16 +66,38 @@ impl Engine {
         let usable = last
             .as_ref()
             .filter(|leg| leg.provider == *provider && can_go_on(leg, before));
+        let prompt = &terms.request.prompt;
+        let model = terms.request.model.as_deref();
+        let live = self
+            .warm
+            .take(&session.id, usable, terms.permissions, model)
+            .await;
+        if let (Some(conversation), Some(leg)) = (live, usable) {
+            hold.agent.send_replace(conversation.process());
+            return Ok(OpenLeg {
+                leg: leg.clone(),
+                conversation,
+                opened: Opened::Live,
+                why: "the agent is still running".into(),
+                prompt: prompt.clone(),
+                protected: Vec::new(),
+            });
+        }
+        let native_id = usable.and_then(|leg| leg.native_id.clone());
         let open = OpenRequest {
             cwd: PathBuf::from(&session.project.cwd),
-            native_id: usable.and_then(|leg| leg.native_id.clone()),
-            strict: false,
-            permissions: request.permissions,
-            model: None,
-            mcp: Vec::new(),
-            timeout: request.open_timeout,
+            // Without anything on record there is nothing to tell a new native session, which would be blank.
+            strict: terms.request.strict || (native_id.is_some() && before.is_empty()),
+            native_id,
+            permissions: terms.permissions,
+            model: terms.request.model.clone(),
+            mcp: self.tools.for_session(&session.id),
+            timeout: terms.timeouts.start,
             started: hold.agent.clone(),
         };
+        if terms.request.strict && open.native_id.is_none() && !before.is_empty() {
+            return Err(CannotOpen::Agent(no_native(last.as_ref(), provider)));
+        }
         let opening = agent.open(&open).await.map_err(CannotOpen::Agent)?;
         if let (true, Some(leg)) = (opening.opened.goes_on(), usable) {
             return Ok(OpenLeg {
@@ -71,7 +105,8 @@ impl Engine {
                 conversation: opening.conversation,
                 opened: opening.opened,
                 why: "the agent still knows the conversation".into(),
-                prompt: request.prompt.clone(),
+                prompt: prompt.clone(),
+                protected: opening.protected,
             });
         }
         let why_ended = last
@@ -87,32 +122,30 @@ impl Engine {
             at: (self.world.now)(),
         };
         let leg = self.store.open_leg(&hold.lease, new).await?;
-        let mut why = match (why_ended, before.is_empty()) {
-            (Some((_, why)), _) => why,
-            (None, true) => "a new session".to_owned(),
-            (None, false) => "the session has no native session yet".to_owned(),
+        let mut why = match (terms.why_again, why_ended, before.is_empty()) {
+            (Some(why), ..) => why.to_owned(),
+            (None, Some((_, why)), _) => why,
+            (None, None, true) => "a new session".to_owned(),
+            (None, None, false) => "the session has no native session yet".to_owned(),
         };
         if let Some(why_not) = opening.why_not {
             why = format!("{why} ({why_not})");
         }
-        let (opened, prompt) = self.tell(request, before).await?;
+        let (opened, prompt) = self.tell(prompt, before).await?;
         Ok(OpenLeg {
             leg,
             conversation: opening.conversation,
             opened,
             why,
             prompt,
+            protected: opening.protected,
         })
     }
 
     /// What a new native session is told: the prompt, after the story so far if there is one.
-    async fn tell(
-        &self,
-        request: &ChatRequest,
-        before: &[Turn],
-    ) -> Result<(Opened, String), EngineError> {
+    async fn tell(&self, prompt: &str, before: &[Turn]) -> Result<(Opened, String), EngineError> {
         if before.is_empty() {
-            return Ok((Opened::Fresh, request.prompt.clone()));
+            return Ok((Opened::Fresh, prompt.to_owned()));
         }
         let mut newest_first: Vec<Message> = Vec::new();
         let (mut size, mut turns_told) = (0, 0);
@@ -126,7 +159,7 @@ impl Engine {
             turns_told += 1;
         }
         newest_first.reverse();
-        let told = recent_messages(&newest_first, before.len() - turns_told, &request.prompt);
+        let told = recent_messages(&newest_first, before.len() - turns_told, prompt);
         Ok((Opened::Briefed, told))
     }
 }
@@ -142,6 +175,24 @@ fn length(message: &Message) -> usize {
             Part::Thought(_) | Part::InlineData(_) | Part::Unknown(_) => 0,
         })
         .sum()
+}
+
+/// Why no native session can be gone on with, for those who want nothing else.
+fn no_native(last: Option<&Leg>, provider: &ProviderId) -> AgentError {
+    let why = match last {
+        Some(leg) if leg.provider != *provider => {
+            format!(
+                "the conversation is with {}, not with {provider}",
+                leg.provider
+            )
+        }
+        Some(_) => "the native session is not where the session is".to_owned(),
+        None => "the session has no native session that could go on".to_owned(),
+    };
+    AgentError::refused(
+        "the resume",
+        Refusal::new(FailureClass::SessionUnknown, why),
+    )
 }
 
 /// Why the last leg is over, given that another one is opened.

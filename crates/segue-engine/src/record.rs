@@ -167,7 +167,9 @@ impl Recorder {
             self.write(announced, message).await?;
         }
         let mut concluded = known.as_ref().and_then(|known| known.concluded);
-        let changed = known.is_none_or(|known| known.latest.output != call.output);
+        let changed = known.is_none_or(|known| {
+            known.latest.output != call.output || known.latest.diffs != call.diffs
+        });
         if call.status.is_over() && (concluded.is_none() || changed) {
             let seq = concluded.unwrap_or_else(|| self.take_number());
             let message = Message::new(Role::Tool, vec![conclusion(call)], at);
@@ -239,7 +241,21 @@ fn conclusion(call: &ToolCall) -> Part {
     Part::FunctionResponse {
         call_id: call.id.clone(),
         name: call.name.clone(),
-        response: call.output.clone().unwrap_or_else(Json::empty_object),
+        response: response(call),
         is_error: call.status == ToolStatus::Failed,
     }
+}
+
+/// What came of a call, with what it changed in files.
+fn response(call: &ToolCall) -> Json {
+    let output = call.output.clone().unwrap_or_else(Json::empty_object);
+    if call.diffs.is_empty() {
+        return output;
+    }
+    let diffs: Vec<_> = call
+        .diffs
+        .iter()
+        .map(|diff| serde_json::json!({ "path": diff.path, "patch": diff.patch }))
+        .collect();
+    Json::from(serde_json::json!({ "output": call.output, "diffs": diffs }))
 }

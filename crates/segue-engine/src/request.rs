@@ -4,17 +4,21 @@ use std::time::Duration;
 
 use segue_core::{
     Decision, Failure, FeatureId, NativeId, Opened, PermissionAnswer, PermissionPolicy,
-    PermissionRequest, Project, ProviderId, SessionId, ToolCall, TurnState, Usage,
+    PermissionRequest, PlanStep, Project, ProviderId, SessionId, ToolCall, TurnState, Usage,
 };
 use tokio::sync::{oneshot, watch};
 
 /// Which session a prompt is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
+    /// Nobody said: the one that is configured for the agent, else a new one.
+    Usual,
     /// A new one.
     New,
     /// This one.
     Session(SessionId),
+    /// A native session, which becomes a session of ours on the way.
+    Native(ProviderId, NativeId),
     /// The newest one of the working directory, or a new one if there is none.
     Continue,
 }
@@ -42,14 +46,20 @@ pub struct ChatRequest {
     pub project: Project,
     /// The agent that is to answer, if the caller cares.
     pub provider: Option<ProviderId>,
-    /// Why nothing better than the first agent can be had, where that is so; it is told when it is chosen.
-    pub fallback_why: Option<String>,
+    /// The model that is to answer, by the agent's name for it, if the caller cares.
+    pub model: Option<String>,
     /// What a new session is about.
     pub feature: Option<FeatureId>,
-    /// How permission requests are answered when nobody is asked.
-    pub permissions: PermissionPolicy,
-    /// How long each step of opening an agent may take.
-    pub open_timeout: Duration,
+    /// Whether to fail rather than to tell a new native session what was said before.
+    pub strict: bool,
+    /// How permission requests are answered when nobody is asked, if not as configured for the agent.
+    pub permissions: Option<PermissionPolicy>,
+    /// How long each step of opening an agent may take, if not as configured for it.
+    pub open_timeout: Option<Duration>,
+    /// How long the turn may take, if not as configured for the agent.
+    pub turn_timeout: Option<Duration>,
+    /// Whether the agent stays running after the turn, for the next one; [`crate::Engine::close`] ends it.
+    pub keep_open: bool,
     /// Tells when to stop.
     pub stop: watch::Receiver<Stop>,
 }
@@ -91,6 +101,13 @@ pub enum TurnEvent {
         /// The words.
         words: String,
     },
+    /// The agent said what it calls the conversation.
+    Named {
+        /// The name.
+        native_id: NativeId,
+    },
+    /// What the agent plans to do, the whole of it each time.
+    Plan(Vec<PlanStep>),
     /// A tool call was announced or changed; one that is over is on the disk.
     Tool(ToolCall),
     /// The agent asks; the answer goes into the channel, and letting it go refuses.

@@ -1,8 +1,13 @@
 //! Which session, and which agent?
 
+use std::path::Path;
+
+use jiff::Timestamp;
+use segue_agents::SessionDefault;
+use segue_catalog::Kind;
 use segue_core::{
-    Decision, DecisionKind, MatchedBy, Message, Pick, Project, ProviderId, Session, SessionId,
-    SessionRef, Title, pick,
+    Decision, DecisionKind, MatchedBy, Message, NativeId, Pick, Project, ProviderId, Session,
+    SessionId, SessionRef, Title, pick,
 };
 use segue_store::{Filter, NewSession, Page, Started, StoreError};
 
@@ -128,36 +133,36 @@ impl Engine {
     /// The session a prompt is for, if there is one already, and the agent that is to answer.
     pub(crate) async fn resolve(&self, request: &ChatRequest) -> Result<Resolved, EngineError> {
         let mut decisions = Vec::new();
-        let session = match &request.target {
-            Target::New => None,
-            Target::Session(id) => Some(self.existing(id).await?),
+        let mut chosen = request.provider.clone();
+        let mut target = request.target.clone();
+        if target == Target::Usual {
+            let provider = match chosen.take() {
+                Some(provider) => provider,
+                None => self.choose_provider(request, &mut decisions).await?,
+            };
+            target = self.usual(&provider, request).await?;
+            chosen = Some(provider);
+        }
+        let session = match target {
+            Target::Usual | Target::New => None,
+            Target::Session(id) => Some(self.existing(&id).await?),
+            Target::Native(keeper, id) => {
+                // Whoever can't be driven is told about where the agent is looked up.
+                let provider = self.driver(&keeper).unwrap_or(keeper);
+                self.agent(&provider)?;
+                let (session, adopted) = self.adopt(&provider, &id, &request.project).await?;
+                decisions.extend(adopted);
+                Some(session)
+            }
             Target::Continue => {
-                let newest = self.newest_here(&request.project).await?;
-                let text = match &newest {
-                    Some(session) => {
-                        format!(
-                            "continuing session {} ({})",
-                            session.id,
-                            session.title.as_str()
-                        )
-                    }
-                    None => {
-                        "there is nothing to continue in this directory; starting a new session"
-                            .into()
-                    }
-                };
-                decisions.push(Decision::new(DecisionKind::Session, text));
-                newest
+                self.newest_here(&request.project, chosen.as_ref(), &mut decisions)
+                    .await?
             }
         };
-        let provider = match (&request.provider, &session) {
-            (Some(asked_for), _) => asked_for.clone(),
+        let provider = match (chosen, &session) {
+            (Some(asked_for), _) => asked_for,
             (None, Some(session)) => session.provider.clone(),
-            (None, None) => {
-                let (provider, decision) = self.choose_provider(request).await?;
-                decisions.push(decision);
-                provider
-            }
+            (None, None) => self.choose_provider(request, &mut decisions).await?,
         };
         self.agent(&provider)?;
         Ok(Resolved {
@@ -167,19 +172,125 @@ impl Engine {
         })
     }
 
-    async fn newest_here(&self, project: &Project) -> Result<Option<Session>, EngineError> {
+    /// The session that is configured for an agent.
+    async fn usual(
+        &self,
+        provider: &ProviderId,
+        request: &ChatRequest,
+    ) -> Result<Target, EngineError> {
+        let text = match self.agent(provider)?.defaults().session {
+            SessionDefault::New => return Ok(Target::New),
+            SessionDefault::ContinueLast => return Ok(Target::Continue),
+            SessionDefault::Resume(text) => text,
+        };
+        let scope = Scope {
+            project: request.project.clone(),
+            last_list: Vec::new(),
+        };
+        let reference = SessionRef::parse(&text).map_err(|_| EngineError::NoMatch(text.clone()))?;
+        Ok(match self.find_any(&reference, &scope).await {
+            Ok(found) => found.id().into(),
+            // An agent whose files we can't read may know it.
+            Err(EngineError::NoMatch(_)) if !self.reads(provider) => {
+                let id = NativeId::parse(&text).map_err(|_| EngineError::NoMatch(text))?;
+                Target::Native(provider.clone(), id)
+            }
+            Err(error) => return Err(error),
+        })
+    }
+
+    /// The newest session of a working directory by its own time, whoever keeps it: one of ours, or a native one of
+    /// an agent that can be driven, which becomes one of ours.
+    async fn newest_here(
+        &self,
+        project: &Project,
+        provider: Option<&ProviderId>,
+        decisions: &mut Vec<Decision>,
+    ) -> Result<Option<Session>, EngineError> {
         let filter = Filter {
             cwd: Some(project.cwd.clone()),
+            provider: provider.cloned(),
             ..Filter::default()
         };
-        self.newest(filter).await
+        let own = self.newest(filter).await?;
+        let native = self.newest_native_here(project, provider).await?;
+        let own_at = own.as_ref().map(|session| session.updated_at);
+        let newest = match native {
+            Some((at, provider, id)) if own_at.is_none_or(|own| at > own) => {
+                let (session, adopted) = self.adopt(&provider, &id, project).await?;
+                decisions.extend(adopted);
+                Some(session)
+            }
+            Some(_) | None => own,
+        };
+        let text = match &newest {
+            Some(session) => format!(
+                "continuing session {} ({})",
+                session.id,
+                session.title.as_str()
+            ),
+            None => "there is nothing to continue in this directory; starting a new session".into(),
+        };
+        decisions.push(Decision::new(DecisionKind::Session, text));
+        Ok(newest)
+    }
+
+    /// The newest native session of a working directory that carries none of ours.
+    async fn newest_native_here(
+        &self,
+        project: &Project,
+        provider: Option<&ProviderId>,
+    ) -> Result<Option<(Timestamp, ProviderId, NativeId)>, EngineError> {
+        let filter = Filter {
+            project: Some(project.key.clone()),
+            provider: provider.cloned(),
+            ..Filter::default()
+        };
+        let (natives, _) = self.natives(&filter).await?;
+        let readable = natives.into_iter().filter_map(|native| {
+            let head = native.session.head;
+            let here = is_same_directory(head.cwd.as_deref()?, &project.cwd);
+            let driver = self.driver(&native.session.provider)?;
+            let conversation = head.kind == Kind::Conversation;
+            (here && conversation).then_some((head.updated_at, driver, head.id))
+        });
+        let mut all: Vec<_> = readable.collect();
+        if let Some(provider) = provider.filter(|provider| !self.reads(provider)) {
+            all.extend(self.asked(provider, project).await?);
+        }
+        Ok(all.into_iter().max_by_key(|(at, ..)| *at))
+    }
+
+    /// The native sessions of a directory by the word of an agent whose files can't be read, where it can tell.
+    async fn asked(
+        &self,
+        provider: &ProviderId,
+        project: &Project,
+    ) -> Result<Vec<(Timestamp, ProviderId, NativeId)>, EngineError> {
+        let agent = self.agent(provider)?;
+        let timeout = agent.defaults().timeouts.start;
+        // An agent that can't be started says so when the prompt is sent.
+        let listed = agent.list(Path::new(&project.cwd), timeout).await;
+        let listed = listed.ok().flatten().unwrap_or_default();
+        let ids: Vec<NativeId> = listed.iter().map(|entry| entry.id.clone()).collect();
+        let carried = self.store.carried(provider, &ids).await?;
+        let free = listed.into_iter().filter(|entry| {
+            let here = is_same_directory(&entry.cwd.to_string_lossy(), &project.cwd);
+            here && !carried.contains(&entry.id)
+        });
+        let timed = free.map(|entry| {
+            let at = entry.updated_at.unwrap_or(Timestamp::UNIX_EPOCH);
+            (at, provider.clone(), entry.id)
+        });
+        Ok(timed.collect())
     }
 
     /// The agent last used in this project, else the first that can be driven.
     async fn choose_provider(
         &self,
         request: &ChatRequest,
-    ) -> Result<(ProviderId, Decision), EngineError> {
+        decisions: &mut Vec<Decision>,
+    ) -> Result<ProviderId, EngineError> {
         let filter = Filter {
             project: Some(request.project.key.clone()),
             ..Filter::default()
@@ -187,16 +298,18 @@ impl Engine {
         let last = self.newest(filter).await?.map(|session| session.provider);
         let last = last.filter(|provider| self.agent(provider).is_ok());
         let first = self.agents.first().map(|agent| agent.provider().clone());
-        let why = match (&last, &request.fallback_why) {
-            (_, Some(why)) => why,
-            (Some(_), None) => "the agent last used in this project",
-            (None, None) => "the first agent found on this machine",
-        };
-        let Some(provider) = last.clone().or(first) else {
-            return Err(EngineError::NoAgents);
+        let (provider, why) = match (last, first) {
+            (Some(last), _) => (last, "the agent last used in this project"),
+            (None, Some(first)) if first == ProviderId::rehearsal() => (
+                first,
+                "the built-in offline agent: no other was found on this machine",
+            ),
+            (None, Some(first)) => (first, "the first agent found on this machine"),
+            (None, None) => return Err(EngineError::NoAgents),
         };
         let text = format!("using {provider}, {why}");
-        Ok((provider, Decision::new(DecisionKind::Provider, text)))
+        decisions.push(Decision::new(DecisionKind::Provider, text));
+        Ok(provider)
     }
 
     /// Makes a session with its first prompt, claimed by us.
@@ -236,4 +349,12 @@ impl Engine {
             at,
         }
     }
+}
+
+/// Whether two paths lead to the same directory, by whatever links.
+fn is_same_directory(theirs: &str, ours: &str) -> bool {
+    theirs == ours
+        || Path::new(theirs)
+            .canonicalize()
+            .is_ok_and(|theirs| theirs == Path::new(ours))
 }

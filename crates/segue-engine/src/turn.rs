@@ -1,26 +1,36 @@
 //! One turn, from prompt to settled figures.
 
 mod listen;
+mod patience;
 
-use segue_agents::Conversation;
+use segue_agents::{Conversation, Timeouts, known};
 use segue_core::{
-    Decision, DecisionKind, Failure, FailureClass, LegId, Message, Opened, Role, Session, Turn,
-    TurnId, TurnState, Usage,
+    Decision, DecisionKind, Failure, FailureClass, LegEnd, LegId, Message, Opened,
+    PermissionPolicy, Role, Session, Turn, TurnId, TurnState, Usage,
 };
 use segue_store::{Finish, StoreError};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use crate::hold::Hold;
-use crate::open::{CannotOpen, OpenLeg};
+use crate::open::{CannotOpen, OpenLeg, OpenTerms};
 use crate::record::Recorder;
 use crate::resolve::Resolved;
+use crate::warm::Waiting;
 use crate::{ChatRequest, Engine, EngineError, Stop, TurnEvent, TurnReport};
 
 /// How the agent's part of a turn ended.
 struct Outcome {
     state: TurnState,
     failure: Option<Failure>,
+}
+
+/// What became of one try at a turn.
+enum Tried {
+    /// It is over.
+    Over(Outcome),
+    /// The agent did not know the conversation after all, and said so before it said anything else.
+    Unknown(Failure),
 }
 
 impl Outcome {
@@ -59,6 +69,12 @@ impl Engine {
     ) -> Result<TurnReport, EngineError> {
         let resolved = self.resolve(&request).await?;
         let provider = resolved.provider.clone();
+        let defaults = self.agent(&provider)?.defaults();
+        let timeouts = Timeouts {
+            start: request.open_timeout.unwrap_or(defaults.timeouts.start),
+            turn: request.turn_timeout.or(defaults.timeouts.turn),
+            ..defaults.timeouts
+        };
         let Begun {
             session,
             hold,
@@ -86,8 +102,12 @@ impl Engine {
             session,
             hold: &hold,
             turn: turn.id,
+            permissions: request.permissions.unwrap_or(defaults.permissions),
+            timeouts,
             request,
             events,
+            leg: None,
+            heard: false,
             oddities: 0,
             refused: false,
         };
@@ -143,6 +163,12 @@ struct Run<'a> {
     session: Session,
     hold: &'a Hold,
     turn: TurnId,
+    permissions: PermissionPolicy,
+    timeouts: Timeouts,
+    /// The leg that carries the prompt, once one does.
+    leg: Option<LegId>,
+    /// Whether the agent said or did anything yet.
+    heard: bool,
     recorder: Recorder,
     report: TurnReport,
     stop: watch::Receiver<Stop>,
@@ -201,16 +227,42 @@ impl Run<'_> {
         self.settle(outcome).await
     }
 
-    /// Opens a leg, sends the prompt, and listens to the end.
+    /// Has the prompt answered; a native session that turns out to be lost is replaced once.
     async fn perform(&mut self) -> Result<Outcome, EngineError> {
+        let unknown = match self.attempt(None).await? {
+            Tried::Over(outcome) => return Ok(outcome),
+            Tried::Unknown(failure) => failure,
+        };
+        let at = self.now();
+        let (store, lease) = (&self.engine.store, &self.hold.lease);
+        store.fail_attempt(lease, self.turn, &unknown, at).await?;
+        if let Some(leg) = self.leg.take() {
+            store.end_leg(lease, leg, LegEnd::Lost, at).await?;
+        }
+        let why = format!(
+            "the agent does not know its own session: {}",
+            unknown.message
+        );
+        match self.attempt(Some(&why)).await? {
+            Tried::Over(outcome) => Ok(outcome),
+            Tried::Unknown(failure) => Ok(Outcome::failed(failure)),
+        }
+    }
+
+    /// Opens a leg, sends the prompt, and listens to the end.
+    async fn attempt(&mut self, why_again: Option<&str>) -> Result<Tried, EngineError> {
         let turns = self.engine.store.turns(&self.session.id).await?;
         let before = turns
             .split_last()
             .map_or(turns.as_slice(), |(_, before)| before);
-        let provider = &self.report.provider;
-        let opening = self
-            .engine
-            .open(&self.request, &self.session, provider, self.hold, before);
+        let terms = OpenTerms {
+            request: &self.request,
+            provider: &self.report.provider,
+            permissions: self.permissions,
+            timeouts: self.timeouts,
+            why_again,
+        };
+        let opening = self.engine.open(&terms, &self.session, self.hold, before);
         let opened = tokio::select! {
             opened = opening => Some(opened),
             () = stopped(self.stop.clone(), Stop::Ask) => None,
@@ -218,7 +270,8 @@ impl Run<'_> {
         let leg = match opened {
             Some(Ok(leg)) => leg,
             Some(Err(CannotOpen::Agent(error))) => {
-                return Ok(Outcome::failed(error.failure(self.now())));
+                let failure = error.failure(self.now());
+                return Ok(Tried::Over(Outcome::failed(failure)));
             }
             Some(Err(CannotOpen::Engine(error))) => {
                 self.hold.agent_is_gone().await;
@@ -226,10 +279,13 @@ impl Run<'_> {
             }
             None => {
                 self.hold.agent_is_gone().await;
-                return Ok(Outcome::ended(TurnState::Cancelled));
+                return Ok(Tried::Over(Outcome::ended(TurnState::Cancelled)));
             }
         };
-        let (noted, mut conversation) = (self.note_leg(&leg).await, leg.conversation);
+        self.leg = Some(leg.leg.id);
+        let goes_on = leg.opened.goes_on();
+        let noted = self.note_leg(&leg).await;
+        let mut conversation = leg.conversation;
         let outcome = match noted {
             Ok(()) => {
                 self.send(conversation.as_mut(), leg.leg.id, &leg.prompt)
@@ -237,8 +293,49 @@ impl Run<'_> {
             }
             Err(error) => Err(error),
         };
-        conversation.close().await;
-        outcome
+        self.part(conversation, &outcome).await?;
+        let outcome = outcome?;
+        match outcome.failure {
+            Some(failure)
+                if failure.class == FailureClass::SessionUnknown
+                    && goes_on
+                    && !self.heard
+                    && !self.request.strict =>
+            {
+                Ok(Tried::Unknown(failure))
+            }
+            failure => Ok(Tried::Over(Outcome { failure, ..outcome })),
+        }
+    }
+
+    /// Keeps the agent for the next turn, or ends it.
+    async fn part(
+        &mut self,
+        mut conversation: Box<dyn Conversation>,
+        outcome: &Result<Outcome, EngineError>,
+    ) -> Result<(), EngineError> {
+        let went_well = outcome.as_ref().is_ok_and(|outcome| {
+            matches!(outcome.state, TurnState::Finished | TurnState::Cancelled)
+        });
+        let named = conversation.native_id().is_some();
+        if let (true, true, true, Some(leg)) = (self.request.keep_open, went_well, named, self.leg)
+            && conversation.is_alive()
+        {
+            let waiting = Waiting {
+                leg,
+                tip: self.turn,
+                permissions: self.permissions,
+                model: self.request.model.clone(),
+                conversation,
+            };
+            self.engine.warm.keep(&self.session.id, waiting).await;
+            return Ok(());
+        }
+        for line in conversation.close().await {
+            self.decide(Decision::new(DecisionKind::Protected, line))
+                .await?;
+        }
+        Ok(())
     }
 
     /// Sends the prompt, once it is on record that it is about to be sent.
@@ -254,7 +351,13 @@ impl Run<'_> {
             .begin_attempt(&self.hold.lease, self.turn, leg, at)
             .await?;
         match conversation.send(prompt).await {
-            Ok(()) => self.listen(conversation).await,
+            Ok(()) => {
+                // An agent that is started for each turn is started by now.
+                if let Some(process) = conversation.process() {
+                    self.hold.agent.send_replace(Some(process));
+                }
+                self.listen(conversation).await
+            }
             Err(error) => Ok(Outcome::failed(error.failure(self.now()))),
         }
     }
@@ -270,6 +373,10 @@ impl Run<'_> {
             opened: leg.opened,
         })
         .await?;
+        for line in &leg.protected {
+            self.decide(Decision::new(DecisionKind::Protected, line.as_str()))
+                .await?;
+        }
         // What was to be expected is no news.
         if leg.opened == Opened::Briefed {
             let text = format!(
@@ -302,6 +409,7 @@ impl Run<'_> {
             .store
             .finish_turn(&self.hold.lease, self.turn, finish)
             .await?;
+        self.end_full_leg(failure.as_ref()).await?;
         self.saved(last_number).await?;
         self.emit(TurnEvent::Ended { state }).await?;
         self.report.text = std::mem::take(&mut self.recorder.text);
@@ -311,26 +419,67 @@ impl Run<'_> {
     }
 }
 
+impl Run<'_> {
+    /// A native session that has no room left can't go on; the next prompt opens another one.
+    async fn end_full_leg(&mut self, failure: Option<&Failure>) -> Result<(), EngineError> {
+        let full = failure.is_some_and(|failure| failure.class == FailureClass::ContextTooLong);
+        let Some(leg) = self.leg.filter(|_| full) else {
+            return Ok(());
+        };
+        let at = self.now();
+        let (store, lease) = (&self.engine.store, &self.hold.lease);
+        store.end_leg(lease, leg, LegEnd::Full, at).await?;
+        let text = "the native session has no room left and is over; the next prompt opens a new one, which is told the newest messages";
+        Ok(self
+            .decide(Decision::new(DecisionKind::Opened, text))
+            .await?)
+    }
+}
+
 fn with_next_step(failure: Failure, report: &TurnReport) -> Failure {
     if failure.hint.is_some() {
         return failure;
     }
     let id = &report.session;
+    let go_on = format!("segue chat --resume {id} \"…\"");
+    let provider = report.provider.as_str();
     let hint = match failure.class {
         FailureClass::NotStarted => "`segue doctor` shows which agents can be started".to_owned(),
         FailureClass::TimedOut => {
-            format!("give it longer: segue chat --resume {id} --open-timeout 120 \"…\"")
+            format!(
+                "give it longer: segue chat --resume {id} --open-timeout 120 --timeout 3600 \"…\""
+            )
         }
-        FailureClass::Crashed
-        | FailureClass::Agent
-        | FailureClass::NotUnderstood
-        | FailureClass::SessionUnknown
-        | FailureClass::Quota
-        | FailureClass::RateLimited
-        | FailureClass::ContextTooLong
-        | FailureClass::NotLoggedIn
-        | FailureClass::UntrustedFolder => {
-            format!("what was said is kept; go on with: segue chat --resume {id} \"…\"")
+        FailureClass::Quota | FailureClass::RateLimited => {
+            let when = match failure.retry_at {
+                Some(at) => format!(
+                    "it can be tried again at {}",
+                    at.strftime("%Y-%m-%d %H:%M:%S UTC")
+                ),
+                None => "wait a while".to_owned(),
+            };
+            format!("{when}: {go_on}; or go on with another agent by -p NAME")
+        }
+        FailureClass::ContextTooLong => {
+            format!("the next prompt opens a new native session with the newest messages: {go_on}")
+        }
+        FailureClass::NotLoggedIn => {
+            format!(
+                "{}, then go on with: {go_on}",
+                known::how_to_log_in(provider)
+            )
+        }
+        FailureClass::UntrustedFolder => {
+            format!(
+                "{}, then go on with: {go_on}",
+                known::how_to_trust(provider)
+            )
+        }
+        FailureClass::SessionUnknown => {
+            format!("without --strict a new native session is told what was said: {go_on}")
+        }
+        FailureClass::Crashed | FailureClass::Agent | FailureClass::NotUnderstood => {
+            format!("what was said is kept; go on with: {go_on}")
         }
     };
     failure.with_hint(hint)

@@ -245,7 +245,7 @@ async fn write_turn(store: &SqliteStore, session: Session) {
     let turn = store.begin_turn(&lease, &prompt).await.unwrap().id;
     let leg = NewLeg {
         provider: session.provider,
-        native_id,
+        native_id: Some(native_id),
         at,
     };
     let leg = store.open_leg(&lease, leg).await.unwrap().id;

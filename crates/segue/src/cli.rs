@@ -35,7 +35,10 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Chat(ChatArgs),
     Session(SessionArgs),
+    Mcp(McpArgs),
     Doctor(DoctorArgs),
+    Config(ConfigArgs),
+    Trust(TrustArgs),
     Completions(CompletionsArgs),
 }
 
@@ -73,25 +76,41 @@ pub(crate) struct ChatArgs {
     #[arg(short, long, value_name = "NAME", env = "SEGUE_PROVIDER", value_hint = ValueHint::Other)]
     pub(crate) provider: Option<ProviderId>,
 
+    /// The model to use, by the agent's own name for it
+    #[arg(short, long, value_name = "NAME", value_hint = ValueHint::Other)]
+    pub(crate) model: Option<String>,
+
     /// Go on with this session: an id, a unique beginning of one, a native id, `latest`, `feature:NAME`, or a number from the last list
     #[arg(long, value_name = "ID", conflicts_with = "continue_last", value_parser = SessionRef::parse)]
     pub(crate) resume: Option<SessionRef>,
 
-    /// Go on with the newest session of this directory, or start one if there is none
+    /// Go on with the newest session of this directory (of the agent, with -p), or start one if there is none
     #[arg(long = "continue")]
     pub(crate) continue_last: bool,
+
+    /// Start a new session, whatever is configured
+    #[arg(long, conflicts_with_all = ["resume", "continue_last"])]
+    pub(crate) new: bool,
+
+    /// Fail rather than tell a new native session what was said before
+    #[arg(long)]
+    pub(crate) strict: bool,
 
     /// What a new session is about
     #[arg(long, value_name = "NAME", conflicts_with_all = ["resume", "continue_last"])]
     pub(crate) feature: Option<FeatureId>,
 
-    /// How to answer when the agent asks for permission
-    #[arg(long, value_name = "POLICY", value_enum, default_value_t = Policy::Ask)]
-    pub(crate) permissions: Policy,
+    /// How to answer when the agent asks for permission [default: as configured, else ask]
+    #[arg(long, value_name = "POLICY", value_enum)]
+    pub(crate) permissions: Option<Policy>,
 
-    /// How long the agent may take to start, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 60.0, env = "SEGUE_OPEN_TIMEOUT", value_parser = seconds)]
-    pub(crate) open_timeout: f64,
+    /// How long the agent may take to start, in seconds [default: as configured, else 60]
+    #[arg(long, value_name = "SECONDS", env = "SEGUE_OPEN_TIMEOUT", value_parser = seconds)]
+    pub(crate) open_timeout: Option<f64>,
+
+    /// How long the whole turn may take, in seconds [default: as configured, else for ever]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) timeout: Option<f64>,
 
     /// Print one JSON object when the turn is over, instead of the answer as it comes
     #[arg(long, conflicts_with = "events")]
@@ -269,9 +288,103 @@ pub(crate) struct DeleteArgs {
     pub(crate) yes: bool,
 }
 
+/// Let an agent ask segue: an MCP server over standard input and output
+///
+/// Agents start it themselves. Its tools give the session a title and recall what was said, in this session and in the
+/// others of the project.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+For example: claude --mcp-config '{\"mcpServers\":{\"segue\":{\"command\":\"segue\",\"args\":[\"mcp\"]}}}'")]
+pub(crate) struct McpArgs {
+    /// The session that the agent is at work in; without it, no session can be given a title
+    #[arg(long, value_name = "ID", value_parser = SessionRef::parse)]
+    pub(crate) session: Option<SessionRef>,
+}
+
 /// Show which agents are on this machine, what they can do, and whether the store is healthy
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Show what is configured, where it comes from, and whether the files are good
+///
+/// A flag counts before an environment variable, that before the project's `segue.toml`, that before your own
+/// file (`$SEGUE_CONFIG`, else `segue/config.toml` in your configuration directory), that before the default.
+#[derive(Debug, Args)]
+pub(crate) struct ConfigArgs {
+    #[command(subcommand)]
+    pub(crate) command: ConfigCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    Show(ConfigShowArgs),
+    Path(ConfigPathArgs),
+    Check(ConfigCheckArgs),
+}
+
+/// Print what is in force, as a file would have it; secrets are masked
+#[derive(Debug, Args)]
+pub(crate) struct ConfigShowArgs {
+    /// Say where each value comes from
+    #[arg(long)]
+    pub(crate) origin: bool,
+
+    /// Print a JSON array, with where each value comes from
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// As it would be with this flag of `chat`
+    #[arg(long, value_name = "POLICY", value_enum)]
+    pub(crate) permissions: Option<Policy>,
+
+    /// As it would be with this flag of `chat`
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) open_timeout: Option<f64>,
+}
+
+/// Print which files are looked at, and what became of each
+#[derive(Debug, Args)]
+pub(crate) struct ConfigPathArgs {
+    /// Print a JSON array
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Say everything that is wrong with the configuration, or with one file
+#[derive(Debug, Args)]
+pub(crate) struct ConfigCheckArgs {
+    /// A file to check by itself
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) file: Option<PathBuf>,
+
+    /// Print a JSON array of what is wrong
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Trust this project's `segue.toml` to start programs and to set permissions
+///
+/// Without it such settings are left out. It holds for the file as it is now: once it changes, it needs your trust
+/// again.
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
+pub(crate) struct TrustArgs {
+    /// Take it back
+    #[arg(long, conflicts_with_all = ["list", "yes"])]
+    pub(crate) revoke: bool,
+
+    /// List what is trusted
+    #[arg(long, conflicts_with = "yes")]
+    pub(crate) list: bool,
+
+    /// Do not ask
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -294,7 +407,7 @@ pub(crate) struct RehearsalArgs {
     /// Where it keeps its sessions
     pub(crate) directory: PathBuf,
 
-    /// A way to misbehave at the start: silent, exit
+    /// A way to misbehave at the start: silent, exit, liar
     #[arg(long, env = "SEGUE_REHEARSAL_FAULT")]
     pub(crate) fault: Option<String>,
 }

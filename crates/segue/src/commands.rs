@@ -2,6 +2,9 @@
 
 pub(crate) mod chat;
 pub(crate) mod completions;
+pub(crate) mod config;
 pub(crate) mod doctor;
 pub(crate) mod hidden;
+pub(crate) mod mcp;
 pub(crate) mod session;
+pub(crate) mod trust;

@@ -5,6 +5,7 @@
 
 mod cli;
 mod commands;
+mod config;
 mod error;
 mod last_list;
 mod setup;
@@ -53,7 +54,10 @@ async fn run(asked: Asked) -> Result<ExitCode, CliError> {
     match asked {
         Asked::Command(Command::Chat(args)) => commands::chat::run(args).await,
         Asked::Command(Command::Session(args)) => commands::session::run(args).await,
+        Asked::Command(Command::Mcp(args)) => commands::mcp::run(args).await,
         Asked::Command(Command::Doctor(args)) => commands::doctor::run(args).await,
+        Asked::Command(Command::Config(args)) => commands::config::run(&args),
+        Asked::Command(Command::Trust(args)) => commands::trust::run(&args),
         Asked::Command(Command::Completions(args)) => commands::completions::run(&args),
         Asked::Hidden(Hidden::RehearsalAgent(args)) => commands::hidden::rehearsal(args).await,
         Asked::Hidden(Hidden::Leash(args)) => commands::hidden::leash(args).await,

@@ -1,20 +1,26 @@
 //! Choosing the implementations, and telling the libraries about the world.
 
+mod agents;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use etcetera::BaseStrategy;
 use jiff::Timestamp;
-use segue_agents::known::{self, KNOWN};
-use segue_agents::{Agent, Host, Leash, Settings, claude, codex, gemini, mark_of, rehearsal};
+use segue_agents::{Agent, Leash, mark_of};
 use segue_catalog::{Catalog, Claude, Codex, Gemini, Opencode, Reader, project_key};
-use segue_core::{NativeId, ProcessMark, Project, Session, SessionRef};
-use segue_engine::{Conversation, Engine, Scope, World};
+use segue_core::{
+    McpReach, McpServer, NativeId, ProcessMark, Project, Session, SessionId, SessionRef,
+};
+use segue_engine::{Conversation, Engine, Scope, Tools, World};
 use segue_sqlite::SqliteStore;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::config::{self, Config, Flags, Loaded, Owner, Source, Surroundings, Who};
 use crate::error::CliError;
 use crate::last_list;
+use crate::terminal::{Style, one_line, say};
+pub(crate) use agents::agents;
 
 /// Our version.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -27,17 +33,38 @@ pub(crate) struct App {
 }
 
 impl App {
-    /// Opens the store and chooses the agents.
+    /// For a command that drives an agent: a broken configuration is an error, and what an untrusted project asks for
+    /// is told.
     pub(crate) fn open() -> Result<Self, CliError> {
+        let loaded = configuration(&Flags::default())?;
+        if let Some(refusal) = loaded.refusal() {
+            return Err(refusal);
+        }
+        tell_withheld(&loaded);
+        Self::with(loaded.config)
+    }
+
+    /// For a command that drives none: a broken configuration is told, and what is left of it applies.
+    pub(crate) fn open_to_look() -> Result<Self, CliError> {
+        Self::with(configuration_to_look()?)
+    }
+
+    fn with(config: Config) -> Result<Self, CliError> {
         survive_file_size_limit();
         let home = home()?;
         let project = project()?;
         let store = Arc::new(SqliteStore::open(&home)?);
-        let engine = Engine::new(store, agents(&home), catalog(&project), world());
+        let agents = agents(&home, &config).into_iter();
+        let agents = agents.map(|provider| provider as Arc<dyn Agent>).collect();
+        let tools = Tools {
+            servers: agents::mcp_servers(&config),
+            own: Some(Arc::new(own_tools(home.clone()))),
+        };
+        let engine = Engine::new(store, agents, catalog(&project, &config), world());
         Ok(Self {
             home,
             project,
-            engine,
+            engine: engine.with_tools(tools),
         })
     }
 
@@ -90,6 +117,22 @@ fn own_program() -> PathBuf {
     std::env::current_exe().unwrap_or_else(|_| PathBuf::from("segue"))
 }
 
+/// segue's own MCP server, bound to a session and to the store in `home`.
+fn own_tools(home: PathBuf) -> impl Fn(&SessionId) -> McpServer {
+    // Whoever starts it later is not us, so it needs a path that means the same to everybody.
+    let program = std::env::current_exe().unwrap_or_else(|_| own_program());
+    move |session| McpServer {
+        name: "segue".to_owned(),
+        reach: McpReach::Program {
+            command: program.to_string_lossy().into_owned(),
+            args: ["mcp", "--session", session.as_str()]
+                .map(str::to_owned)
+                .to_vec(),
+            env: vec![("SEGUE_HOME".to_owned(), home.to_string_lossy().into_owned())],
+        },
+    }
+}
+
 /// How agents are put on the leash.
 pub(crate) fn leash() -> Leash {
     Leash {
@@ -98,70 +141,85 @@ pub(crate) fn leash() -> Leash {
     }
 }
 
-/// The agents that can be driven, the preferred ones first.
-pub(crate) fn agents(home: &Path) -> Vec<Arc<dyn Agent>> {
-    let host = Host {
-        leash: leash(),
-        version: VERSION,
-        kept: home.join("kept"),
-        path: std::env::var_os("PATH").unwrap_or_default(),
-    };
-    let mut agents: Vec<Arc<dyn Agent>> = Vec::new();
+/// Where the configuration is looked for on this machine.
+pub(crate) fn surroundings() -> Result<Surroundings, CliError> {
     let base = etcetera::base_strategy::Xdg::new().ok();
-    for known in KNOWN {
-        let variable = |what: &str| {
-            std::env::var(format!("SEGUE_{}_{what}", known.provider.to_uppercase())).ok()
-        };
-        let program = variable("PATH").map(PathBuf::from);
-        let usual = base.as_ref().map(|base| base.home_dir().to_owned());
-        let settings = Settings {
-            program: program.or_else(|| known::find(known.program, &host.path)),
-            adapter: variable("ACP_PATH").map(PathBuf::from),
-            transports: variable("TRANSPORTS")
-                .map(|all| all.split(',').map(str::to_owned).collect())
-                .unwrap_or_default(),
-            home: usual
-                .unwrap_or_default()
-                .join(format!(".{}", known.provider)),
-            ..Settings::default()
-        };
-        let drive = match known.provider {
-            "claude" => claude,
-            "codex" => codex,
-            _ => gemini,
-        };
-        let provider = drive(&settings, &host);
-        if !provider.ways().is_empty() {
-            agents.push(Arc::new(provider));
-        }
+    let named = std::env::var_os("SEGUE_CONFIG").filter(|path| !path.is_empty());
+    let cwd = working_directory()?;
+    let user_file = match (named, &base) {
+        (Some(named), _) => Some((cwd.join(named), true)),
+        (None, Some(base)) => Some((base.config_dir().join("segue/config.toml"), false)),
+        (None, None) => None,
+    };
+    Ok(Surroundings {
+        home: home()?,
+        user_home: base.map(|base| base.home_dir().to_owned()),
+        cwd,
+        user_file: user_file.map(|(path, named)| Source {
+            owner: Owner::User,
+            path,
+            named,
+        }),
+        variable: |name| std::env::var_os(name),
+    })
+}
+
+/// The configuration, with everything that is wrong with it.
+pub(crate) fn configuration(flags: &Flags) -> Result<Loaded, CliError> {
+    Ok(config::load(&surroundings()?, flags))
+}
+
+/// What is left of the configuration without what is wrong with it, which is told.
+pub(crate) fn configuration_to_look() -> Result<Config, CliError> {
+    let loaded = configuration(&Flags::default())?;
+    tell_problems(&loaded);
+    Ok(loaded.config)
+}
+
+/// Tells in one line that something is wrong with the configuration.
+pub(crate) fn tell_problems(loaded: &Loaded) {
+    if let Some(first) = loaded.problems.first() {
+        let mark = Style::stderr().yellow("segue:");
+        let what = one_line(&first.to_string());
+        say(&format!(
+            "{mark} {what} (left out; `segue config check` tells more)"
+        ));
     }
-    let rehearsal = rehearsal(own_program(), home.join("rehearsal"), leash(), VERSION);
-    agents.push(Arc::new(rehearsal));
-    agents
+}
+
+/// Tells in one line that a project's file asks for more than it gets.
+pub(crate) fn tell_withheld(loaded: &Loaded) {
+    if !loaded.withheld.is_empty() {
+        let mark = Style::stderr().yellow("segue:");
+        let what = one_line(&config::in_short(&loaded.withheld));
+        say(&format!(
+            "{mark} segue.toml asks for things that need your trust ({what}); `segue trust` shows them"
+        ));
+    }
 }
 
 /// The native sessions of the agents on this machine, where those look for them themselves. Without a home
 /// directory there are none.
-fn catalog(here: &Project) -> Catalog {
-    let Ok(base) = etcetera::base_strategy::Xdg::new() else {
+pub(crate) fn catalog(here: &Project, config: &Config) -> Catalog {
+    let home = |who: Who| {
+        let env = config.agents.get(&who).map(|agent| agent.env.as_slice());
+        agents::native_home(&who, env.unwrap_or_default())
+    };
+    let (Some(claude), Some(codex), Some(gemini), Some(opencode)) = (
+        home(Who::Claude),
+        home(Who::Codex),
+        home(Who::Gemini),
+        home(Who::Acp("opencode".into())),
+    ) else {
         return Catalog::default();
     };
-    let set = |variable: &str| {
-        let value = std::env::var_os(variable).filter(|value| !value.is_empty());
-        value.map(PathBuf::from)
-    };
-    let usual = |directory: &str| base.home_dir().join(directory);
-    let claude = set("CLAUDE_CONFIG_DIR").unwrap_or_else(|| usual(".claude"));
-    let codex = set("CODEX_HOME").unwrap_or_else(|| usual(".codex"));
-    let gemini =
-        set("GEMINI_CLI_HOME").map_or_else(|| usual(".gemini"), |home| home.join(".gemini"));
     // Older versions of Gemini CLI name a directory only by its hash.
     let gemini = Gemini::new(gemini).knowing([here.cwd.clone()]);
     let readers: Vec<Arc<dyn Reader>> = vec![
         Arc::new(Claude::new(claude)),
         Arc::new(Codex::new(codex)),
         Arc::new(gemini),
-        Arc::new(Opencode::new(base.data_dir().join("opencode"))),
+        Arc::new(Opencode::new(opencode)),
     ];
     Catalog::new(readers)
 }
@@ -199,11 +257,15 @@ pub(crate) fn native_id() -> NativeId {
     }
 }
 
-/// Where we are.
-fn project() -> Result<Project, CliError> {
-    let cwd = std::env::current_dir()
+fn working_directory() -> Result<PathBuf, CliError> {
+    std::env::current_dir()
         .and_then(|cwd| cwd.canonicalize())
-        .map_err(|error| CliError::failed("cannot tell the working directory").because(&error))?;
+        .map_err(|error| CliError::failed("cannot tell the working directory").because(&error))
+}
+
+/// Where we are.
+pub(crate) fn project() -> Result<Project, CliError> {
+    let cwd = working_directory()?;
     let text = |path: &Path| match path.to_str() {
         Some(text) => Ok(text.to_owned()),
         None => Err(CliError::failed(format!(

@@ -53,6 +53,7 @@ pub(crate) struct ErrorJson {
     message: String,
     hint: Option<String>,
     stderr: Option<String>,
+    retry_at: Option<String>,
 }
 
 impl From<&Failure> for ErrorJson {
@@ -62,6 +63,7 @@ impl From<&Failure> for ErrorJson {
             message: failure.message.clone(),
             hint: failure.hint.clone(),
             stderr: failure.stderr.clone(),
+            retry_at: failure.retry_at.map(|at| at.to_string()),
         }
     }
 }
@@ -77,6 +79,7 @@ impl From<&CliError> for ErrorJson {
             message: error.message.clone(),
             hint: error.hints.first().cloned(),
             stderr: None,
+            retry_at: None,
         }
     }
 }
@@ -173,6 +176,16 @@ pub(crate) fn event(event: &TurnEvent) -> Value {
         TurnEvent::Thought { message, words } => {
             json!({ "event": "thought", "message": message, "text": words })
         }
+        TurnEvent::Named { native_id } => {
+            json!({ "event": "named", "native_session_id": native_id.as_str() })
+        }
+        TurnEvent::Plan(steps) => {
+            let steps: Vec<Value> = steps
+                .iter()
+                .map(|step| json!({ "text": step.text, "status": step.status.as_str() }))
+                .collect();
+            json!({ "event": "plan", "steps": steps })
+        }
         TurnEvent::Tool(call) => with_event("tool", tool(call)),
         TurnEvent::Ask(request, _) => {
             let options: Vec<&str> = request
@@ -200,7 +213,8 @@ pub(crate) fn with_event(name: &str, object: Value) -> Value {
 fn tool(call: &ToolCall) -> Value {
     json!({
         "id": call.id, "name": call.name, "kind": call.kind, "status": call.status.as_str(),
-        "args": call.args, "output": call.output
+        "args": call.args, "output": call.output,
+        "diffs": call.diffs.iter().map(|diff| json!({ "path": diff.path, "patch": diff.patch })).collect::<Vec<_>>()
     })
 }
 

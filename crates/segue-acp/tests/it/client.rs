@@ -1,116 +1,12 @@
 //! Agents that keep to the protocol, and agents that do not.
 
-use std::path::Path;
 use std::time::Duration;
 
 use segue_acp::{AcpError, Client, Step};
 use segue_core::{AgentEvent, How, NativeId, PermissionAnswer, StopReason, ToolStatus};
-use serde_json::{Value, json};
-use tokio::io::{
-    AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf, split,
-};
+use serde_json::json;
 
-/// The agent's end of the connection.
-struct Peer {
-    lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
-    output: WriteHalf<DuplexStream>,
-}
-
-impl Peer {
-    /// The next message from the client.
-    async fn hear(&mut self) -> Value {
-        serde_json::from_str(&self.lines.next_line().await.unwrap().unwrap()).unwrap()
-    }
-
-    async fn print(&mut self, line: &str) {
-        self.output
-            .write_all(format!("{line}\n").as_bytes())
-            .await
-            .unwrap();
-    }
-
-    /// Hears a request of this method and answers it.
-    async fn answer(&mut self, method: &str, result: Value) {
-        let request = self.hear().await;
-        assert_eq!(request["method"], method);
-        self.print(&json!({ "jsonrpc": "2.0", "id": request["id"], "result": result }).to_string())
-            .await;
-    }
-
-    async fn refuse(&mut self, method: &str, error: Value) {
-        let request = self.hear().await;
-        assert_eq!(request["method"], method);
-        self.print(&json!({ "jsonrpc": "2.0", "id": request["id"], "error": error }).to_string())
-            .await;
-    }
-
-    async fn update(&mut self, update: Value) {
-        let params = json!({ "sessionId": "s1", "update": update });
-        self.print(
-            &json!({ "jsonrpc": "2.0", "method": "session/update", "params": params }).to_string(),
-        )
-        .await;
-    }
-
-    async fn greet(&mut self, capabilities: Value) {
-        let welcome = json!({
-            "protocolVersion": 1, "agentCapabilities": capabilities,
-            "agentInfo": { "name": "peer", "version": "7.7" }
-        });
-        self.answer("initialize", welcome).await;
-    }
-}
-
-fn text(words: &str) -> Value {
-    json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": words } })
-}
-
-/// A connection: our reading and writing halves, and the peer.
-fn ends() -> (ReadHalf<DuplexStream>, WriteHalf<DuplexStream>, Peer) {
-    let (ours, theirs) = tokio::io::duplex(64 * 1024);
-    let (our_input, our_output) = split(ours);
-    let (input, output) = split(theirs);
-    let lines = BufReader::new(input).lines();
-    (our_input, our_output, Peer { lines, output })
-}
-
-/// A client that has greeted a peer with these capabilities.
-async fn connected(capabilities: Value) -> (Client, Peer) {
-    let (input, output, mut peer) = ends();
-    let (client, ()) = tokio::join!(
-        Client::connect(input, output, "0.0.0"),
-        peer.greet(capabilities)
-    );
-    (client.unwrap(), peer)
-}
-
-/// A client in the session `s1`, after a prompt that the peer has heard; returns the prompt's id.
-async fn prompted() -> (Client, Peer, Value) {
-    let (mut client, mut peer) = connected(json!({})).await;
-    let made = peer.answer("session/new", json!({ "sessionId": "s1" }));
-    let (id, ()) = tokio::join!(client.new_session(Path::new("/")), made);
-    assert_eq!(id.unwrap().as_str(), "s1");
-    client.prompt("go").unwrap();
-    let request = peer.hear().await;
-    assert_eq!(request["params"]["prompt"][0]["text"], "go");
-    (client, peer, request["id"].clone())
-}
-
-/// The events up to the end of the turn, and how it ended.
-async fn to_the_end(client: &mut Client) -> (Vec<AgentEvent>, Result<StopReason, AcpError>) {
-    let mut events = Vec::new();
-    loop {
-        match client.next().await {
-            Step::Event(event) => events.push(event),
-            Step::Ask(..) => panic!("nobody asked"),
-            Step::Done(end) => return (events, end.map(|end| end.reason)),
-        }
-    }
-}
-
-fn ends_turn(id: &Value) -> String {
-    json!({ "jsonrpc": "2.0", "id": id, "result": { "stopReason": "end_turn" } }).to_string()
-}
+use crate::peer::{connected, ends, ends_turn, here, prompted, text, to_the_end};
 
 #[tokio::test]
 async fn capabilities_are_what_the_agent_advertises() {
@@ -144,7 +40,7 @@ async fn a_method_that_was_advertised_and_is_not_there_is_told_apart() {
         "session/resume",
         json!({ "code": -32601, "message": "Method not found" }),
     );
-    let (resumed, ()) = tokio::join!(client.resume_session(&id, Path::new("/")), lie);
+    let (resumed, ()) = tokio::join!(client.resume_session(&id, here()), lie);
     assert!(
         matches!(resumed, Err(AcpError::NotOffered { .. })),
         "{resumed:?}"
@@ -163,7 +59,7 @@ async fn an_unknown_session_is_recognised_in_all_its_wordings() {
         let (mut client, mut peer) = connected(json!({ "loadSession": true })).await;
         let id = NativeId::parse("nope").unwrap();
         let refused = peer.refuse("session/load", wording.clone());
-        let (loaded, ()) = tokio::join!(client.load_session(&id, Path::new("/")), refused);
+        let (loaded, ()) = tokio::join!(client.load_session(&id, here()), refused);
         assert!(
             matches!(loaded, Err(AcpError::UnknownSession { .. })),
             "{wording}: {loaded:?}"
@@ -176,7 +72,7 @@ async fn a_session_id_that_is_not_safe_is_refused() {
     for id in ["../../etc/passwd", "", "-rf", "a\nb"] {
         let (mut client, mut peer) = connected(json!({})).await;
         let made = peer.answer("session/new", json!({ "sessionId": id }));
-        let (outcome, ()) = tokio::join!(client.new_session(Path::new("/")), made);
+        let (outcome, ()) = tokio::join!(client.new_session(here()), made);
         assert!(
             matches!(outcome, Err(AcpError::BadSessionId(_))),
             "{id:?}: {outcome:?}"
@@ -196,7 +92,7 @@ async fn a_replay_of_any_length_is_passed_over() {
         peer.print(&json!({ "jsonrpc": "2.0", "id": request["id"], "result": {} }).to_string())
             .await;
     };
-    let (loaded, ()) = tokio::join!(client.load_session(&id, Path::new("/")), replay);
+    let (loaded, ()) = tokio::join!(client.load_session(&id, here()), replay);
     loaded.unwrap();
     client.prompt("go").unwrap();
     let request = peer.hear().await;
@@ -215,7 +111,7 @@ async fn a_short_replay_is_passed_over_as_well() {
         peer.print(&json!({ "jsonrpc": "2.0", "id": request["id"], "result": {} }).to_string())
             .await;
     };
-    let (loaded, ()) = tokio::join!(client.load_session(&id, Path::new("/")), replay);
+    let (loaded, ()) = tokio::join!(client.load_session(&id, here()), replay);
     loaded.unwrap();
     client.prompt("go").unwrap();
     let request = peer.hear().await;
@@ -226,16 +122,11 @@ async fn a_short_replay_is_passed_over_as_well() {
 }
 
 #[tokio::test]
-async fn pictures_plans_and_diffs_are_kept() {
+async fn pictures_and_changes_are_kept() {
     let (mut client, mut peer, id) = prompted().await;
     let picture = json!({ "type": "image", "mimeType": "image/png", "data": "aGk=" });
     peer.update(json!({ "sessionUpdate": "agent_message_chunk", "content": picture }))
         .await;
-    let plan = r#"{"sessionUpdate":"plan", "entries":[],"_later":1}"#;
-    peer.print(&format!(
-        r#"{{"method":"session/update","params":{{"sessionId":"s1","update":{plan}}}}}"#
-    ))
-    .await;
     peer.update(json!({
         "sessionUpdate": "tool_call_update", "toolCallId": "c1", "status": "completed", "rawOutput": "ok",
         "content": [{ "type": "diff", "path": "/x", "oldText": "a", "newText": "b" }]
@@ -247,11 +138,7 @@ async fn pictures_plans_and_diffs_are_kept() {
         matches!(&events[0], AgentEvent::Data(data) if data.mime_type == "image/png"),
         "{events:?}"
     );
-    assert!(
-        matches!(&events[1], AgentEvent::Unknown(json) if json.as_str() == plan),
-        "{events:?}"
-    );
-    let AgentEvent::Tool(call) = &events[2] else {
+    let AgentEvent::Tool(call) = &events[1] else {
         panic!("{events:?}");
     };
     let output = call.output.as_ref().unwrap().as_str();

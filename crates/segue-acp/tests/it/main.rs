@@ -7,3 +7,5 @@
 )]
 
 mod client;
+mod peer;
+mod session;

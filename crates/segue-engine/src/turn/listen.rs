@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use segue_agents::{AgentError, Conversation, Step};
 use segue_core::{
-    AgentEvent, Decision, DecisionKind, Failure, FailureClass, Part, PermissionAnswer,
-    PermissionPolicy, PermissionRequest, StopReason, Title, TitleSource, TurnEnd, TurnState,
+    AgentEvent, Decision, DecisionKind, Failure, FailureClass, Json, NativeId, Part,
+    PermissionAnswer, PermissionPolicy, PermissionRequest, PlanStep, StopReason, Title,
+    TitleSource, TurnEnd, TurnState,
 };
 use segue_store::{DraftKind, StoreError};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use super::patience::Patience;
 use super::{Outcome, Run, stopped, until};
 use crate::{EngineError, Stop, TurnEvent};
 
@@ -20,6 +22,9 @@ const ODDITIES: usize = 5;
 
 /// How long an agent that was asked to stop may take; then it is ended.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
+
+/// The tools of segue's own MCP server.
+const OWN_TOOLS: [&str; 3] = ["session_describe", "session_history", "session_search"];
 
 /// Who answered a permission request.
 enum AnsweredBy {
@@ -38,15 +43,40 @@ impl fmt::Display for AnsweredBy {
     }
 }
 
+/// A turn that was asked to end.
+struct Stopping {
+    /// How long the agent may take for it; then it is ended.
+    until: Instant,
+    /// Why, where it was not the user who asked.
+    why: Option<Failure>,
+}
+
+impl Stopping {
+    fn new(why: Option<Failure>) -> Self {
+        Self {
+            until: Instant::now() + STOP_PATIENCE,
+            why,
+        }
+    }
+
+    fn outcome(stopping: Option<Self>) -> Outcome {
+        match stopping.and_then(|stopping| stopping.why) {
+            Some(failure) => Outcome::failed(failure),
+            None => Outcome::ended(TurnState::Cancelled),
+        }
+    }
+}
+
 impl Run<'_> {
     /// Takes in what the agent does until the turn is over.
     pub(super) async fn listen(
         &mut self,
         conversation: &mut dyn Conversation,
     ) -> Result<Outcome, EngineError> {
-        let mut give_up_at = None;
+        let mut patience = Patience::new(self.timeouts);
+        let mut stopping: Option<Stopping> = None;
         loop {
-            let level = if give_up_at.is_some() {
+            let level = if stopping.is_some() {
                 Stop::Now
             } else {
                 Stop::Ask
@@ -54,39 +84,67 @@ impl Run<'_> {
             tokio::select! {
                 biased;
                 () = stopped(self.stop.clone(), level) => {
-                    if give_up_at.is_some() {
+                    if stopping.is_some() {
                         return Ok(Outcome::ended(TurnState::Cancelled));
                     }
-                    give_up_at = Some(Instant::now() + STOP_PATIENCE);
+                    stopping = Some(Stopping::new(None));
                     conversation.cancel();
                 }
-                () = until(give_up_at) => return Ok(Outcome::ended(TurnState::Cancelled)),
+                () = until(stopping.as_ref().map(|stopping| stopping.until)) => {
+                    return Ok(Stopping::outcome(stopping));
+                }
+                () = until(patience.ends_at().filter(|_| stopping.is_none())) => {
+                    stopping = Some(Stopping::new(Some(patience.failure())));
+                    conversation.cancel();
+                }
                 () = until(self.recorder.due()) => self.recorder.draft(self.now()).await?,
                 step = conversation.next() => match step {
-                    Step::Named(_) => {}
-                    Step::Event(event) => self.take_in(event).await?,
-                    Step::Ask(request, reply) => reply(self.permit(&request).await?),
-                    Step::Done(end) => return self.done(end, give_up_at.is_some()).await,
+                    Step::Named(id) => self.named(id).await?,
+                    Step::Event(event) => {
+                        patience.heard(&event);
+                        self.heard = true;
+                        self.take_in(event).await?;
+                    }
+                    Step::Ask(request, reply) => {
+                        self.heard = true;
+                        reply(self.permit(&request).await?);
+                        // The time it took to answer is not the agent's.
+                        patience.restart();
+                    }
+                    Step::Done(end) => return self.done(end, stopping).await,
                 },
             }
         }
+    }
+
+    /// The agent said what it calls the conversation.
+    async fn named(&mut self, native_id: NativeId) -> Result<(), EngineError> {
+        if let Some(leg) = self.leg.filter(|_| self.report.native_id.is_none()) {
+            let (store, lease) = (&self.engine.store, &self.hold.lease);
+            store.name_leg(lease, leg, &native_id).await?;
+        }
+        self.report.native_id = Some(native_id.clone());
+        Ok(self.emit(TurnEvent::Named { native_id }).await?)
     }
 
     /// What the agent's end of the turn means, given what it was asked.
     async fn done(
         &mut self,
         end: Result<TurnEnd, AgentError>,
-        asked_to_stop: bool,
+        stopping: Option<Stopping>,
     ) -> Result<Outcome, EngineError> {
+        if let Ok(end) = &end {
+            self.report.usage.update(end.usage);
+        }
+        // Whatever an agent answers to a cancel, the cancel is what happened.
+        if stopping.is_some() {
+            return Ok(Stopping::outcome(stopping));
+        }
         let end = match end {
             Ok(end) => end,
-            // Whatever an agent answers to a cancel, the cancel is what happened.
-            Err(_) if asked_to_stop => return Ok(Outcome::ended(TurnState::Cancelled)),
             Err(error) => return Ok(Outcome::failed(error.failure(self.now()))),
         };
-        self.report.usage.update(end.usage);
         let note = match end.reason {
-            _ if asked_to_stop => return Ok(Outcome::ended(TurnState::Cancelled)),
             StopReason::EndTurn => None,
             StopReason::Limit => {
                 Some("the agent stopped at a limit of its own and may not be done")
@@ -134,7 +192,18 @@ impl Run<'_> {
                 self.emit(TurnEvent::Usage(usage)).await?;
             }
             AgentEvent::Title(title) => self.name(&title).await?,
-            AgentEvent::Plan(_) | AgentEvent::Compacted => {}
+            AgentEvent::Plan(steps) => {
+                let kept = Part::Unknown(plan(&steps));
+                let seq = self.recorder.keep(kept, at).await?;
+                self.emit(TurnEvent::Plan(steps)).await?;
+                self.saved(Some(seq)).await?;
+            }
+            AgentEvent::Compacted => {
+                let text =
+                    "the agent made its own context smaller; it may not know every detail any more";
+                self.decide(Decision::new(DecisionKind::Compacted, text))
+                    .await?;
+            }
             AgentEvent::Data(data) => {
                 let seq = self.recorder.keep(Part::InlineData(data), at).await?;
                 self.saved(Some(seq)).await?;
@@ -186,8 +255,13 @@ impl Run<'_> {
     ) -> Result<PermissionAnswer, EngineError> {
         let at = self.now();
         self.recorder.tool(&request.call, at).await?;
-        let policy = self.request.permissions;
-        let (answer, by) = match policy.answer(request) {
+        let policy = self.permissions;
+        let by_policy = if is_our_own(request) {
+            Some(request.allow_once())
+        } else {
+            policy.answer(request)
+        };
+        let (answer, by) = match by_policy {
             Some(answer) => (answer, AnsweredBy::Policy(policy)),
             None => match self.ask(request).await {
                 Some(answer) => (answer, AnsweredBy::Person),
@@ -217,4 +291,29 @@ impl Run<'_> {
             () = stopped(self.stop.clone(), Stop::Ask) => Some(PermissionAnswer::Cancelled),
         }
     }
+}
+
+/// A plan as it goes on record.
+fn plan(steps: &[PlanStep]) -> Json {
+    let steps: Vec<_> = steps
+        .iter()
+        .map(|step| serde_json::json!({ "text": step.text, "status": step.status.as_str() }))
+        .collect();
+    Json::from(serde_json::json!({ "plan": steps }))
+}
+
+/// Whether a request is for one of the tools that segue itself hands out; those need no permission.
+fn is_our_own(request: &PermissionRequest) -> bool {
+    OWN_TOOLS.iter().any(|tool| {
+        let name = request.call.name.as_str();
+        [
+            "mcp__segue__",
+            "mcp_segue_",
+            "segue/",
+            "segue.",
+            "mcp.segue.",
+        ]
+        .iter()
+        .any(|prefix| name.strip_prefix(prefix) == Some(tool))
+    })
 }

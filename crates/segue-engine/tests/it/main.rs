@@ -6,7 +6,9 @@
     reason = "a test suite: a panic is how it speaks"
 )]
 
+mod agents;
 mod native;
 mod opening;
+mod recall;
 mod scripted;
 mod turns;

@@ -39,7 +39,7 @@ impl Reader for Names {
         let id = NativeId::parse(found.path.to_str().unwrap()).unwrap();
         Ok(Head {
             kind: Kind::Conversation,
-            cwd: Some("/project".into()),
+            cwd: Some("/".into()),
             title: Some(Title::from_prompt("hello")),
             ..Head::new(id, found.modified)
         })

@@ -206,7 +206,7 @@ async fn a_session_with_a_leg_of_another_provider_is_handed_over() {
     let lease = stage.store.acquire(request).await.unwrap().lease;
     let other = NewLeg {
         provider: "elsewhere".parse().unwrap(),
-        native_id: "n".parse().unwrap(),
+        native_id: Some("n".parse().unwrap()),
         at: jiff::Timestamp::now(),
     };
     stage.store.open_leg(&lease, other).await.unwrap();

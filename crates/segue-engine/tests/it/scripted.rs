@@ -2,16 +2,19 @@
 
 use std::collections::VecDeque;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use segue_agents::{Agent, AgentError, Conversation, OpenRequest, Opening, Probe, Step};
+use segue_agents::{
+    Agent, AgentError, Conversation, Defaults, Listed, OpenRequest, Opening, Probe, Refusal, Step,
+};
 use segue_catalog::Catalog;
 use segue_core::{
-    AgentEvent, NativeId, Opened, PermissionAnswer, PermissionPolicy, PermissionRequest,
-    ProcessMark, Project, ProviderId, SessionId, StopReason, TurnEnd, Usage,
+    AgentEvent, FailureClass, NativeId, Opened, PermissionAnswer, PermissionPolicy,
+    PermissionRequest, ProcessMark, Project, ProviderId, SessionId, StopReason, TurnEnd, Usage,
 };
 use segue_engine::{ChatRequest, Engine, EngineError, Stop, Target, TurnEvent, TurnReport, World};
 use segue_sqlite::SqliteStore;
@@ -24,7 +27,11 @@ pub(crate) enum Cue {
     /// Something happens behind the scenes.
     Aside(Box<dyn FnOnce() -> Pending + Send>),
     Hang,
+    /// The agent says what it calls the conversation.
+    Named(&'static str),
     Done(StopReason, Usage),
+    /// The turn ends with an error.
+    Fails(AgentError),
 }
 
 /// What happens behind the scenes may take a while.
@@ -38,15 +45,23 @@ pub(crate) struct Heard {
     pub(crate) answers: Vec<PermissionAnswer>,
     pub(crate) cancelled: usize,
     pub(crate) closed: usize,
+    /// Whether each opening was to fail rather than to begin anew.
+    pub(crate) strict: Vec<bool>,
 }
 
 /// The agent.
 pub(crate) struct Scripted {
     provider: ProviderId,
-    pub(crate) cues: Mutex<VecDeque<Cue>>,
+    pub(crate) cues: Arc<Mutex<VecDeque<Cue>>>,
     pub(crate) heard: Arc<Mutex<Heard>>,
     /// How a native session is gone on with; `Fresh` for "it can't be".
     pub(crate) goes_on: Mutex<Opened>,
+    /// What the agent is configured to do.
+    pub(crate) defaults: Mutex<Defaults>,
+    /// What the agent lists; `None` for "it can't".
+    pub(crate) listed: Mutex<Option<Vec<Listed>>>,
+    /// Whether a conversation has no name until the agent gives it one.
+    pub(crate) nameless: AtomicBool,
     /// Looks at the world when a conversation is opened.
     pub(crate) on_open: Mutex<Option<Box<dyn FnOnce() -> Pending + Send>>>,
 }
@@ -55,17 +70,21 @@ impl Scripted {
     fn new() -> Self {
         Self {
             provider: ProviderId::parse("scripted").unwrap(),
-            cues: Mutex::default(),
+            cues: Arc::default(),
             heard: Arc::default(),
             goes_on: Mutex::new(Opened::Resumed),
+            defaults: Mutex::default(),
+            listed: Mutex::default(),
+            nameless: AtomicBool::new(false),
             on_open: Mutex::default(),
         }
     }
 }
 
 struct Play {
-    native_id: NativeId,
-    cues: VecDeque<Cue>,
+    native_id: Option<NativeId>,
+    /// What is done next is what the agent is told at that time.
+    cues: Arc<Mutex<VecDeque<Cue>>>,
     heard: Arc<Mutex<Heard>>,
     cancelled: bool,
 }
@@ -84,15 +103,21 @@ impl Agent for Scripted {
         let goes_on = *self.goes_on.lock().unwrap();
         let mut heard = self.heard.lock().unwrap();
         heard.asked_for.push(request.native_id.clone());
+        heard.strict.push(request.strict);
         let fresh = NativeId::parse(&format!("native-{}", heard.asked_for.len())).unwrap();
         let (native_id, opened, why_not) = match (&request.native_id, goes_on) {
+            (Some(_), Opened::Fresh) if request.strict => {
+                let refusal = Refusal::new(FailureClass::SessionUnknown, "it is gone");
+                return Err(AgentError::refused("the resume", refusal));
+            }
             (Some(_), Opened::Fresh) => (fresh, Opened::Fresh, Some("it is gone".to_owned())),
             (Some(id), opened) => (id.clone(), opened, None),
             (None, _) => (fresh, Opened::Fresh, None),
         };
+        let nameless = self.nameless.load(Ordering::Relaxed) && opened == Opened::Fresh;
         let conversation = Play {
-            native_id,
-            cues: std::mem::take(&mut self.cues.lock().unwrap()),
+            native_id: (!nameless).then_some(native_id),
+            cues: Arc::clone(&self.cues),
             heard: Arc::clone(&self.heard),
             cancelled: false,
         };
@@ -100,6 +125,18 @@ impl Agent for Scripted {
             why_not,
             ..Opening::new(conversation, opened)
         })
+    }
+
+    async fn list(
+        &self,
+        _cwd: &Path,
+        _timeout: Duration,
+    ) -> Result<Option<Vec<Listed>>, AgentError> {
+        Ok(self.listed.lock().unwrap().clone())
+    }
+
+    fn defaults(&self) -> Defaults {
+        self.defaults.lock().unwrap().clone()
     }
 
     async fn probe(&self, _timeout: Duration) -> Result<Probe, AgentError> {
@@ -110,7 +147,7 @@ impl Agent for Scripted {
 #[async_trait]
 impl Conversation for Play {
     fn native_id(&self) -> Option<&NativeId> {
-        Some(&self.native_id)
+        self.native_id.as_ref()
     }
 
     fn process(&self) -> Option<ProcessMark> {
@@ -118,6 +155,7 @@ impl Conversation for Play {
     }
 
     async fn send(&mut self, prompt: &str) -> Result<(), AgentError> {
+        self.cancelled = false;
         self.heard.lock().unwrap().prompts.push(prompt.to_owned());
         Ok(())
     }
@@ -130,22 +168,31 @@ impl Conversation for Play {
                     usage: Usage::default(),
                 }));
             }
-            match self.cues.front() {
-                Some(Cue::Hang) => std::future::pending::<()>().await,
-                _ => match self.cues.pop_front() {
-                    Some(Cue::Event(event)) => return Step::Event(event),
-                    Some(Cue::Ask(request)) => {
-                        let heard = Arc::clone(&self.heard);
-                        let reply =
-                            Box::new(move |answer| heard.lock().unwrap().answers.push(answer));
-                        return Step::Ask(request, reply);
-                    }
-                    Some(Cue::Aside(action)) => action().await,
-                    Some(Cue::Done(reason, usage)) => {
-                        return Step::Done(Ok(TurnEnd { reason, usage }));
-                    }
-                    Some(Cue::Hang) | None => panic!("the script has ended"),
-                },
+            let cue = {
+                let mut cues = self.cues.lock().unwrap();
+                match cues.front() {
+                    Some(Cue::Hang) => None,
+                    _ => Some(cues.pop_front().expect("the script has ended")),
+                }
+            };
+            match cue {
+                None | Some(Cue::Hang) => std::future::pending::<()>().await,
+                Some(Cue::Event(event)) => return Step::Event(event),
+                Some(Cue::Named(name)) => {
+                    let name = NativeId::parse(name).unwrap();
+                    self.native_id = Some(name.clone());
+                    return Step::Named(name);
+                }
+                Some(Cue::Ask(request)) => {
+                    let heard = Arc::clone(&self.heard);
+                    let reply = Box::new(move |answer| heard.lock().unwrap().answers.push(answer));
+                    return Step::Ask(request, reply);
+                }
+                Some(Cue::Aside(action)) => action().await,
+                Some(Cue::Done(reason, usage)) => {
+                    return Step::Done(Ok(TurnEnd { reason, usage }));
+                }
+                Some(Cue::Fails(error)) => return Step::Done(Err(error)),
             }
         }
     }
@@ -175,7 +222,7 @@ pub(crate) struct Stage {
 }
 
 fn random() -> u32 {
-    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::atomic::AtomicU32;
     static NEXT: AtomicU32 = AtomicU32::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
@@ -204,6 +251,17 @@ impl Stage {
         }
     }
 
+    /// Another engine on the same store and with the same agent.
+    pub(crate) fn beside_it(&self) -> Engine {
+        let world = World {
+            now: Timestamp::now,
+            random,
+            me: segue_agents::mark_of(std::process::id()).unwrap(),
+        };
+        let agent: Arc<dyn Agent> = self.agent.clone();
+        Engine::new(self.store.clone(), vec![agent], Catalog::default(), world)
+    }
+
     /// What the agent will do in the next turn.
     pub(crate) fn script(&self, cues: impl IntoIterator<Item = Cue>) {
         self.agent.cues.lock().unwrap().extend(cues);
@@ -218,10 +276,13 @@ impl Stage {
                 cwd: Path::new("/").display().to_string(),
             },
             provider: None,
-            fallback_why: None,
+            model: None,
             feature: None,
-            permissions: PermissionPolicy::Ask,
-            open_timeout: Duration::from_secs(5),
+            strict: false,
+            permissions: Some(PermissionPolicy::Ask),
+            open_timeout: Some(Duration::from_secs(5)),
+            turn_timeout: None,
+            keep_open: false,
             stop: self.stop.subscribe(),
         }
     }

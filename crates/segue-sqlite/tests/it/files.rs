@@ -42,8 +42,25 @@ async fn what_is_written_is_there_for_the_next_process() {
     let health = store.health().await.unwrap();
     assert_eq!(
         (health.format, health.sessions, health.problems),
-        (1, 2, vec![])
+        (2, 2, vec![])
     );
+}
+
+#[tokio::test]
+async fn a_store_of_the_first_format_is_brought_up_to_date() {
+    let directory = tempfile::tempdir().unwrap();
+    {
+        let old = rusqlite::Connection::open(directory.path().join(FILE_NAME)).unwrap();
+        old.execute_batch(include_str!("../../src/schema/0001_sessions.sql"))
+            .unwrap();
+        old.pragma_update(None, "application_id", 0x5345_4755)
+            .unwrap();
+        old.pragma_update(None, "user_version", 1).unwrap();
+    }
+    let store = SqliteStore::open(directory.path()).unwrap();
+    store.create(new_session(1)).await.unwrap();
+    let health = store.health().await.unwrap();
+    assert_eq!((health.format, health.sessions), (2, 1));
 }
 
 #[tokio::test]

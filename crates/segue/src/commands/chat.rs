@@ -9,9 +9,8 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use segue_agents::known::{self, KNOWN};
-use segue_core::{SessionId, SessionRef, TurnState};
-use segue_engine::{ChatRequest, Stop, Target, TurnEvent, TurnReport};
+use segue_core::{SessionRef, TurnState};
+use segue_engine::{ChatRequest, Conversation, Stop, Target, TurnEvent, TurnReport};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
@@ -65,10 +64,13 @@ async fn turn(
 ) -> Result<TurnReport, CliError> {
     let prompt = prompt(args.prompt.as_deref())?;
     let app = App::open()?;
-    let target = match (&args.resume, args.continue_last) {
-        (Some(reference), _) => Target::Session(resumable(&app, reference).await?),
-        (None, true) => Target::Continue,
-        (None, false) => Target::New,
+    let target = match (&args.resume, args.continue_last, args.new) {
+        (Some(reference), ..) => resumable(&app, reference).await?,
+        (None, true, _) => Target::Continue,
+        // What is configured to go on with is not what a new feature is about.
+        (None, false, true) => Target::New,
+        (None, false, false) if args.feature.is_some() => Target::New,
+        (None, false, false) => Target::Usual,
     };
     let (stop, stopped) = watch::channel(Stop::No);
     let listening = tokio::spawn(listen_for_signals(stop));
@@ -77,10 +79,13 @@ async fn turn(
         target,
         project: app.project.clone(),
         provider: args.provider.clone(),
-        fallback_why: Some(why_rehearsal()),
+        model: args.model.clone(),
         feature: args.feature.clone(),
-        permissions: args.permissions.into(),
-        open_timeout: Duration::from_secs_f64(args.open_timeout),
+        strict: args.strict,
+        permissions: args.permissions.map(Into::into),
+        open_timeout: args.open_timeout.map(Duration::from_secs_f64),
+        turn_timeout: args.timeout.map(Duration::from_secs_f64),
+        keep_open: false,
         stop: stopped.clone(),
     };
     let (sender, events) = mpsc::channel(WAITING);
@@ -159,17 +164,25 @@ impl Telling {
 }
 
 /// The session to go on with, if it can be: an agent needs the directory it works in.
-async fn resumable(app: &App, reference: &SessionRef) -> Result<SessionId, CliError> {
-    let session = app.find(reference).await?;
-    let cwd = &session.project.cwd;
-    if Path::new(cwd).is_dir() {
-        return Ok(session.id);
+async fn resumable(app: &App, reference: &SessionRef) -> Result<Target, CliError> {
+    let found = app.find_any(reference).await?;
+    let (cwd, fork) = match &found {
+        Conversation::Session(session, _) => {
+            let fork = format!(
+                ", or branch off into the directory you are in with `segue session fork {}`",
+                session.id
+            );
+            (Some(session.project.cwd.as_str()), fork)
+        }
+        Conversation::Native(native) => (native.session.head.cwd.as_deref(), String::new()),
+    };
+    match cwd {
+        Some(cwd) if !Path::new(cwd).is_dir() => Err(CliError::failed(format!(
+            "the session's directory {cwd} is not there"
+        ))
+        .hint(format!("make it again{fork}"))),
+        Some(_) | None => Ok(found.id().into()),
     }
-    let hint = "make it again, or branch off into the directory you are in with";
-    Err(
-        CliError::failed(format!("the session's directory {cwd} is not there"))
-            .hint(format!("{hint} `segue session fork {}`", session.id)),
-    )
 }
 
 /// The first Ctrl-C asks the agent to stop, the second ends it; a request to terminate is sent only once.
@@ -280,20 +293,4 @@ fn tell_failure(report: &TurnReport) {
         hints: failure.hint.clone().into_iter().collect(),
     };
     error.report();
-}
-
-/// Why the built-in agent is the best there is.
-fn why_rehearsal() -> String {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found: Vec<&str> = KNOWN
-        .iter()
-        .filter(|known| known::find(known.program, &path).is_some())
-        .map(|known| known.provider)
-        .collect();
-    let why = if found.is_empty() {
-        "no other agent was found on this machine".to_owned()
-    } else {
-        format!("this version can't drive {} yet", found.join(", "))
-    };
-    format!("the built-in offline agent: {why}")
 }

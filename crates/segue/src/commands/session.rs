@@ -22,7 +22,7 @@ use crate::terminal::{clean, print, say, say_decision};
 use crate::wire::{SessionJson, print_json};
 
 pub(crate) async fn run(args: SessionArgs) -> Result<ExitCode, CliError> {
-    let app = App::open()?;
+    let app = App::open_to_look()?;
     match args.command {
         SessionCommand::List(args) => list::run(&app, &args).await?,
         SessionCommand::Info(args) => show::info(&app, &args).await?,

@@ -11,7 +11,7 @@ fn a_first_turn_streams_the_answer_and_says_who_gave_it() {
     You said: hello there
     This is where our conversation begins.
     --- stderr
-    segue: using rehearsal, the built-in offline agent: no other agent was found on this machine
+    segue: using rehearsal, the built-in offline agent: no other was found on this machine
     --- exit 0
     ");
     world.assert_nothing_runs();
@@ -40,7 +40,7 @@ fn the_next_turn_goes_on_where_the_last_one_stopped() {
 fn the_json_of_a_turn_has_its_documented_shape() {
     let world = world();
     assert_snapshot!(world.segue(["chat", "--json", "rehearse: think hm; tool; say all done"]), @r#"
-    {"session_id":"[SESSION]","turn":1,"provider":"rehearsal","native_session_id":"[NATIVE]","leg":1,"opened":"fresh","opened_why":"a new session","text":"all done","stop":"finished","usage":{"input_tokens":7,"output_tokens":2,"cached_tokens":null,"total_tokens":9,"context_tokens":9,"context_window":200000},"decisions":["using rehearsal, the built-in offline agent: no other agent was found on this machine"],"error":null}
+    {"session_id":"[SESSION]","turn":1,"provider":"rehearsal","native_session_id":"[NATIVE]","leg":1,"opened":"fresh","opened_why":"a new session","text":"all done","stop":"finished","usage":{"input_tokens":7,"output_tokens":2,"cached_tokens":null,"total_tokens":9,"context_tokens":9,"context_window":200000},"decisions":["using rehearsal, the built-in offline agent: no other was found on this machine"],"error":null}
     --- exit 0
     "#);
 }
@@ -51,14 +51,14 @@ fn events_come_one_a_line_and_end_with_the_result() {
     let script = "rehearse: think hm; unknown; ask; say done";
     assert_snapshot!(world.segue(["chat", "--events", "--permissions", "allow-edits", script]), @r#"
     {"event":"began","session_id":"[SESSION]","turn":1}
-    {"event":"decision","kind":"provider","text":"using rehearsal, the built-in offline agent: no other agent was found on this machine"}
+    {"event":"decision","kind":"provider","text":"using rehearsal, the built-in offline agent: no other was found on this machine"}
     {"event":"opened","provider":"rehearsal","native_session_id":"[NATIVE]","leg":1,"opened":"fresh"}
     {"event":"thought","message":1,"text":"hm"}
     {"event":"saved","message":2}
-    {"event":"tool","id":"call-1","name":"Edit notes.txt","kind":"edit","status":"in_progress","args":{"path":"notes.txt"},"output":null}
+    {"event":"tool","id":"call-1","name":"Edit notes.txt","kind":"edit","status":"in_progress","args":{"path":"notes.txt"},"output":null,"diffs":[]}
     {"event":"saved","message":3}
     {"event":"decision","kind":"permission","text":"allowed \"Edit notes.txt\" by policy allow-edits"}
-    {"event":"tool","id":"call-1","name":"Edit notes.txt","kind":"edit","status":"completed","args":{"path":"notes.txt"},"output":{"output":"edited"}}
+    {"event":"tool","id":"call-1","name":"Edit notes.txt","kind":"edit","status":"completed","args":{"path":"notes.txt"},"output":{"output":"edited"},"diffs":[]}
     {"event":"saved","message":4}
     {"event":"text","message":5,"text":"I "}
     {"event":"text","message":5,"text":"edited "}
@@ -68,7 +68,7 @@ fn events_come_one_a_line_and_end_with_the_result() {
     {"event":"usage","input_tokens":null,"output_tokens":null,"cached_tokens":null,"total_tokens":null,"context_tokens":12,"context_window":200000}
     {"event":"saved","message":5}
     {"event":"ended","state":"finished"}
-    {"event":"result","session_id":"[SESSION]","turn":1,"provider":"rehearsal","native_session_id":"[NATIVE]","leg":1,"opened":"fresh","opened_why":"a new session","text":"I edited the notes. done","stop":"finished","usage":{"input_tokens":7,"output_tokens":5,"cached_tokens":null,"total_tokens":12,"context_tokens":12,"context_window":200000},"decisions":["using rehearsal, the built-in offline agent: no other agent was found on this machine","allowed \"Edit notes.txt\" by policy allow-edits"],"error":null}
+    {"event":"result","session_id":"[SESSION]","turn":1,"provider":"rehearsal","native_session_id":"[NATIVE]","leg":1,"opened":"fresh","opened_why":"a new session","text":"I edited the notes. done","stop":"finished","usage":{"input_tokens":7,"output_tokens":5,"cached_tokens":null,"total_tokens":12,"context_tokens":12,"context_window":200000},"decisions":["using rehearsal, the built-in offline agent: no other was found on this machine","allowed \"Edit notes.txt\" by policy allow-edits"],"error":null}
     --- exit 0
     "#);
 }
@@ -138,7 +138,7 @@ fn continuing_without_a_session_starts_one_and_says_so() {
     This is where our conversation begins.
     --- stderr
     segue: there is nothing to continue in this directory; starting a new session
-    segue: using rehearsal, the built-in offline agent: no other agent was found on this machine
+    segue: using rehearsal, the built-in offline agent: no other was found on this machine
     --- exit 0
     ");
     assert_snapshot!(world.segue(["chat", "--resume", "latest", "--json", "hi"]).code.unwrap(), @"0");
@@ -154,7 +154,7 @@ fn resuming_what_is_not_there_starts_nothing() {
     --- exit 1
     "#);
     assert_snapshot!(world.segue(["chat", "--resume", "latest", "--json", "hi"]), @r#"
-    {"session_id":null,"turn":null,"provider":null,"native_session_id":null,"leg":null,"opened":null,"opened_why":null,"text":"","stop":"failed","usage":{"input_tokens":null,"output_tokens":null,"cached_tokens":null,"total_tokens":null,"context_tokens":null,"context_window":null},"decisions":[],"error":{"class":"failed","message":"no session matches \"latest\"","hint":"`segue session list --all` shows every session there is","stderr":null}}
+    {"session_id":null,"turn":null,"provider":null,"native_session_id":null,"leg":null,"opened":null,"opened_why":null,"text":"","stop":"failed","usage":{"input_tokens":null,"output_tokens":null,"cached_tokens":null,"total_tokens":null,"context_tokens":null,"context_window":null},"decisions":[],"error":{"class":"failed","message":"no session matches \"latest\"","hint":"`segue session list --all` shows every session there is","stderr":null,"retry_at":null}}
     --- exit 1
     "#);
     assert_eq!(count_sessions(&world), 0);
@@ -206,7 +206,7 @@ fn piped_output_carries_no_colour_and_no_progress() {
     one two
     three
     --- stderr
-    segue: using rehearsal, the built-in offline agent: no other agent was found on this machine
+    segue: using rehearsal, the built-in offline agent: no other was found on this machine
     --- exit 0
     ");
 }
@@ -218,7 +218,7 @@ fn what_an_agent_prints_besides_the_protocol_does_not_stop_it() {
     before � after
     still here
     --- stderr
-    segue: using rehearsal, the built-in offline agent: no other agent was found on this machine
+    segue: using rehearsal, the built-in offline agent: no other was found on this machine
     segue: the agent printed something that is not the protocol: "this is not a message"
     --- exit 0
     "#);
@@ -264,6 +264,8 @@ fn help_teaches() {
       session      List, show and change sessions
       doctor       Show which agents are on this machine, what they can do, and whether the store is
                    healthy
+      config       Show what is configured, where it comes from, and whether the files are good
+      trust        Trust this project's `segue.toml` to start programs and to set permissions
       completions  Print a completion script for a shell
       help         Print this message or the help of the given subcommand(s)
 
@@ -303,18 +305,28 @@ fn help_teaches() {
               
               [env: SEGUE_PROVIDER=]
 
+      -m, --model <NAME>
+              The model to use, by the agent's own name for it
+
           --resume <ID>
               Go on with this session: an id, a unique beginning of one, a native id, `latest`,
               `feature:NAME`, or a number from the last list
 
           --continue
-              Go on with the newest session of this directory, or start one if there is none
+              Go on with the newest session of this directory (of the agent, with -p), or start one if
+              there is none
+
+          --new
+              Start a new session, whatever is configured
+
+          --strict
+              Fail rather than tell a new native session what was said before
 
           --feature <NAME>
               What a new session is about
 
           --permissions <POLICY>
-              How to answer when the agent asks for permission
+              How to answer when the agent asks for permission [default: as configured, else ask]
 
               Possible values:
               - ask:         Ask on the terminal; refuse where there is none
@@ -322,14 +334,14 @@ fn help_teaches() {
               - allow-edits: Allow reading and editing files, ask for the rest
               - allow-all:   Allow everything
               - deny:        Refuse everything
-              
-              [default: ask]
 
           --open-timeout <SECONDS>
-              How long the agent may take to start, in seconds
+              How long the agent may take to start, in seconds [default: as configured, else 60]
               
               [env: SEGUE_OPEN_TIMEOUT=]
-              [default: 60]
+
+          --timeout <SECONDS>
+              How long the whole turn may take, in seconds [default: as configured, else for ever]
 
           --json
               Print one JSON object when the turn is over, instead of the answer as it comes

@@ -27,7 +27,7 @@ fn an_agent_that_dies_in_the_middle_of_a_turn() {
     assert_snapshot!(world.segue(["chat", "rehearse: say half an; open-tool; die"]), @r#"
     half an
     --- stderr
-    segue: using rehearsal, the built-in offline agent: no other agent was found on this machine
+    segue: using rehearsal, the built-in offline agent: no other was found on this machine
     error: the agent went away before it was done with the prompt (killed by signal 6)
     hint: what was said is kept; go on with: segue chat --resume [SESSION] "…"
     --- exit 3
@@ -59,18 +59,18 @@ fn an_agent_that_answers_with_an_error() {
     assert_snapshot!(world.segue(["chat", "rehearse: say so far; fail the model is on holiday"]), @r#"
     so far
     --- stderr
-    segue: using rehearsal, the built-in offline agent: no other agent was found on this machine
+    segue: using rehearsal, the built-in offline agent: no other was found on this machine
     error: the agent answered the prompt with an error: the model is on holiday
     hint: what was said is kept; go on with: segue chat --resume [SESSION] "…"
     --- exit 3
     "#);
     assert_snapshot!(world.segue(["chat", "--json", "rehearse: fail \u{1b}[31mno"]), @r#"
-    {"session_id":"[SESSION]","turn":1,"provider":"rehearsal","native_session_id":"[NATIVE]","leg":1,"opened":"fresh","opened_why":"a new session","text":"","stop":"failed","usage":{"input_tokens":null,"output_tokens":null,"cached_tokens":null,"total_tokens":null,"context_tokens":null,"context_window":null},"decisions":["using rehearsal, the built-in offline agent: no other agent was found on this machine"],"error":{"class":"agent_error","message":"the agent answered the prompt with an error: \u001b[31mno","hint":"what was said is kept; go on with: segue chat --resume [SESSION] \"…\"","stderr":null}}
+    {"session_id":"[SESSION]","turn":1,"provider":"rehearsal","native_session_id":"[NATIVE]","leg":1,"opened":"fresh","opened_why":"a new session","text":"","stop":"failed","usage":{"input_tokens":null,"output_tokens":null,"cached_tokens":null,"total_tokens":null,"context_tokens":null,"context_window":null},"decisions":["using rehearsal, the agent last used in this project"],"error":{"class":"agent_error","message":"the agent answered the prompt with an error: \u001b[31mno","hint":"what was said is kept; go on with: segue chat --resume [SESSION] \"…\"","stderr":null,"retry_at":null}}
     --- exit 3
     "#);
     assert_snapshot!(world.segue(["chat", "rehearse: dance"]), @r#"
     --- stderr
-    segue: using rehearsal, the built-in offline agent: no other agent was found on this machine
+    segue: using rehearsal, the agent last used in this project
     error: the agent answered the prompt with an error: Invalid params: rehearsal does not know the step "dance"
     hint: what was said is kept; go on with: segue chat --resume [SESSION] "…"
     --- exit 3
@@ -85,7 +85,7 @@ fn an_agent_that_closes_its_output_in_the_middle_of_a_line() {
     assert_snapshot!(world.segue(["chat", "rehearse: say before; half-line"]), @r#"
     before
     --- stderr
-    segue: using rehearsal, the built-in offline agent: no other agent was found on this machine
+    segue: using rehearsal, the built-in offline agent: no other was found on this machine
     segue: the agent printed something that is not the protocol: "{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":\"[NATIVE]\",\"update"
     error: the agent went away before it was done with the prompt (it closed its output)
     hint: what was said is kept; go on with: segue chat --resume [SESSION] "…"
@@ -105,9 +105,9 @@ fn an_agent_that_never_answers_initialize() {
     };
     assert_snapshot!(chat(&["precious words"]), @r#"
     --- stderr
-    segue: using rehearsal, the built-in offline agent: no other agent was found on this machine
+    segue: using rehearsal, the built-in offline agent: no other was found on this machine
     error: the agent gave no answer to initialize within 0.5 s
-    hint: give it longer: segue chat --resume [SESSION] --open-timeout 120 "…"
+    hint: give it longer: segue chat --resume [SESSION] --open-timeout 120 --timeout 3600 "…"
     --- exit 3
     "#);
     // What was typed is not lost.
@@ -136,7 +136,7 @@ fn an_agent_that_exits_at_once() {
         .unwrap();
     assert_snapshot!(segue_testkit::Output::from(&output, &world), @r#"
     --- stderr
-    segue: using rehearsal, the built-in offline agent: no other agent was found on this machine
+    segue: using rehearsal, the built-in offline agent: no other was found on this machine
     rehearsal wrote to its error output:
       error: rehearsal: told to exit at once
     error: the agent went away before it was done with initialize (exit code 1)
@@ -347,7 +347,51 @@ fn a_native_session_that_is_gone_is_replaced_by_one_that_knows_the_story() {
     let told =
         std::fs::read_to_string(world.home().join(format!("rehearsal/{native}.jsonl"))).unwrap();
     assert!(told.contains("> the password is swordfish"), "{told}");
-    assert_snapshot!(turn["decisions"][1].as_str().unwrap().replace(first["native_session_id"].as_str().unwrap(), "[NATIVE]"), @"started a new native session and told it the story so far: the agent could not go on with its own session (the agent answered session/resume with an error: the agent does not know the session: session not found: [NATIVE]; the agent answered session/load with an error: the agent does not know the session: session not found: [NATIVE])");
+    assert_snapshot!(turn["decisions"][1].as_str().unwrap().replace(first["native_session_id"].as_str().unwrap(), "[NATIVE]"), @"started a new native session and told it the story so far: the agent could not go on with its own session (the agent answered session/load with an error: session not found: [NATIVE])");
     let legs = world.json(["session", "info", "--json", "latest"])["legs"].clone();
     assert_eq!(legs[0]["ended_why"], "lost");
+}
+
+#[test]
+fn an_agent_that_lies_about_what_it_can_do() {
+    let world = world();
+    let chat = |args: &[&str]| {
+        let mut command = world.command(["chat", "--json"]);
+        command.args(args).env("SEGUE_REHEARSAL_FAULT", "liar");
+        serde_json::from_slice::<serde_json::Value>(&command.output().unwrap().stdout).unwrap()
+    };
+    let first = chat(&["the password is swordfish"]);
+    let id = first["session_id"].as_str().unwrap();
+    let strict = chat(&["--resume", id, "--strict", "what was it?"]);
+    assert_eq!(strict["error"]["class"], "not_understood", "{strict:#}");
+    let second = chat(&["--resume", id, "what was it?"]);
+    assert_eq!(
+        (&second["opened"], &second["stop"]),
+        (&"briefed".into(), &"finished".into()),
+        "{second:#}"
+    );
+    let why = second["opened_why"].as_str().unwrap();
+    assert!(why.contains("Method not found"), "{why}");
+    // What it can do is what it did, not what it said.
+    let mut doctor = world.command(["doctor", "--json"]);
+    doctor.env("SEGUE_REHEARSAL_FAULT", "liar");
+    let doctor = doctor.output().unwrap().stdout;
+    let doctor: serde_json::Value = serde_json::from_slice(&doctor).unwrap();
+    let providers = doctor["providers"].as_array().unwrap();
+    let rehearsal = providers.iter().find(|agent| agent["name"] == "rehearsal");
+    assert_eq!(
+        rehearsal.unwrap()["capabilities"]["list"],
+        serde_json::Value::Null
+    );
+}
+
+#[test]
+fn an_agent_that_sends_a_hundred_thousand_updates() {
+    let world = world();
+    let words: String = (0..100_000).map(|n| format!("{n} ")).collect();
+    let script = format!("rehearse: garbage; unknown; say {words}; unknown; garbage");
+    let turn = world.segue_with_input(["chat", "--json", "-"], script.as_bytes());
+    let turn: serde_json::Value = serde_json::from_str(&turn.raw_stdout).unwrap();
+    assert_eq!(turn["stop"], "finished");
+    assert_eq!(turn["text"].as_str().unwrap().trim(), words.trim());
 }

@@ -8,12 +8,15 @@
 )]
 
 mod chat;
+mod config;
 mod doctor;
 mod durability;
 mod failing_agents;
 mod failing_disks;
 mod kills;
+mod mcp;
 mod native;
+mod recall;
 mod sessions;
 mod terminal;
 mod writers;

@@ -1,8 +1,9 @@
 //! segue on a machine of its own with one real CLI, talked to in one way.
 
+use std::ffi::OsString;
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -19,6 +20,46 @@ const LIMIT: Duration = Duration::from_secs(120);
 pub(crate) struct Way {
     pub(crate) provider: &'static str,
     pub(crate) transport: &'static str,
+}
+
+impl Way {
+    /// Whether the answer comes in pieces.
+    pub(crate) fn streams(self) -> bool {
+        !matches!(self.transport, "exec" | "json")
+    }
+
+    /// Whether the agent asks before it acts.
+    pub(crate) fn asks(self) -> bool {
+        !matches!(
+            self.way(),
+            ("codex", "exec") | ("gemini", "stream-json" | "json")
+        )
+    }
+
+    /// Failures that the agent deals with by itself, for minutes or altogether.
+    pub(crate) fn hides(self, case: &str) -> bool {
+        match self.way() {
+            // It tries again for more than a minute, whatever its configuration, and sums up what is too long.
+            ("acp:opencode", _) => matches!(case, "case server" | "case cut" | "case long"),
+            // It asks once more without streaming, which the stub answers.
+            ("claude", _) => case == "case cut",
+            _ => false,
+        }
+    }
+
+    /// What the agent calls a tool of segue's own; none where it can't be handed any.
+    pub(crate) fn own_tool(self, name: &str) -> Option<String> {
+        match self.way() {
+            ("claude" | "codex", _) => Some(format!("mcp__segue__{name}")),
+            ("gemini", "acp") => Some(format!("mcp_segue_{name}")),
+            ("acp:opencode", _) => Some(format!("segue_{name}")),
+            _ => None,
+        }
+    }
+
+    fn way(self) -> (&'static str, &'static str) {
+        (self.provider, self.transport)
+    }
 }
 
 /// A machine with segue and the CLI of one way.
@@ -45,26 +86,31 @@ impl Stage {
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = self.sandbox.program(env!("CARGO_BIN_EXE_segue"));
         let named = |name: &str| format!("SEGUE_{}_{name}", self.way.provider.to_uppercase());
-        let program = |cli: Cli| self.sandbox.command(cli).get_program().to_owned();
+        let mut known = |cli: Cli, adapter: Option<Cli>| {
+            command.env(named("PATH"), self.program(cli));
+            if let Some(adapter) = adapter {
+                command.env(named("ACP_PATH"), self.program(adapter));
+            }
+            command.env(named("TRANSPORTS"), self.way.transport);
+        };
         match self.way.provider {
-            "claude" => {
-                command.env(named("PATH"), program(Cli::Claude));
-                command.env(named("ACP_PATH"), program(Cli::ClaudeAcp));
+            "claude" => known(Cli::Claude, Some(Cli::ClaudeAcp)),
+            "codex" => known(Cli::Codex, Some(Cli::CodexAcp)),
+            "gemini" => known(Cli::Gemini, None),
+            _ => {
+                let config = self.sandbox.home().join("segue.toml");
+                let program = self.program(Cli::Opencode);
+                let text = format!("[acp.opencode]\npath = {program:?}\nargs = [\"acp\"]\n");
+                fs::write(&config, text).unwrap();
+                command.env("SEGUE_CONFIG", config);
             }
-            "codex" => {
-                command.env(named("PATH"), program(Cli::Codex));
-                command.env(named("ACP_PATH"), program(Cli::CodexAcp));
-            }
-            "gemini" => {
-                command.env(named("PATH"), program(Cli::Gemini));
-            }
-            other => panic!("no provider {other}"),
         }
+        command.env("SEGUE_HOME", self.home()).args(args);
         command
-            .env(named("TRANSPORTS"), self.way.transport)
-            .env("SEGUE_HOME", self.home())
-            .args(args);
-        command
+    }
+
+    fn program(&self, cli: Cli) -> OsString {
+        self.sandbox.command(cli).get_program().to_owned()
     }
 
     /// Runs segue to its end.
@@ -79,6 +125,62 @@ impl Stage {
         let ran = self.run(&all);
         serde_json::from_str(&ran.stdout)
             .unwrap_or_else(|error| panic!("{error}: {args:?} gave {ran:#?}"))
+    }
+
+    /// Runs a `segue chat --json` to its end; what it printed.
+    pub(crate) fn finish(&self, command: Command) -> Value {
+        let ran = Ran::of(command, LIMIT);
+        serde_json::from_str(&ran.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {:?} gave {ran:#?}", self.way))
+    }
+
+    /// Likewise, with a prompt on its standard input.
+    pub(crate) fn finish_with(&self, command: &mut Command, prompt: &str) -> Value {
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        stdin.write_all(prompt.as_bytes()).unwrap();
+        drop(stdin);
+        let output = child.wait_with_output().unwrap();
+        serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {:?} gave {output:?}", self.way))
+    }
+
+    /// Begins a session in the agent's own program.
+    pub(crate) fn begin_elsewhere(&self, prompt: &str) {
+        let (cli, args): (_, &[&str]) = match self.way.provider {
+            "claude" => (Cli::Claude, &["-p"]),
+            "codex" => (Cli::Codex, &["exec"]),
+            "gemini" => (Cli::Gemini, &["-p"]),
+            _ => (Cli::Opencode, &["run"]),
+        };
+        let ran = self.sandbox.run(cli, args.iter().copied().chain([prompt]));
+        assert_eq!(ran.code, Some(0), "{ran:#?}");
+    }
+
+    /// Gemini CLI ruins a session that is loaded over ACP in the minute it was made; segue knows that and begins
+    /// anew, so whoever wants to see it go on waits.
+    pub(crate) fn wait_for_another_minute(&self) {
+        if self.way.way() == ("gemini", "acp") {
+            let second = jiff::Timestamp::now().as_second() % 60;
+            std::thread::sleep(Duration::from_secs(u64::try_from(61 - second).unwrap()));
+        }
+    }
+
+    /// Removes a native session, and what segue kept of it, behind everybody's back.
+    pub(crate) fn lose(&self, native_id: &str) {
+        let _ = fs::remove_dir_all(self.home().join("kept"));
+        let home = self.sandbox.home();
+        let lost = match self.way.provider {
+            "claude" => remove(&home.join(".claude/projects"), native_id),
+            "codex" => remove(&home.join(".codex/sessions"), native_id),
+            "gemini" => remove(&home.join(".gemini/tmp"), &native_id[..8]),
+            _ => usize::from(fs::remove_dir_all(home.join(".local/share/opencode")).is_ok()),
+        };
+        assert!(lost > 0, "{:?} keeps no {native_id}", self.way);
     }
 
     /// One turn that must be finished; its answer.
@@ -112,6 +214,12 @@ impl Stage {
             std::thread::sleep(Duration::from_millis(100));
         }
         panic!("left running: {:#?}", self.sandbox.processes());
+    }
+
+    /// Fails if anything still runs, or lies in the project.
+    pub(crate) fn assert_nothing_left(&self) {
+        self.assert_nothing_runs();
+        assert_eq!(self.project_files(), ["README.md"], "{:?}", self.way);
     }
 
     /// The files of the project, without what git keeps.
@@ -157,9 +265,29 @@ impl Following {
         let _ = kill_process(pid, signal);
     }
 
+    /// Waits until segue is gone.
+    pub(crate) fn wait(mut self) {
+        self.child.wait().unwrap();
+    }
+
     /// Reads to the end; the result, and what segue exited with.
     pub(crate) fn end(mut self) -> (Value, Option<i32>) {
         let result = self.until("result");
         (result, self.child.wait().unwrap().code())
     }
+}
+
+/// Removes the files under `directory` whose names contain `part`; says how many there were.
+fn remove(directory: &Path, part: &str) -> usize {
+    let mut removed = 0;
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            removed += remove(&path, part);
+        } else if path.file_name().unwrap().to_string_lossy().contains(part) {
+            fs::remove_file(path).unwrap();
+            removed += 1;
+        }
+    }
+    removed
 }

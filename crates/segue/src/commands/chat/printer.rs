@@ -6,7 +6,7 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use segue_core::{ProviderId, ToolCall, ToolStatus};
+use segue_core::{PlanStatus, PlanStep, ProviderId, ToolCall, ToolStatus};
 use segue_engine::TurnEvent;
 
 use super::{Form, question};
@@ -70,6 +70,7 @@ impl Printer {
             TurnEvent::Text { message, words } => self.answer(message, &words),
             TurnEvent::Thought { words, .. } => self.thought(&words),
             TurnEvent::Tool(call) => self.tool(&call),
+            TurnEvent::Plan(steps) => self.plan(&steps),
             TurnEvent::Decided(decision) => {
                 self.start_line();
                 say_decision(&decision);
@@ -80,6 +81,7 @@ impl Printer {
             }
             TurnEvent::Opened { provider, .. } => self.provider = Some(provider),
             TurnEvent::Began { .. }
+            | TurnEvent::Named { .. }
             | TurnEvent::Saved { .. }
             | TurnEvent::Usage(_)
             | TurnEvent::Ended { .. } => {}
@@ -138,6 +140,33 @@ impl Printer {
         };
         self.start_line();
         say(&self.style.dim(&line));
+        if call.status == ToolStatus::Completed {
+            for diff in &call.diffs {
+                let lines = |sign| {
+                    diff.patch
+                        .lines()
+                        .filter(|line| line.starts_with(sign))
+                        .count()
+                };
+                let change = format!("  {} +{} −{}", clean(&diff.path), lines('+'), lines('-'));
+                say(&self.style.dim(&change));
+            }
+        }
+    }
+
+    fn plan(&mut self, steps: &[PlanStep]) {
+        if !self.stderr_is_terminal {
+            return;
+        }
+        self.start_line();
+        for step in steps {
+            let sign = match step.status {
+                PlanStatus::Pending => "☐",
+                PlanStatus::InProgress => "▸",
+                PlanStatus::Completed => "☑",
+            };
+            say(&self.style.dim(&format!("{sign} {}", clean(&step.text))));
+        }
     }
 
     /// Makes sure that what comes next starts a line of its own.

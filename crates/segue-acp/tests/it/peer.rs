@@ -1,0 +1,122 @@
+//! The agent's end of a connection, played by the test.
+
+use std::path::Path;
+
+use segue_acp::{AcpError, Client, Step, Terms};
+use segue_core::{AgentEvent, StopReason};
+use serde_json::{Value, json};
+use tokio::io::{
+    AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf, split,
+};
+
+/// A session in the root directory without any tools.
+pub(crate) fn here() -> Terms<'static> {
+    Terms {
+        cwd: Path::new("/"),
+        mcp: &[],
+    }
+}
+
+/// The agent's end of the connection.
+pub(crate) struct Peer {
+    pub(crate) lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
+    pub(crate) output: WriteHalf<DuplexStream>,
+}
+
+impl Peer {
+    /// The next message from the client.
+    pub(crate) async fn hear(&mut self) -> Value {
+        serde_json::from_str(&self.lines.next_line().await.unwrap().unwrap()).unwrap()
+    }
+
+    pub(crate) async fn print(&mut self, line: &str) {
+        self.output
+            .write_all(format!("{line}\n").as_bytes())
+            .await
+            .unwrap();
+    }
+
+    /// Hears a request of this method and answers it.
+    pub(crate) async fn answer(&mut self, method: &str, result: Value) {
+        let request = self.hear().await;
+        assert_eq!(request["method"], method);
+        self.print(&json!({ "jsonrpc": "2.0", "id": request["id"], "result": result }).to_string())
+            .await;
+    }
+
+    pub(crate) async fn refuse(&mut self, method: &str, error: Value) {
+        let request = self.hear().await;
+        assert_eq!(request["method"], method);
+        self.print(&json!({ "jsonrpc": "2.0", "id": request["id"], "error": error }).to_string())
+            .await;
+    }
+
+    pub(crate) async fn update(&mut self, update: Value) {
+        let params = json!({ "sessionId": "s1", "update": update });
+        self.print(
+            &json!({ "jsonrpc": "2.0", "method": "session/update", "params": params }).to_string(),
+        )
+        .await;
+    }
+
+    pub(crate) async fn greet(&mut self, capabilities: Value) {
+        let welcome = json!({
+            "protocolVersion": 1, "agentCapabilities": capabilities,
+            "agentInfo": { "name": "peer", "version": "7.7" }
+        });
+        self.answer("initialize", welcome).await;
+    }
+}
+
+pub(crate) fn text(words: &str) -> Value {
+    json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": words } })
+}
+
+/// A connection: our reading and writing halves, and the peer.
+pub(crate) fn ends() -> (ReadHalf<DuplexStream>, WriteHalf<DuplexStream>, Peer) {
+    let (ours, theirs) = tokio::io::duplex(64 * 1024);
+    let (our_input, our_output) = split(ours);
+    let (input, output) = split(theirs);
+    let lines = BufReader::new(input).lines();
+    (our_input, our_output, Peer { lines, output })
+}
+
+/// A client that has greeted a peer with these capabilities.
+pub(crate) async fn connected(capabilities: Value) -> (Client, Peer) {
+    let (input, output, mut peer) = ends();
+    let (client, ()) = tokio::join!(
+        Client::connect(input, output, "0.0.0"),
+        peer.greet(capabilities)
+    );
+    (client.unwrap(), peer)
+}
+
+/// A client in the session `s1`, after a prompt that the peer has heard; returns the prompt's id.
+pub(crate) async fn prompted() -> (Client, Peer, Value) {
+    let (mut client, mut peer) = connected(json!({})).await;
+    let made = peer.answer("session/new", json!({ "sessionId": "s1" }));
+    let (id, ()) = tokio::join!(client.new_session(here()), made);
+    assert_eq!(id.unwrap().as_str(), "s1");
+    client.prompt("go").unwrap();
+    let request = peer.hear().await;
+    assert_eq!(request["params"]["prompt"][0]["text"], "go");
+    (client, peer, request["id"].clone())
+}
+
+/// The events up to the end of the turn, and how it ended.
+pub(crate) async fn to_the_end(
+    client: &mut Client,
+) -> (Vec<AgentEvent>, Result<StopReason, AcpError>) {
+    let mut events = Vec::new();
+    loop {
+        match client.next().await {
+            Step::Event(event) => events.push(event),
+            Step::Ask(..) => panic!("nobody asked"),
+            Step::Done(end) => return (events, end.map(|end| end.reason)),
+        }
+    }
+}
+
+pub(crate) fn ends_turn(id: &Value) -> String {
+    json!({ "jsonrpc": "2.0", "id": id, "result": { "stopReason": "end_turn" } }).to_string()
+}

@@ -1,0 +1,118 @@
+//! A native session becomes one of ours, with all that was said in it.
+
+use std::ops::ControlFlow;
+
+use segue_catalog::NativeTurn;
+use segue_core::{
+    Decision, DecisionKind, NativeId, Project, ProviderId, Session, Title, TurnState,
+};
+use segue_store::{Adopted, AdoptedTurn, StoreError};
+
+use crate::native::keeper;
+use crate::{Engine, EngineError, Native};
+
+/// What a native session is called that nobody named and in which nothing was said.
+const NAMELESS: &str = "a session without a name";
+
+impl Engine {
+    /// The session that carries a native one; it is made now, out of all that was said there, if there is none yet.
+    pub(crate) async fn adopt(
+        &self,
+        provider: &ProviderId,
+        id: &NativeId,
+        project: &Project,
+    ) -> Result<(Session, Option<Decision>), EngineError> {
+        if let Some(session) = self.carrier(provider, id).await? {
+            return Ok((session, None));
+        }
+        let named = format!("{provider}:{id}");
+        let found = if self.reads(provider) {
+            let theirs = format!("{}:{id}", keeper(provider));
+            self.lookup_native(&theirs).await?.into_iter().next()
+        } else {
+            None
+        };
+        let (title, turns, at_home) = match &found {
+            Some(native) => self.told_by(native, project)?,
+            // Only the agent itself knows what was said there.
+            None => (None, Vec::new(), project.clone()),
+        };
+        let title = title.unwrap_or_else(|| Title::from_prompt(NAMELESS));
+        let count = turns.len();
+        let native = Adopted {
+            native_id: id.clone(),
+            turns,
+        };
+        loop {
+            let new = self.new_session(&at_home, &title, None, provider);
+            let session = new.id.clone();
+            let me = self.world.me.clone();
+            match self.store.adopt(new, me, native.clone()).await {
+                // Another session of this second drew the same four characters: draw again.
+                Err(StoreError::Exists(_)) => {}
+                Err(error) => return Err(error.into()),
+                Ok(lease) => {
+                    self.store.release(&lease).await?;
+                    let text = format!(
+                        "took {named} over as session {session}, with its {count} turn{}",
+                        if count == 1 { "" } else { "s" }
+                    );
+                    let decision = Decision::new(DecisionKind::Session, text);
+                    return Ok((self.existing(&session).await?, Some(decision)));
+                }
+            }
+        }
+    }
+
+    /// The session of ours whose active leg is this native session.
+    async fn carrier(
+        &self,
+        provider: &ProviderId,
+        id: &NativeId,
+    ) -> Result<Option<Session>, EngineError> {
+        for candidate in self.store.candidates(id.as_str()).await? {
+            let session = self.existing(&candidate.id).await?;
+            if session.provider == *provider && session.native_id.as_ref() == Some(id) {
+                return Ok(Some(session));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What a native session is called, what was said in it, and where it belongs.
+    fn told_by(
+        &self,
+        native: &Native,
+        here: &Project,
+    ) -> Result<(Option<Title>, Vec<AdoptedTurn>, Project), EngineError> {
+        let survey = self.survey(&native.session)?;
+        let mut turns = Vec::new();
+        let now = (self.world.now)();
+        self.replay(&native.session, &survey, 0, &mut |_, turn| {
+            turns.push(adopted(turn, now));
+            ControlFlow::Continue(())
+        })?;
+        let head = &native.session.head;
+        let first = head.first_prompt.as_deref().map(Title::from_prompt);
+        let title = survey.title.or_else(|| head.title.clone()).or(first);
+        let project = Project {
+            cwd: head.cwd.clone().unwrap_or_else(|| here.cwd.clone()),
+            key: native.project.clone().unwrap_or_else(|| here.key.clone()),
+        };
+        Ok((title, turns, project))
+    }
+}
+
+fn adopted(turn: NativeTurn, now: jiff::Timestamp) -> AdoptedTurn {
+    let started_at = turn.started_at.or(turn.ended_at).unwrap_or(now);
+    AdoptedTurn {
+        state: match turn.state {
+            TurnState::Running => TurnState::Interrupted,
+            ended => ended,
+        },
+        messages: turn.messages,
+        usage: turn.usage,
+        started_at,
+        ended_at: turn.ended_at.unwrap_or(started_at),
+    }
+}

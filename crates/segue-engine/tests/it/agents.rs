@@ -1,0 +1,326 @@
+//! What real agents do that a simple one does not: name themselves late, forget, run out of room, stay running.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use segue_agents::{AgentError, Defaults, Refusal, SessionDefault, Timeouts};
+use segue_core::{
+    AgentEvent, DecisionKind, FailureClass, LegEnd, NativeId, Opened, PermissionPolicy, PlanStatus,
+    PlanStep, TurnState,
+};
+use segue_engine::{Stop, Target, TurnEvent};
+use segue_store::Store;
+
+use crate::scripted::{Cue, Stage, done, same, say};
+
+fn fails(class: FailureClass, words: &str) -> Cue {
+    Cue::Fails(AgentError::refused(
+        "the prompt",
+        Refusal::new(class, words),
+    ))
+}
+
+#[tokio::test]
+async fn an_agent_may_name_the_conversation_late() {
+    let stage = Stage::new();
+    stage.agent.nameless.store(true, Ordering::Relaxed);
+    stage.script([Cue::Named("late-1"), say("hi"), done()]);
+    let mut opened_as = Vec::new();
+    let first = stage
+        .chat(stage.request("one", Target::New), |event| match event {
+            TurnEvent::Opened { native_id, .. } => opened_as.push(native_id),
+            TurnEvent::Named { native_id } => opened_as.push(Some(native_id)),
+            _ => {}
+        })
+        .await
+        .unwrap();
+    let name = NativeId::parse("late-1").unwrap();
+    assert_eq!(opened_as, [None, Some(name.clone())]);
+    assert_eq!(first.native_id, Some(name.clone()));
+    // The next turn asks for it by this name.
+    stage.turn("two", same(&first)).await;
+    assert_eq!(
+        stage.agent.heard.lock().unwrap().asked_for,
+        [None, Some(name)]
+    );
+}
+
+#[tokio::test]
+async fn a_session_that_is_unknown_only_to_the_prompt_is_replaced_once() {
+    let stage = Stage::new();
+    let first = stage.turn("the password is swordfish", Target::New).await;
+    stage.script([
+        fails(FailureClass::SessionUnknown, "no conversation found"),
+        say("swordfish"),
+        done(),
+    ]);
+    let second = stage
+        .chat(stage.request("what was it?", same(&first)), |_| {})
+        .await
+        .unwrap();
+    assert_eq!(second.state, TurnState::Finished);
+    let (opened, why) = second.opened.clone().unwrap();
+    assert_eq!((opened, second.leg), (Opened::Briefed, Some(2)));
+    assert!(why.contains("no conversation found"), "{why}");
+    let turns = stage.store.turns(&first.session).await.unwrap();
+    let attempts = stage.store.attempts(turns[1].id).await.unwrap();
+    let states: Vec<TurnState> = attempts.iter().map(|attempt| attempt.state).collect();
+    assert_eq!(states, [TurnState::Failed, TurnState::Finished]);
+    let legs = stage.store.legs(&first.session).await.unwrap();
+    assert_eq!(legs[0].ended.unwrap().1, LegEnd::Lost);
+    // A second time in the same turn it is a failure.
+    stage.script([
+        fails(FailureClass::SessionUnknown, "who?"),
+        fails(FailureClass::SessionUnknown, "who?"),
+    ]);
+    let third = stage
+        .chat(stage.request("again", same(&first)), |_| {})
+        .await
+        .unwrap();
+    assert_eq!(third.failure.unwrap().class, FailureClass::SessionUnknown);
+}
+
+#[tokio::test]
+async fn what_was_heard_is_never_asked_for_again() {
+    let stage = Stage::new();
+    let first = stage.turn("one", Target::New).await;
+    stage.script([say("half"), fails(FailureClass::SessionUnknown, "who?")]);
+    let second = stage
+        .chat(stage.request("two", same(&first)), |_| {})
+        .await
+        .unwrap();
+    assert_eq!((second.state, second.leg), (TurnState::Failed, Some(1)));
+    assert_eq!(second.text, "half");
+    assert_eq!(stage.agent.heard.lock().unwrap().prompts.len(), 2);
+}
+
+#[tokio::test]
+async fn strict_fails_rather_than_begin_anew() {
+    let stage = Stage::new();
+    let first = stage.turn("one", Target::New).await;
+    *stage.agent.goes_on.lock().unwrap() = Opened::Fresh;
+    let mut request = stage.request("two", same(&first));
+    request.strict = true;
+    let second = stage.chat(request, |_| {}).await.unwrap();
+    let failure = second.failure.unwrap();
+    assert_eq!(failure.class, FailureClass::SessionUnknown);
+    assert!(failure.hint.unwrap().contains("--strict"));
+    // After a revert there is nothing that could be gone on with, and nobody is even started.
+    *stage.agent.goes_on.lock().unwrap() = Opened::Resumed;
+    stage.turn("two", same(&first)).await;
+    let session = stage.store.session(&first.session).await.unwrap().unwrap();
+    stage.engine.revert(&session, 1).await.unwrap();
+    let opened = stage.agent.heard.lock().unwrap().asked_for.len();
+    let mut request = stage.request("two again", same(&first));
+    request.strict = true;
+    let third = stage.chat(request, |_| {}).await.unwrap();
+    assert_eq!(third.failure.unwrap().class, FailureClass::SessionUnknown);
+    assert_eq!(stage.agent.heard.lock().unwrap().asked_for.len(), opened);
+}
+
+#[tokio::test]
+async fn a_native_session_without_room_is_over() {
+    let stage = Stage::new();
+    let first = stage.turn("one", Target::New).await;
+    stage.script([fails(FailureClass::ContextTooLong, "prompt is too long")]);
+    let second = stage
+        .chat(stage.request("two", same(&first)), |_| {})
+        .await
+        .unwrap();
+    assert_eq!(second.failure.unwrap().class, FailureClass::ContextTooLong);
+    let legs = stage.store.legs(&first.session).await.unwrap();
+    assert_eq!(legs[0].ended.unwrap().1, LegEnd::Full);
+    let third = stage.turn("three", same(&first)).await;
+    assert_eq!(third.opened.unwrap().0, Opened::Briefed);
+}
+
+#[tokio::test]
+async fn when_to_try_again_is_on_record() {
+    let stage = Stage::new();
+    stage.script([fails(FailureClass::Quota, "your quota will reset after 2h")]);
+    let report = stage
+        .chat(stage.request("one", Target::New), |_| {})
+        .await
+        .unwrap();
+    let failure = report.failure.unwrap();
+    let in_hours = (failure.retry_at.unwrap() - jiff::Timestamp::now())
+        .total(jiff::Unit::Hour)
+        .unwrap();
+    assert!((1.9..=2.0).contains(&in_hours), "{in_hours}");
+    let turns = stage.store.turns(&report.session).await.unwrap();
+    assert_eq!(turns[0].failure.as_ref().unwrap().retry_at.is_some(), true);
+}
+
+#[tokio::test]
+async fn an_agent_that_is_kept_serves_turn_after_turn() {
+    let stage = Stage::new();
+    let mut report = None;
+    for prompt in ["one", "two", "three"] {
+        let target = report.as_ref().map_or(Target::New, same);
+        let mut request = stage.request(prompt, target);
+        request.keep_open = true;
+        stage.script([say("yes"), done()]);
+        let next = stage.chat(request, |_| {}).await.unwrap();
+        let expected = if prompt == "one" {
+            Opened::Fresh
+        } else {
+            Opened::Live
+        };
+        assert_eq!(next.opened.as_ref().unwrap().0, expected);
+        report = Some(next);
+    }
+    let report = report.unwrap();
+    assert_eq!(stage.agent.heard.lock().unwrap().asked_for.len(), 1);
+    // Other terms need another process.
+    let mut request = stage.request("four", same(&report));
+    request.permissions = Some(PermissionPolicy::AllowAll);
+    stage.script([say("yes"), done()]);
+    let next = stage.chat(request, |_| {}).await.unwrap();
+    assert_eq!(next.opened.unwrap().0, Opened::Resumed);
+    let heard = stage.agent.heard.lock().unwrap();
+    assert_eq!((heard.asked_for.len(), heard.closed), (2, 2));
+    drop(heard);
+    assert_eq!(stage.engine.close().await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn an_agent_that_is_kept_is_not_used_after_somebody_else_went_on() {
+    let stage = Stage::new();
+    stage.script([say("yes"), done()]);
+    let mut request = stage.request("one", Target::New);
+    request.keep_open = true;
+    let first = stage.chat(request, |_| {}).await.unwrap();
+    // Another engine on the same store, as another process would be.
+    let other = stage.beside_it();
+    stage.script([say("yes"), done()]);
+    let (sender, mut events) = tokio::sync::mpsc::channel(8);
+    let second = stage.request("two", same(&first));
+    let listening = async { while events.recv().await.is_some() {} };
+    tokio::join!(other.chat(second, sender), listening)
+        .0
+        .unwrap();
+    let mut request = stage.request("three", same(&first));
+    request.keep_open = true;
+    stage.script([say("yes"), done()]);
+    let third = stage.chat(request, |_| {}).await.unwrap();
+    assert_eq!(third.opened.unwrap().0, Opened::Resumed);
+}
+
+#[tokio::test]
+async fn patience_ends() {
+    let second = Duration::from_millis(50);
+    let cases = [
+        (
+            Timeouts {
+                first: Some(second),
+                ..Timeouts::default()
+            },
+            vec![Cue::Hang],
+            "no sign of life",
+        ),
+        (
+            Timeouts {
+                silence: Some(second),
+                ..Timeouts::default()
+            },
+            vec![say("a"), Cue::Hang],
+            "said nothing",
+        ),
+        (
+            Timeouts {
+                turn: Some(second),
+                ..Timeouts::default()
+            },
+            vec![say("a"), Cue::Hang],
+            "the turn took longer",
+        ),
+    ];
+    for (timeouts, cues, words) in cases {
+        let stage = Stage::new();
+        stage.agent.defaults.lock().unwrap().timeouts = timeouts;
+        stage.script(cues);
+        let report = stage
+            .chat(stage.request("go", Target::New), |_| {})
+            .await
+            .unwrap();
+        let failure = report.failure.unwrap();
+        assert_eq!(failure.class, FailureClass::TimedOut);
+        assert!(failure.message.contains(words), "{}", failure.message);
+        assert_eq!(
+            stage.agent.heard.lock().unwrap().cancelled,
+            1,
+            "it is asked to stop first"
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_users_stop_is_a_cancel_also_in_the_last_moment_of_patience() {
+    let stage = Stage::new();
+    stage.script([say("a"), Cue::Hang]);
+    stage.stop.send_replace(Stop::Ask);
+    let report = stage
+        .chat(stage.request("go", Target::New), |_| {})
+        .await
+        .unwrap();
+    assert_eq!((report.state, report.failure), (TurnState::Cancelled, None));
+}
+
+#[tokio::test]
+async fn plans_and_compaction_are_told_and_kept() {
+    let stage = Stage::new();
+    let step = PlanStep {
+        text: "read".into(),
+        status: PlanStatus::InProgress,
+    };
+    stage.script([
+        Cue::Event(AgentEvent::Plan(vec![step.clone()])),
+        Cue::Event(AgentEvent::Compacted),
+        say("ok"),
+        done(),
+    ]);
+    let mut plans = Vec::new();
+    let report = stage
+        .chat(stage.request("go", Target::New), |event| {
+            if let TurnEvent::Plan(steps) = event {
+                plans.push(steps);
+            }
+        })
+        .await
+        .unwrap();
+    assert_eq!(plans, [[step]]);
+    assert!(
+        report
+            .decisions
+            .iter()
+            .any(|decision| decision.kind == DecisionKind::Compacted)
+    );
+    let turns = stage.store.turns(&report.session).await.unwrap();
+    let messages = stage.store.messages(turns[0].id).await.unwrap();
+    let kept = format!("{messages:?}");
+    assert!(kept.contains("in_progress"), "{kept}");
+}
+
+#[tokio::test]
+async fn a_prompt_goes_where_the_agent_is_configured_to_take_it() {
+    let stage = Stage::new();
+    let with = |session| Defaults {
+        session,
+        ..Defaults::default()
+    };
+    let first = stage.turn("one", Target::Usual).await;
+    let second = stage.turn("two", Target::Usual).await;
+    assert_ne!(first.session, second.session, "by default it is a new one");
+    *stage.agent.defaults.lock().unwrap() = with(SessionDefault::ContinueLast);
+    let third = stage.turn("three", Target::Usual).await;
+    assert_eq!(third.session, second.session);
+    *stage.agent.defaults.lock().unwrap() = with(SessionDefault::Resume(first.session.to_string()));
+    let fourth = stage.turn("four", Target::Usual).await;
+    assert_eq!(fourth.session, first.session);
+    // An id that only the agent knows: it is asked, and must know it.
+    *stage.agent.defaults.lock().unwrap() = with(SessionDefault::Resume("theirs-1".into()));
+    let fifth = stage.turn("five", Target::Usual).await;
+    assert_eq!(fifth.native_id.unwrap().as_str(), "theirs-1");
+    assert_eq!(stage.agent.heard.lock().unwrap().strict.last(), Some(&true));
+    assert_eq!(stage.turn("new", Target::New).await.turn, 1);
+}

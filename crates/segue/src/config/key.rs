@@ -1,0 +1,222 @@
+//! The settings there are, by name.
+
+use std::fmt;
+
+use segue_agents::known::KNOWN;
+use segue_core::{PermissionPolicy, ProviderId};
+
+use super::value::{Value, bare};
+
+/// A setting. Their order is the one they are shown in.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Key {
+    Prefer,
+    Permissions,
+    Timeout(Wait),
+    Agent(Who, AgentKey),
+    Mcp(String, McpKey),
+}
+
+/// What is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Wait {
+    Start,
+    First,
+    Silence,
+    Turn,
+}
+
+/// An agent that can be configured.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Who {
+    Claude,
+    Codex,
+    Gemini,
+    /// Any other that speaks ACP, by the name it has in the configuration.
+    Acp(String),
+}
+
+/// A setting of one agent.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum AgentKey {
+    Path,
+    AcpPath,
+    Transports,
+    Model,
+    Mode,
+    Args,
+    Permissions,
+    Timeout(Wait),
+    ResumeId,
+    ContinueLast,
+    Env(String),
+}
+
+/// A setting of one MCP server.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum McpKey {
+    Command,
+    Args,
+    Url,
+    Env(String),
+    Header(String),
+}
+
+impl Wait {
+    pub(crate) const ALL: [Self; 4] = [Self::Start, Self::First, Self::Silence, Self::Turn];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::First => "first",
+            Self::Silence => "silence",
+            Self::Turn => "turn",
+        }
+    }
+}
+
+impl Who {
+    /// Those that need no configuration, in the usual order.
+    pub(crate) const KNOWN: [Self; 3] = [Self::Claude, Self::Codex, Self::Gemini];
+
+    /// The known one with that name.
+    pub(crate) fn known(name: &str) -> Option<Self> {
+        match name {
+            "claude" => Some(Self::Claude),
+            "codex" => Some(Self::Codex),
+            "gemini" => Some(Self::Gemini),
+            _ => None,
+        }
+    }
+
+    /// The name of the provider.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Claude => "claude".into(),
+            Self::Codex => "codex".into(),
+            Self::Gemini => "gemini".into(),
+            Self::Acp(name) => format!("acp:{name}"),
+        }
+    }
+
+    /// The provider, if its name is one that a provider can have.
+    pub(crate) fn provider(&self) -> Option<ProviderId> {
+        ProviderId::parse(&self.name()).ok()
+    }
+
+    /// The usual name of its program.
+    pub(crate) fn program(&self) -> Option<&'static str> {
+        let name = self.name();
+        let known = KNOWN.iter().find(|known| known.provider == name);
+        known.map(|known| known.program)
+    }
+
+    /// The ways to talk to it, by name.
+    pub(crate) fn transports(&self) -> &'static [&'static str] {
+        match self {
+            Self::Claude => &["stream-json", "acp"],
+            Self::Codex => &["app-server", "exec", "acp"],
+            Self::Gemini => &["acp", "stream-json", "json"],
+            Self::Acp(_) => &["acp"],
+        }
+    }
+
+    /// Whether its ACP is spoken by a program of its own.
+    pub(crate) fn has_adapter(&self) -> bool {
+        matches!(self, Self::Claude | Self::Codex)
+    }
+}
+
+impl Key {
+    /// The names from the outermost table to the setting.
+    pub(crate) fn path(&self) -> Vec<&str> {
+        match self {
+            Self::Prefer => vec!["prefer"],
+            Self::Permissions => vec!["permissions"],
+            Self::Timeout(wait) => vec!["timeouts", wait.name()],
+            Self::Agent(who, key) => {
+                let mut path = match who {
+                    Who::Claude => vec!["claude"],
+                    Who::Codex => vec!["codex"],
+                    Who::Gemini => vec!["gemini"],
+                    Who::Acp(name) => vec!["acp", name],
+                };
+                match key {
+                    AgentKey::Path => path.push("path"),
+                    AgentKey::AcpPath => path.push("acp_path"),
+                    AgentKey::Transports => path.push("transports"),
+                    AgentKey::Model => path.push("model"),
+                    AgentKey::Mode => path.push("mode"),
+                    AgentKey::Args => path.push("args"),
+                    AgentKey::Permissions => path.push("permissions"),
+                    AgentKey::Timeout(wait) => path.extend(["timeouts", wait.name()]),
+                    AgentKey::ResumeId => path.extend(["session", "resume_id"]),
+                    AgentKey::ContinueLast => path.extend(["session", "continue_last"]),
+                    AgentKey::Env(name) => path.extend(["env", name.as_str()]),
+                }
+                path
+            }
+            Self::Mcp(server, key) => {
+                let mut path = vec!["mcp", server];
+                match key {
+                    McpKey::Command => path.push("command"),
+                    McpKey::Args => path.push("args"),
+                    McpKey::Url => path.push("url"),
+                    McpKey::Env(name) => path.extend(["env", name.as_str()]),
+                    McpKey::Header(name) => path.extend(["headers", name.as_str()]),
+                }
+                path
+            }
+        }
+    }
+
+    /// Why a project may not set it to that by itself; `None` if it may.
+    pub(crate) fn needs_trust(&self, value: &Value) -> Option<&'static str> {
+        // Refusing everything is no harm, whoever asks for it.
+        let deny = *value == Value::Policy(PermissionPolicy::Deny);
+        match self {
+            Self::Prefer | Self::Timeout(_) => None,
+            Self::Permissions | Self::Agent(_, AgentKey::Permissions) if deny => None,
+            Self::Permissions | Self::Agent(_, AgentKey::Permissions | AgentKey::Mode) => {
+                Some("what an agent may do without asking")
+            }
+            Self::Agent(_, AgentKey::Path | AgentKey::AcpPath) => Some("a program to start"),
+            Self::Agent(_, AgentKey::Args) => Some("arguments of a program"),
+            Self::Agent(_, AgentKey::Env(_)) => Some("the environment of a program"),
+            Self::Agent(
+                who,
+                AgentKey::Transports
+                | AgentKey::Model
+                | AgentKey::Timeout(_)
+                | AgentKey::ResumeId
+                | AgentKey::ContinueLast,
+            ) => matches!(who, Who::Acp(_)).then_some("an agent of its own"),
+            Self::Mcp(..) => Some("an MCP server that agents are handed"),
+        }
+    }
+
+    /// Whether its value is nobody else's business.
+    pub(crate) fn is_secret(&self) -> bool {
+        const WORDS: [&str; 5] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "AUTHORIZATION"];
+        match self {
+            Self::Agent(_, AgentKey::Env(name))
+            | Self::Mcp(_, McpKey::Env(name) | McpKey::Header(name)) => {
+                let name = name.to_ascii_uppercase();
+                WORDS.iter().any(|word| name.contains(word))
+            }
+            Self::Prefer
+            | Self::Permissions
+            | Self::Timeout(_)
+            | Self::Agent(..)
+            | Self::Mcp(..) => false,
+        }
+    }
+}
+
+/// As it would be written with dots.
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path: Vec<String> = self.path().into_iter().map(bare).collect();
+        f.write_str(&path.join("."))
+    }
+}

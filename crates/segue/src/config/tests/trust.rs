@@ -1,0 +1,113 @@
+//! What a project may set by itself.
+
+use super::*;
+
+/// A project's file that uses every setting once.
+const ALL: &str = r#"
+    prefer = ["codex"]
+    permissions = "allow-all"
+    timeouts = { silence = 1 }
+    [claude]
+    path = "x"
+    acp_path = "x"
+    transports = ["acp"]
+    model = "m"
+    mode = "plan"
+    args = ["x"]
+    env = { A = "1" }
+    permissions = "ask"
+    timeouts = { silence = 1 }
+    session = { continue_last = true }
+    [codex]
+    permissions = "deny"
+    [acp.x]
+    path = "x"
+    model = "m"
+    [mcp.x]
+    command = "x"
+    [mcp.y]
+    url = "https://y"
+"#;
+
+#[test]
+fn an_untrusted_project_starts_nothing_and_widens_nothing() {
+    let machine = Machine::new("[claude]\npath = \"mine\"", ALL);
+    let loaded = machine.load();
+    let withheld: Vec<String> = loaded.withheld.iter().map(ToString::to_string).collect();
+    let expected = [
+        "permissions",
+        "claude.path",
+        "claude.acp_path",
+        "claude.mode",
+        "claude.args",
+        "claude.permissions",
+        "claude.env.A",
+        "acp.x.path",
+        "acp.x.model",
+        "mcp.x.command",
+        "mcp.y.url",
+    ];
+    assert_eq!(withheld, expected);
+    assert_eq!(
+        in_short(&loaded.withheld),
+        "permissions, claude.path, claude.acp_path, claude.mode, claude.args, claude.permissions, claude.env.A, acp.x, mcp.x, mcp.y"
+    );
+    let granted: Vec<String> = loaded.settings.iter()
+        .filter(|(_, entry)| matches!(&entry.origin, Origin::File { path, .. } if *path == machine.project()))
+        .map(|(key, _)| key.to_string())
+        .collect();
+    let expected = [
+        "prefer",
+        "timeouts.silence",
+        "claude.transports",
+        "claude.model",
+        "claude.timeouts.silence",
+        "claude.session.continue_last",
+        "codex.permissions",
+    ];
+    assert_eq!(granted, expected);
+    assert_eq!(
+        loaded
+            .config
+            .agents
+            .get(&Who::Claude)
+            .unwrap()
+            .path
+            .as_deref(),
+        Some("mine")
+    );
+    assert!(loaded.config.mcp.is_empty() && loaded.problems.is_empty());
+    assert_eq!(loaded.files.last().unwrap().state, State::Untrusted);
+}
+
+#[test]
+fn trust_is_for_the_file_as_it_was() {
+    let machine = Machine::new("", ALL);
+    machine.trust();
+    let loaded = machine.load();
+    assert_eq!(loaded.withheld, []);
+    assert_eq!(loaded.files.last().unwrap().state, State::Trusted);
+    assert_eq!(loaded.config.mcp.len(), 2);
+    fs::write(machine.project(), format!("{ALL}# changed")).unwrap();
+    assert_eq!(machine.load().files.last().unwrap().state, State::Untrusted);
+    fs::write(machine.project(), ALL).unwrap();
+    assert_eq!(machine.load().files.last().unwrap().state, State::Trusted);
+    // A list that can't be read trusts nothing.
+    fs::write(machine.at().home.join("trusted.json"), "{").unwrap();
+    assert_eq!(machine.load().files.last().unwrap().state, State::Untrusted);
+    assert!(Trusted::change(&machine.at().home, |_| ()).is_err());
+}
+
+#[test]
+fn the_users_own_file_needs_no_trust_wherever_it_lies() {
+    let machine = Machine::new("", ALL);
+    let mut at = machine.at();
+    at.user_file = Some(Source {
+        owner: Owner::User,
+        path: machine.project(),
+        named: true,
+    });
+    let loaded = load(&at, &Flags::default());
+    assert_eq!((loaded.files.len(), loaded.withheld.len()), (1, 0));
+    assert_eq!(loaded.config.mcp.len(), 2);
+}

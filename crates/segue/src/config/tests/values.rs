@@ -1,0 +1,214 @@
+//! What a good file comes to.
+
+use std::collections::BTreeMap;
+
+use segue_agents::{SessionDefault, Timeouts};
+use segue_core::{McpReach, McpServer};
+
+use super::*;
+use crate::config::accept::server_name;
+use crate::config::key::McpKey;
+
+/// What a file alone comes to.
+fn config(text: &str) -> Config {
+    let layer = parse(text).unwrap_or_else(|problems| panic!("{text}: {problems:?}"));
+    Config::of(&merge::merge([resolved::defaults(), layer]))
+}
+
+fn agent(text: &str, who: &Who) -> AgentConfig {
+    config(text).agents.get(who).unwrap().clone()
+}
+
+#[test]
+fn an_empty_file_is_the_default() {
+    let config = config("");
+    let names: Vec<&str> = config
+        .prefer
+        .iter()
+        .map(segue_core::ProviderId::as_str)
+        .collect();
+    assert_eq!(names, ["claude", "codex", "gemini"]);
+    assert_eq!(config.defaults, segue_agents::Defaults::default());
+    let known: BTreeMap<Who, AgentConfig> = Who::KNOWN
+        .into_iter()
+        .map(|who| (who, AgentConfig::default()))
+        .collect();
+    assert_eq!(config.agents, known);
+    assert!(config.mcp.is_empty());
+}
+
+#[test]
+fn programs_are_names_or_paths_from_where_the_file_is() {
+    let cases = [
+        ("claude-next", "claude-next"),
+        ("/opt/claude", "/opt/claude"),
+        ("./bin/claude", "/etc/bin/claude"),
+        ("bin/claude", "/etc/bin/claude"),
+        ("../claude", "/etc/../claude"),
+        ("~/bin/claude", "/u/bin/claude"),
+        ("~other", "~other"),
+    ];
+    for (written, expected) in cases {
+        let claude = agent(&format!("[claude]\npath = {written:?}"), &Who::Claude);
+        assert_eq!(claude.path.as_deref(), Some(expected), "{written}");
+    }
+}
+
+#[test]
+fn everything_about_an_agent_arrives() {
+    let text = r#"
+        permissions = "allow-reads"
+        timeouts = { turn = 3600, first = 0 }
+        [codex]
+        path = "codex"
+        acp_path = "codex-acp"
+        transports = ["exec", "acp"]
+        model = "m"
+        mode = "read-only"
+        args = ["--a", ""]
+        env = { A = "1", B = "" }
+        permissions = "deny"
+        timeouts = { silence = 0.5 }
+        session = { resume_id = "feature:pay" }
+        [gemini.session]
+        resume_id = ""
+        continue_last = true
+        [acp.open-code]
+        path = "opencode"
+    "#;
+    let codex = agent(text, &Who::Codex);
+    assert_eq!(codex.acp_path.as_deref(), Some("codex-acp"));
+    assert_eq!(codex.transports, ["exec", "acp"]);
+    assert_eq!(
+        (codex.model.as_deref(), codex.mode.as_deref()),
+        (Some("m"), Some("read-only"))
+    );
+    assert_eq!(codex.args, ["--a", ""]);
+    assert_eq!(
+        codex.env,
+        [("A".into(), "1".into()), ("B".into(), String::new())]
+    );
+    let expected = segue_agents::Defaults {
+        permissions: PermissionPolicy::Deny,
+        timeouts: Timeouts {
+            start: Timeouts::default().start,
+            first: None,
+            silence: Some(Duration::from_millis(500)),
+            turn: Some(Duration::from_hours(1)),
+        },
+        session: SessionDefault::Resume("feature:pay".into()),
+    };
+    assert_eq!(codex.defaults, expected);
+    let gemini = agent(text, &Who::Gemini).defaults;
+    assert_eq!(gemini.permissions, PermissionPolicy::AllowReads);
+    assert_eq!(gemini.session, SessionDefault::ContinueLast);
+    assert_eq!(gemini.timeouts.silence, Timeouts::default().silence);
+    let own = agent(text, &Who::Acp("open-code".into()));
+    assert_eq!(own.defaults.permissions, PermissionPolicy::AllowReads);
+}
+
+#[test]
+fn mcp_servers_are_programs_or_addresses() {
+    let text = r#"
+        [mcp.web]
+        url = "https://example.org/mcp"
+        headers = { Authorization = "Bearer x" }
+        [mcp.docs]
+        command = "docs-mcp"
+        args = ["--stdio"]
+        env = { A = "1" }
+    "#;
+    let expected = [
+        McpServer {
+            name: "docs".into(),
+            reach: McpReach::Program {
+                command: "docs-mcp".into(),
+                args: vec!["--stdio".into()],
+                env: vec![("A".into(), "1".into())],
+            },
+        },
+        McpServer {
+            name: "web".into(),
+            reach: McpReach::Http {
+                url: "https://example.org/mcp".into(),
+                headers: vec![("Authorization".into(), "Bearer x".into())],
+            },
+        },
+    ];
+    assert_eq!(config(text).mcp, expected);
+}
+
+#[test]
+fn no_server_passes_for_segues_own() {
+    for good in ["docs", "Docs-2", "a_b-c", "segue2", "my-segue"] {
+        assert_eq!(server_name(good), Ok(()), "{good}");
+    }
+    for bad in [
+        "segue",
+        "Segue",
+        "segue_",
+        "segue__x",
+        "_segue",
+        "a--b",
+        "a.b",
+        "",
+        "ä",
+        &"a".repeat(61),
+    ] {
+        assert!(server_name(bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn agents_are_in_the_order_of_preference() {
+    let text =
+        "prefer = [\"acp:b\", \"gemini\", \"acp:b\"]\n[acp.b]\npath = \"b\"\n[acp.a]\npath = \"a\"";
+    let config = config(text);
+    let order: Vec<String> = config
+        .in_order()
+        .iter()
+        .map(|(id, _, _)| id.to_string())
+        .collect();
+    assert_eq!(order, ["acp:b", "gemini", "claude", "codex", "acp:a"]);
+}
+
+#[test]
+fn secrets_are_known_by_their_names() {
+    let env = |name: &str| Key::Agent(Who::Claude, AgentKey::Env(name.into()));
+    let header = |name: &str| Key::Mcp("x".into(), McpKey::Header(name.into()));
+    for key in [
+        env("ANTHROPIC_API_KEY"),
+        env("my_token"),
+        env("DB_PASSWORD"),
+        header("authorization"),
+        header("X-Secret-1"),
+    ] {
+        assert!(key.is_secret(), "{key}");
+    }
+    for key in [
+        env("HOME"),
+        header("Accept"),
+        Key::Prefer,
+        Key::Agent(Who::Claude, AgentKey::Path),
+    ] {
+        assert!(!key.is_secret(), "{key}");
+    }
+}
+
+#[test]
+fn values_are_written_as_they_are_read() {
+    let nasty = "a\"b\\c\n\td\u{1b}\u{202e}\u{200b}ü";
+    for value in [
+        Value::Text(nasty.into()),
+        Value::Texts(vec![nasty.into(), String::new()]),
+    ] {
+        let key = match value {
+            Value::Text(_) => "env.A",
+            _ => "args",
+        };
+        let layer = parse(&format!("claude.{key} = {}", value.toml())).unwrap();
+        let read: Vec<&Value> = layer.values().map(|entry| &entry.value).collect();
+        assert_eq!(read, [&value]);
+        assert!(!value.toml().contains(['\u{1b}', '\u{202e}', '\u{200b}']));
+    }
+}

@@ -1,0 +1,301 @@
+//! What a bad file is told.
+
+use super::*;
+
+/// What is wrong, as `line:column: message | hint`.
+fn wrong(text: &str) -> Vec<String> {
+    let problems = parse(text).err().unwrap_or_default();
+    let lines = problems.iter().map(|problem| {
+        let problem_text = problem.to_string();
+        let place = problem_text
+            .strip_prefix("/etc/c.toml:")
+            .unwrap_or(&problem_text);
+        match &problem.hint {
+            Some(hint) => format!("{place} | {hint}"),
+            None => place.to_owned(),
+        }
+    });
+    lines.collect()
+}
+
+/// Files, and what is wrong with them.
+const CASES: &[(&str, &[&str])] = &[
+    (
+        "prefr = []",
+        &["1:1: there is no setting prefr | did you mean `prefer`?"],
+    ),
+    (
+        "[claude]\n\npathh = 1",
+        &["3:1: there is no setting pathh in [claude] | did you mean `path`?"],
+    ),
+    (
+        "model = \"m\"",
+        &[
+            "1:1: there is no setting model | it belongs to one agent: put it under [claude], [codex], [gemini] or [acp.NAME]",
+        ],
+    ),
+    (
+        "[opencode]\npath = \"x\"",
+        &[
+            "1:2: there is no setting opencode | an agent that speaks ACP is configured as [acp.opencode]; else there are: prefer, permissions, timeouts, claude, codex, gemini, acp, mcp",
+        ],
+    ),
+    (
+        "[gemini]\nacp_path = \"x\"",
+        &[
+            "2:1: there is no setting acp_path in [gemini] | there are: path, transports, model, mode, args, env, permissions, timeouts, session",
+        ],
+    ),
+    (
+        "[claude.session]\nresume = \"\"",
+        &["2:1: there is no setting resume in [claude.session] | did you mean `resume_id`?"],
+    ),
+    (
+        "[claude.timeouts]\nstrat = 1",
+        &["2:1: there is no setting strat in [claude.timeouts] | did you mean `start`?"],
+    ),
+    (
+        "permissions = \"allow\"",
+        &[
+            "1:15: permissions: \"allow\" is not one of ask, allow-reads, allow-edits, allow-all, deny",
+        ],
+    ),
+    (
+        "permissions = \"alow-all\"",
+        &[
+            "1:15: permissions: \"alow-all\" is not one of ask, allow-reads, allow-edits, allow-all, deny | did you mean \"allow-all\"?",
+        ],
+    ),
+    (
+        "permissions = true",
+        &["1:15: permissions: must be a text in quotes, not true or false"],
+    ),
+    (
+        "prefer = [\"claud\"]",
+        &[
+            "1:10: prefer: \"claud\" is not one of claude, codex, gemini, rehearsal, acp:NAME | did you mean \"claude\"?",
+        ],
+    ),
+    (
+        "prefer = [\"acp:A\"]",
+        &["1:10: prefer: \"acp:A\" is not one of claude, codex, gemini, rehearsal, acp:NAME"],
+    ),
+    (
+        "prefer = \"claude\"",
+        &["1:10: prefer: must be a list of texts, like [\"one\", \"two\"], not a text"],
+    ),
+    (
+        "prefer = [1]",
+        &[
+            "1:10: prefer: must be a list of texts, like [\"one\", \"two\"], not a list of other things",
+        ],
+    ),
+    (
+        "[codex]\ntransports = [\"stream-json\"]",
+        &["2:14: codex.transports: \"stream-json\" is not one of app-server, exec, acp"],
+    ),
+    (
+        "[codex]\ntransports = []",
+        &["2:14: codex.transports: is empty; name one of app-server, exec, acp, or leave it out"],
+    ),
+    (
+        "[claude]\nmodel = \"--yes\"",
+        &["2:9: claude.model: \"--yes\" may not start with `-` or contain control characters"],
+    ),
+    (
+        "[claude]\nmodel = \"\"",
+        &["2:9: claude.model: is empty; leave it out to let the agent choose"],
+    ),
+    (
+        "[claude]\npath = \"\"",
+        &["2:8: claude.path: is empty; leave it out to look on PATH"],
+    ),
+    (
+        "[claude]\nargs = [\"a\\u0000\"]",
+        &["2:8: claude.args: may not contain a NUL character"],
+    ),
+    (
+        "[claude]\nenv = [\"A=1\"]",
+        &["2:7: claude.env must be a table, not a list | write it as [claude.env]"],
+    ),
+    (
+        "[claude]\nenv = { \"A=B\" = \"1\" }",
+        &["2:9: \"A=B\" can't be the name of a variable"],
+    ),
+    (
+        "[claude]\nenv = { A = 1 }",
+        &["2:13: claude.env.A: must be a text in quotes, not a number"],
+    ),
+    (
+        "claude = 3",
+        &["1:10: claude must be a table, not a number | write it as [claude]"],
+    ),
+    (
+        "[claude.session]\nresume_id = \"7\"",
+        &[
+            "2:13: claude.session.resume_id: \"7\" is a number from a list, which means another session tomorrow | use the session's id",
+        ],
+    ),
+    (
+        "[claude.session]\nresume_id = \"a/b\"",
+        &["2:13: claude.session.resume_id: a session id may not contain '/'"],
+    ),
+    (
+        "[claude.session]\ncontinue_last = \"yes\"",
+        &["2:17: claude.session.continue_last: must be true or false, without quotes, not a text"],
+    ),
+    (
+        "[claude.session]\nresume_id = \"abcd\"\ncontinue_last = true",
+        &[
+            "3:1: claude.session.continue_last: a session can't both be that of `resume_id` and the last one | remove `continue_last` to always go on with the named one, or `resume_id` to go on with the last",
+        ],
+    ),
+    (
+        "[timeouts]\nstart = 0",
+        &[
+            "2:9: timeouts.start: must be more than 0: a start that never ends can't be told from a slow one",
+        ],
+    ),
+    (
+        "[timeouts]\nturn = -1",
+        &["2:8: timeouts.turn: must be a number of seconds from 0 to 31536000, not -1"],
+    ),
+    (
+        "[timeouts]\nturn = nan",
+        &["2:8: timeouts.turn: must be a number of seconds from 0 to 31536000, not NaN"],
+    ),
+    (
+        "[timeouts]\nturn = 99999999999999999999",
+        &["2:8: timeouts.turn: must be a number of seconds, not so large a number"],
+    ),
+    (
+        "[acp.Big]\npath = \"x\"",
+        &[
+            "1:6: \"Big\" can't be the name of an agent: small letters, digits, `-`, `_` and `.`, at most 60",
+        ],
+    ),
+    (
+        "[mcp.segue]\ncommand = \"x\"",
+        &["1:6: `segue` is the name of segue's own MCP server; choose another"],
+    ),
+    (
+        "[mcp.a]",
+        &[
+            "1:6: mcp.a has neither a `command` nor a `url` | a program that is started has a `command`, one that listens has a `url`",
+        ],
+    ),
+    (
+        "[mcp.a]\nurl = \"ftp://x\"",
+        &["2:7: mcp.a.url: must be an address that starts with https:// or http://"],
+    ),
+    (
+        "[mcp.a]\nurl = \"https://x\"\nargs = []",
+        &[
+            "3:1: mcp.a.args: a server with a `url` is not started, so it has no `args` or `env` | remove it",
+        ],
+    ),
+    (
+        "[mcp.a]\ncommand = \"x\"\nheaders = { A = \"1\" }",
+        &[
+            "3:13: mcp.a.headers.A: a server with a `command` is not asked over HTTP, so it has no `headers` | remove it",
+        ],
+    ),
+    (
+        "[mcp.a]\nurl = \"https://x\"\nheaders = { A = \"1\\r\\nB: 2\" }",
+        &["3:17: mcp.a.headers.A: may not contain control characters"],
+    ),
+    (
+        "x = 1\npermissions = 1",
+        &[
+            "1:1: there is no setting x | there are: prefer, permissions, timeouts, claude, codex, gemini, acp, mcp",
+            "2:15: permissions: must be a text in quotes, not a number",
+        ],
+    ),
+    (
+        "# ü\n\"ü\" = 1",
+        &[
+            "2:1: there is no setting \"ü\" | there are: prefer, permissions, timeouts, claude, codex, gemini, acp, mcp",
+        ],
+    ),
+    (
+        "permissions = ask",
+        &["1:15: string values must be quoted, expected literal string, in `permissions = ask`"],
+    ),
+    ("a = 1\na = 2", &["2:1: duplicate key, in `a = 2`"]),
+];
+
+#[test]
+fn what_is_wrong_is_said_with_its_place() {
+    for (text, expected) in CASES {
+        assert_eq!(wrong(text), *expected, "{text}");
+    }
+}
+
+#[test]
+fn a_slip_beside_a_secret_does_not_show_it() {
+    for text in [
+        "[claude]\nenv = { API_KEY = \"sk-1",
+        "[claude]\nenv = { API_KEY = \"sk-1\" x }",
+    ] {
+        let said = wrong(text).join("\n");
+        assert!(said.contains("2:") && !said.contains("sk-1"), "{said}");
+    }
+}
+
+#[test]
+fn deep_nesting_is_refused_and_not_followed() {
+    for text in [
+        format!("a = {}", "[".repeat(100_000)),
+        format!("{}a = 1", "a.".repeat(50_000)),
+    ] {
+        assert_eq!(wrong(&text).len(), 1);
+    }
+}
+
+#[test]
+fn files_that_are_none_are_told_apart() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    fs::create_dir(at("directory")).unwrap();
+    fs::write(at("latin"), b"# 1\n# \xc3\xbc\xe9\n").unwrap();
+    fs::write(at("large"), "#".repeat(10 << 20)).unwrap();
+    fs::write(at("full"), "#".repeat(1 << 20)).unwrap();
+    std::os::unix::fs::symlink(at("loop"), at("loop")).unwrap();
+    let cases = [
+        (at("directory"), Err(": it is not a file")),
+        (at("latin"), Err(":2:4: it is not valid UTF-8 from here on")),
+        (
+            at("large"),
+            Err(": it is larger than 1024 KiB, which no configuration is"),
+        ),
+        (at("full"), Ok(true)),
+        (
+            at("loop"),
+            Err(": cannot read it: Too many levels of symbolic links (os error 40)"),
+        ),
+        (at("absent"), Ok(false)),
+        (at("full/beneath"), Ok(false)),
+        ("/dev/zero".into(), Err(": it is not a file")),
+        ("/dev/null".into(), Ok(true)),
+    ];
+    for (path, expected) in cases {
+        let source = Source {
+            owner: Owner::User,
+            path: path.clone(),
+            named: false,
+        };
+        let found = read_source(&source, None).map(|read| read.is_some());
+        let found = found.map_err(|problems| problems.first().unwrap().to_string());
+        let expected = expected.map_err(|words| format!("{}{words}", path.display()));
+        assert_eq!(found, expected);
+    }
+    let source = Source {
+        owner: Owner::User,
+        path: at("absent"),
+        named: true,
+    };
+    assert!(
+        read_source(&source, None).is_err(),
+        "a file that was asked for must be there"
+    );
+}

@@ -1,0 +1,112 @@
+//! The project files that the user trusts, each by its path and its content.
+//!
+//! Kept as `trusted.json` in segue's home. A file that changed since is not trusted; a list that can't be read trusts
+//! nothing.
+
+use std::fmt::Write as _;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::error::CliError;
+
+const FILE: &str = "trusted.json";
+
+/// The list.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Trusted {
+    pub(crate) files: Vec<TrustedFile>,
+}
+
+/// A file that was trusted as it was then.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct TrustedFile {
+    pub(crate) path: PathBuf,
+    pub(crate) sha256: String,
+    pub(crate) trusted_at: String,
+}
+
+impl Trusted {
+    /// What was written down in segue's home.
+    pub(crate) fn read(home: &Path) -> Result<Self, CliError> {
+        let path = home.join(FILE);
+        let text = match std::fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) => {
+                let what = format!("cannot read {}", path.display());
+                return Err(CliError::failed(what).because(&error));
+            }
+        };
+        serde_json::from_slice(&text).map_err(|error| {
+            CliError::failed(format!("{} is damaged", path.display()))
+                .because(&error)
+                .hint("move it away; projects then need your trust again")
+        })
+    }
+
+    /// Whether a file with this content is trusted.
+    pub(crate) fn holds(&self, path: &Path, content: &[u8]) -> bool {
+        let file = self.files.iter().find(|file| file.path == path);
+        file.is_some_and(|file| file.sha256 == fingerprint(content))
+    }
+
+    /// Changes the list, alone: nobody else changes it meanwhile, and nobody ever reads half of it.
+    pub(crate) fn change<T>(
+        home: &Path,
+        change: impl FnOnce(&mut Self) -> T,
+    ) -> Result<T, CliError> {
+        let cannot = |error: std::io::Error| {
+            CliError::failed(format!("cannot write {}", home.join(FILE).display())).because(&error)
+        };
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(home)
+            .map_err(cannot)?;
+        let lock = private(&home.join("trusted.lock")).map_err(cannot)?;
+        lock.lock().map_err(cannot)?;
+        let mut list = Self::read(home)?;
+        let outcome = change(&mut list);
+        list.write(home).map_err(cannot)?;
+        Ok(outcome)
+    }
+
+    fn write(&self, home: &Path) -> std::io::Result<()> {
+        let new = home.join("trusted.json.new");
+        // One that is left of a killed process may have been opened to others.
+        match std::fs::remove_file(&new) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+        let mut file = private(&new)?;
+        file.write_all(&serde_json::to_vec_pretty(self)?)?;
+        file.write_all(b"\n")?;
+        file.sync_all()?;
+        std::fs::rename(&new, home.join(FILE))?;
+        File::open(home)?.sync_all()
+    }
+}
+
+/// Opens a file that only its owner may look into.
+fn private(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new()
+        .create(true)
+        .write(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)
+}
+
+/// What tells one content from another.
+pub(crate) fn fingerprint(content: &[u8]) -> String {
+    let mut hex = String::with_capacity(64);
+    for byte in Sha256::digest(content) {
+        let _ = write!(hex, "{byte:02x}");
+    }
+    hex
+}

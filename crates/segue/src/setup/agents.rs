@@ -1,0 +1,120 @@
+//! From the configuration to the agents that can be driven.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use etcetera::BaseStrategy;
+use segue_agents::known;
+use segue_agents::{Agent, Host, Provider, Settings, Way, acp, claude, codex, gemini, rehearsal};
+use segue_core::{McpReach, McpServer, ProviderId};
+
+use super::{VERSION, leash, own_program};
+use crate::config::{AgentConfig, Config, Who};
+
+/// The agents that can be driven, in the order in which one is chosen.
+///
+/// One whose configured program is not there is among them, so that asking for it says what is missing; one that was
+/// merely not found is not.
+pub(crate) fn agents(home: &Path, config: &Config) -> Vec<Arc<Provider>> {
+    let host = Host {
+        leash: leash(),
+        version: VERSION,
+        kept: home.join("kept"),
+        path: std::env::var_os("PATH").unwrap_or_default(),
+    };
+    let providers = config.in_order().into_iter();
+    let mut agents: Vec<Arc<Provider>> = providers
+        .map(|(id, who, agent)| {
+            let settings = settings(who, agent, &host.path);
+            drive(id, who, &settings, &host).at(settings.program.as_ref())
+        })
+        .filter(|provider| !provider.ways().is_empty())
+        .map(Arc::new)
+        .collect();
+    agents.push(Arc::new(rehearsing(home, config)));
+    // A stable sort: rehearsal stays the last one unless it is preferred itself.
+    agents.sort_by_key(|agent| config.rank(agent.provider()));
+    agents
+}
+
+fn drive(id: ProviderId, who: &Who, settings: &Settings, host: &Host) -> Provider {
+    match who {
+        Who::Claude => claude(settings, host),
+        Who::Codex => codex(settings, host),
+        Who::Gemini => gemini(settings, host),
+        Who::Acp(_) => acp(id, settings, host),
+    }
+}
+
+/// The built-in agent, under the same defaults as all others.
+fn rehearsing(home: &Path, config: &Config) -> Provider {
+    let agent = rehearsal(own_program(), home.join("rehearsal"), leash(), VERSION);
+    let way = Way {
+        name: "acp",
+        agent: Arc::new(agent),
+    };
+    Provider::new(ProviderId::rehearsal(), vec![way], config.defaults.clone())
+}
+
+fn settings(who: &Who, agent: &AgentConfig, path: &OsStr) -> Settings {
+    let program = match (&agent.path, who.program()) {
+        (Some(configured), _) => Some(located(configured, path)),
+        (None, Some(usual)) => known::find(usual, path),
+        (None, None) => None,
+    };
+    let adapter = agent.acp_path.as_deref();
+    Settings {
+        program,
+        adapter: adapter.map(|configured| located(configured, path)),
+        transports: agent.transports.clone(),
+        model: agent.model.clone(),
+        mode: agent.mode.clone(),
+        args: agent.args.clone(),
+        env: agent.env.clone(),
+        home: native_home(who, &agent.env).unwrap_or_default(),
+        defaults: agent.defaults.clone(),
+    }
+}
+
+/// Where a configured program is: a bare name is looked up; one that is not found stays as it is, to be complained
+/// about when it is needed.
+fn located(configured: &str, path: &OsStr) -> PathBuf {
+    let found = (!configured.contains('/')).then(|| known::find(configured, path));
+    found.flatten().unwrap_or_else(|| PathBuf::from(configured))
+}
+
+/// The MCP servers that agents are handed.
+pub(crate) fn mcp_servers(config: &Config) -> Vec<McpServer> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut servers = config.mcp.clone();
+    for server in &mut servers {
+        if let McpReach::Program { command, .. } = &mut server.reach
+            && let Ok(found) = located(command, &path).into_os_string().into_string()
+        {
+            *command = found;
+        }
+    }
+    servers
+}
+
+/// Where an agent keeps its sessions: as its configured environment says, else as ours does, else the usual place.
+/// Without a home directory there is none.
+pub(super) fn native_home(who: &Who, env: &[(String, String)]) -> Option<PathBuf> {
+    let base = etcetera::base_strategy::Xdg::new().ok()?;
+    let set = |variable: &str| {
+        let configured = env.iter().find(|(name, _)| name == variable);
+        let configured = configured.map(|(_, value)| value.into());
+        let value = configured.or_else(|| std::env::var_os(variable));
+        value.filter(|value| !value.is_empty()).map(PathBuf::from)
+    };
+    let usual = |directory: &str| base.home_dir().join(directory);
+    Some(match who {
+        Who::Claude => set("CLAUDE_CONFIG_DIR").unwrap_or_else(|| usual(".claude")),
+        Who::Codex => set("CODEX_HOME").unwrap_or_else(|| usual(".codex")),
+        Who::Gemini => {
+            set("GEMINI_CLI_HOME").map_or_else(|| usual(".gemini"), |home| home.join(".gemini"))
+        }
+        Who::Acp(name) => base.data_dir().join(name),
+    })
+}
