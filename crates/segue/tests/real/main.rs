@@ -12,5 +12,6 @@ mod claude;
 mod codex;
 mod config;
 mod direct;
+mod gemini;
 mod matrix;
 mod stage;
