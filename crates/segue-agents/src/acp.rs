@@ -450,10 +450,13 @@ impl Conversation for AcpConversation {
     }
 }
 
-/// A prompt as agents take it for a text: what begins with a slash would be a command to many of them.
+/// Cannot be seen, and is no blank to anybody who trims.
+const UNSEEN: char = '\u{200b}';
+
+/// A prompt as agents take it for a text: what begins with a slash, or with a dollar, is a command to some of them.
 fn as_text(prompt: &str) -> Cow<'_, str> {
-    if prompt.trim_start().starts_with('/') {
-        Cow::Owned(format!("\n{prompt}"))
+    if prompt.trim_start().starts_with(['/', '$']) {
+        Cow::Owned(format!("{UNSEEN}{prompt}"))
     } else {
         Cow::Borrowed(prompt)
     }

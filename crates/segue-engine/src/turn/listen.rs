@@ -310,19 +310,22 @@ fn plan(steps: &[PlanStep]) -> Json {
     Json::from(serde_json::json!({ "plan": steps }))
 }
 
-/// Whether a request is for one of the tools that segue itself hands out; those need no permission.
+/// Whether a request is for one of the tools that segue itself hands out; those need no permission. The configuration
+/// lets nobody else be called `segue`.
 fn is_our_own(request: &PermissionRequest) -> bool {
+    let name = request.call.name.as_str();
     OWN_TOOLS.iter().any(|tool| {
-        let name = request.call.name.as_str();
         [
-            "mcp__segue__",
-            "mcp_segue_",
-            "segue/",
-            "segue.",
-            "mcp.segue.",
+            format!("mcp__segue__{tool}"),
+            format!("mcp_segue_{tool}"),
+            format!("mcp.segue.{tool}"),
+            format!("segue.{tool}"),
+            format!("segue/{tool}"),
+            format!("segue_{tool}"),
+            format!("{tool} (segue MCP Server)"),
         ]
         .iter()
-        .any(|prefix| name.strip_prefix(prefix) == Some(tool))
+        .any(|known| known == name)
     })
 }
 
