@@ -52,7 +52,7 @@ pub struct AcpAgent {
 
 /// How to drive any agent that speaks the protocol, as `acp:NAME` of the configuration.
 #[must_use]
-pub fn acp(id: ProviderId, settings: &Settings, host: &Host) -> Provider {
+pub fn acp(id: &ProviderId, settings: &Settings, host: &Host) -> Provider {
     let ways = settings.program.iter().map(|program| Way {
         name: "acp",
         agent: Arc::new(AcpAgent::new(id.clone(), program.clone(), settings, host)),

@@ -6,7 +6,6 @@ mod end;
 mod retold;
 mod tools;
 mod turn;
-mod uuid;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -26,7 +25,8 @@ use crate::process::{Leash, Program};
 use crate::provider::chosen;
 use crate::wire::{Line, Wire};
 use crate::{
-    AcpAgent, Agent, AgentError, Host, OpenRequest, Opening, Probe, Provider, Settings, Way, known,
+    AcpAgent, Agent, AgentError, Host, OpenRequest, Opening, Outside, Probe, Provider, Settings,
+    Way, known, uuid,
 };
 use conversation::ClaudeConversation;
 
@@ -83,6 +83,7 @@ struct ClaudeAgent {
     args: Vec<String>,
     env: Vec<(OsString, OsString)>,
     leash: Leash,
+    outside: Outside,
 }
 
 /// Which native session a process is to be for.
@@ -105,6 +106,7 @@ impl ClaudeAgent {
                 .map(|(name, value)| (name.into(), value.into()))
                 .collect(),
             leash: host.leash.clone(),
+            outside: host.outside,
         }
     }
 
@@ -256,7 +258,7 @@ impl Agent for ClaudeAgent {
         if let Some(id) = &request.native_id {
             match self.go_on(request, id).await {
                 Ok(wire) => {
-                    let conversation = ClaudeConversation::new(wire, id.clone());
+                    let conversation = ClaudeConversation::new(wire, id.clone(), self.outside);
                     return Ok(Opening::new(conversation, Opened::Resumed));
                 }
                 Err(error) if !request.strict && error.class() == FailureClass::SessionUnknown => {
@@ -265,14 +267,14 @@ impl Agent for ClaudeAgent {
                 Err(error) => return Err(error),
             }
         }
-        let id = uuid::draw().map_err(|source| AgentError::NotStarted {
-            program: self.program.display().to_string(),
-            source,
-        })?;
+        let id = uuid::v4(self.outside.random);
         let wire = self.start(request, Start::New(&id)).await?;
         Ok(Opening {
             why_not,
-            ..Opening::new(ClaudeConversation::new(wire, id), Opened::Fresh)
+            ..Opening::new(
+                ClaudeConversation::new(wire, id, self.outside),
+                Opened::Fresh,
+            )
         })
     }
 

@@ -21,6 +21,7 @@ fn host() -> Host {
         version: "0",
         kept: PathBuf::new(),
         path: OsString::new(),
+        outside: crate::provider::OUTSIDE,
     }
 }
 

@@ -36,6 +36,7 @@ pub(super) fn agent(sandbox: &Sandbox, transport: &str) -> impl Agent + use<> {
         version: "0",
         kept: sandbox.path().join("kept"),
         path: sandbox.path().join("bin").into_os_string(),
+        outside: crate::stage::OUTSIDE,
     };
     gemini(&settings, &host)
 }
