@@ -358,9 +358,14 @@ impl Run<'_> {
             .await?;
         match conversation.send(prompt).await {
             Ok(()) => {
-                // An agent that is started for each turn is started by now.
+                // An agent that is started for each turn is started by now. What is known already is not
+                // written down again.
                 if let Some(process) = conversation.process() {
-                    self.hold.agent.send_replace(Some(process));
+                    self.hold.agent.send_if_modified(|known| {
+                        let changed = known.as_ref() != Some(&process);
+                        *known = Some(process);
+                        changed
+                    });
                 }
                 self.listen(conversation).await
             }

@@ -1,6 +1,7 @@
 //! What segue adds to a turn: time, memory, and work for each event.
 //!
-//! `cargo bench -p segue --bench turns`; docs/benchmarks.md explains the tables.
+//! `cargo bench -p segue --bench turns`; docs/benchmarks.md explains the tables. After `--` may stand the parts that
+//! are wanted: `added`, `memory`, `events`.
 
 #![allow(
     clippy::unwrap_used,
@@ -23,9 +24,18 @@ const SEGUE: &str = env!("CARGO_BIN_EXE_segue");
 fn main() {
     let extent = Extent::from_args();
     extent.announce();
-    added::measure(extent);
-    memory::measure(extent);
-    events::measure(extent);
+    let parts: [(&str, fn(Extent)); 3] = [
+        ("added", added::measure),
+        ("memory", memory::measure),
+        ("events", events::measure),
+    ];
+    let named = |name: &str| std::env::args().any(|arg| arg == name);
+    let all = !parts.iter().any(|(name, _)| named(name));
+    for (name, measure) in parts {
+        if all || named(name) {
+            measure(extent);
+        }
+    }
 }
 
 /// A directory on the disk that the build is on; the usual one for temporary files may be memory.
