@@ -93,6 +93,10 @@ fn sort(bytes: &[u8]) -> Sorted {
         return Sorted::Blank;
     }
     let garbage = || Sorted::Update(Incoming::Garbage(line.chars().take(EXCERPT).collect()));
+    // Serde would take an array for the fields of a message in their order.
+    if !line.starts_with('{') {
+        return garbage();
+    }
     match serde_json::from_str::<Message<'_, Params<'_>>>(line) {
         Ok(message) if !message.is_update() => Sorted::Message(line.to_owned()),
         Ok(message) => match message.params.and_then(|params| params.update) {
@@ -220,6 +224,7 @@ mod tests {
               {\"method\":\"session/update\",\"params\":{\"sessionId\":\"s\",\"update\":{\"sessionUpdate\":\"compaction_update\",\"compactionId\":\"c\",\"status\":\"completed\"}}}\n\
               {\"method\":\"session/update\",\"params\":7}\n\
               {\"method\":\"session/update\"}\n\
+              [1,2,3]\n\
               {\"method\":\"other\",\"params\":[7]}\n\
               {\"id\":2,\"resu",
         )
@@ -255,6 +260,7 @@ mod tests {
                 "compacted",
                 "garbage {\"method\":\"session/update\",\"params\":7}",
                 "garbage {\"method\":\"session/update\"}",
+                "garbage [1,2,3]",
                 "garbage {\"id\":2,\"resu",
             ]
         );

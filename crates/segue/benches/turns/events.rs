@@ -21,6 +21,11 @@ pub(crate) fn measure(extent: Extent) {
         ),
         ("a kilobyte of text", extent.pick(50_000, 100), kilobyte),
         ("a tool call or its result", extent.pick(50_000, 100), tool),
+        (
+            "a word, or a tool call after 20",
+            extent.pick(100_000, 100),
+            mixed,
+        ),
     ];
     let rows = kinds.map(|(name, many, update)| row(name, many, update, rounds));
     print_table(
@@ -193,6 +198,15 @@ fn word(n: usize) -> Value {
 
 fn kilobyte(n: usize) -> Value {
     text(&format!("line {n} of a \"file\"\n").repeat(45))
+}
+
+/// As in a turn: some words, a call, its result.
+fn mixed(n: usize) -> Value {
+    match n % 22 {
+        20 => tool(n / 22 * 2),
+        21 => tool(n / 22 * 2 + 1),
+        _ => word(n),
+    }
 }
 
 fn tool(n: usize) -> Value {
