@@ -13,6 +13,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     (
         "segue",
         &[
+            "segue-mcp",
             "segue-engine",
             "segue-sqlite",
             "segue-store",
@@ -22,6 +23,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "segue-core",
         ],
     ),
+    ("segue-mcp", &["segue-engine", "segue-core"]),
     (
         "segue-engine",
         &["segue-store", "segue-agents", "segue-catalog", "segue-core"],
@@ -39,6 +41,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
 /// Dependencies that only these crates may see.
 const FENCES: &[(&str, &[&str])] = &[
     ("agent-client-protocol", &["segue-acp"]),
+    ("rmcp", &["segue-mcp"]),
     // The store, and the one agent whose sessions are in a database of its own.
     ("rusqlite", &["segue-sqlite", "segue-catalog"]),
     ("clap", &["segue"]),
@@ -65,6 +68,7 @@ const LIBRARIES: &[&str] = &[
     "segue-agents",
     "segue-catalog",
     "segue-engine",
+    "segue-mcp",
 ];
 
 #[derive(Deserialize)]

@@ -1,5 +1,6 @@
 //! Any agent that speaks the Agent Client Protocol over stdio.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::future::Future;
 use std::io;
@@ -11,7 +12,7 @@ use async_trait::async_trait;
 use segue_acp::{AcpError, Canceller, Client, Terms};
 use segue_core::{
     AgentEvent, Capabilities, FailureClass, How, NativeId, Opened, ProcessMark, ProviderId,
-    StopReason, TurnEnd, Usage,
+    StopReason, TurnEnd,
 };
 use tokio::sync::watch;
 
@@ -194,7 +195,13 @@ impl Connection {
         }
         Err(match why {
             Some(error) => Refusal {
-                class: error.class(),
+                class: match error.class() {
+                    // Whatever went wrong in it, it does not know the session.
+                    FailureClass::Agent | FailureClass::NotUnderstood => {
+                        FailureClass::SessionUnknown
+                    }
+                    class => class,
+                },
                 message: error.to_string(),
                 retry_after: None,
             },
@@ -360,15 +367,18 @@ impl AcpConversation {
         }
         match event {
             AgentEvent::Text(words) => self.last_words.push_str(words),
-            AgentEvent::Usage(_) => {}
-            _ => self.last_words.clear(),
+            AgentEvent::Tool(_) | AgentEvent::Thought(_) => self.last_words.clear(),
+            _ => {}
         }
     }
 
     /// What the agent calls the end of a turn is believed, unless it is known to be one that fails like this.
     fn believe(&mut self, end: TurnEnd) -> Result<TurnEnd, AgentError> {
-        let no_figures = end.usage == Usage::default();
-        if self.fails_silently && no_figures && end.reason == StopReason::EndTurn {
+        // The model was not asked, or nobody knows what it answered.
+        let nothing = [end.usage.input_tokens, end.usage.output_tokens]
+            .iter()
+            .all(|tokens| tokens.unwrap_or(0) == 0);
+        if self.fails_silently && nothing && end.reason == StopReason::EndTurn {
             let refusal = classify::answer(None, self.last_words.trim());
             return Err(AgentError::refused("the prompt", refusal));
         }
@@ -389,7 +399,7 @@ impl Conversation for AcpConversation {
     async fn send(&mut self, prompt: &str) -> Result<(), AgentError> {
         self.last_words.clear();
         let Connection { client, process } = &mut self.connection;
-        match client.prompt(prompt) {
+        match client.prompt(&as_text(prompt)) {
             Ok(canceller) => {
                 self.canceller = Some(canceller);
                 Ok(())
@@ -437,5 +447,17 @@ impl Conversation for AcpConversation {
         drop(client);
         process.stop().await;
         Vec::new()
+    }
+}
+
+/// Cannot be seen, and is no blank to anybody who trims.
+const UNSEEN: char = '\u{200b}';
+
+/// A prompt as agents take it for a text: what begins with a slash, or with a dollar, is a command to some of them.
+fn as_text(prompt: &str) -> Cow<'_, str> {
+    if prompt.trim_start().starts_with(['/', '$']) {
+        Cow::Owned(format!("{UNSEEN}{prompt}"))
+    } else {
+        Cow::Borrowed(prompt)
     }
 }

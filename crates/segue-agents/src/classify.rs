@@ -22,7 +22,7 @@ impl Refusal {
         let message = message.into();
         Self {
             class,
-            retry_after: delay(&message),
+            retry_after: delay(&message.to_lowercase()),
             message,
         }
     }
@@ -47,156 +47,231 @@ pub(crate) fn class_of_status(status: i32) -> Option<FailureClass> {
     match status {
         // -32000 is how ACP says that it wants credentials.
         401 | 403 | -32000 => Some(FailureClass::NotLoggedIn),
-        429 => Some(FailureClass::RateLimited),
+        // 529 is Anthropic's word for too many requests of everybody.
+        429 | 529 => Some(FailureClass::RateLimited),
+        402 => Some(FailureClass::Quota),
         413 => Some(FailureClass::ContextTooLong),
         _ => None,
     }
 }
 
-/// Told by their words, the more special ones first: a quota is also reported with status 429, and so on.
-const WORDS: &[(FailureClass, &[&str])] = &[
+/// Words that must all be there.
+type All = &'static [&'static str];
+
+/// Told by their words, the more special ones first: a quota is also reported with status 429, and so on. A text may
+/// be a whole error output with warnings and stack traces, so words that occur without an error are no good.
+const WORDS: &[(FailureClass, &[All])] = &[
     (
         FailureClass::UntrustedFolder,
         &[
-            "not inside a trusted directory",
-            "untrusted folder",
-            "folder is not trusted",
-            "not a trusted folder",
-            "is not trusted",
-            "trusted directory",
-            "trust this folder",
+            &["not inside a trusted directory"],
+            &["not running in a trusted directory"],
+            &["untrusted folder"],
+            &["folder is not trusted"],
+            &["directory is not trusted"],
+            &["workspace is not trusted"],
+            &["not a trusted folder"],
         ],
     ),
     (
         FailureClass::ContextTooLong,
         &[
-            "prompt is too long",
-            "context_length_exceeded",
-            "context window",
-            "context length",
-            "maximum context",
-            "exceeds the maximum number of tokens",
-            "input token count",
-            "ran out of room",
-            "too many tokens",
+            &["prompt is too long"],
+            &["input is too long"],
+            &["context_length_exceeded"],
+            &["context_window_exceeded"],
+            &["exceed", "context window"],
+            &["exceed", "context length"],
+            &["exceed", "context limit"],
+            &["maximum context length"],
+            &["exceeds the maximum number of tokens"],
+            &["ran out of room", "context"],
         ],
+    ),
+    (
+        FailureClass::RateLimited,
+        // Google's words for every 429; a quota that is spent is told at greater length.
+        &[&["resource has been exhausted"]],
     ),
     (
         FailureClass::Quota,
         &[
-            "quota",
-            "usage limit",
-            "usage_limit_reached",
-            "insufficient_quota",
-            "credit balance",
-            "limit will reset",
-            "resets at",
-            "out of credits",
+            &["quota"],
+            &["usage limit"],
+            &["usage_limit_reached"],
+            &["hit your", "limit", "reset"],
+            &["limit reached", "reset"],
+            &["credit balance is too low"],
+            &["limit will reset"],
+            &["out of credits"],
+            &["billing_hard_limit"],
         ],
     ),
     (
         FailureClass::RateLimited,
         &[
-            "rate limit",
-            "rate_limit",
-            "ratelimit",
-            "too many requests",
-            "resource_exhausted",
-            "429",
-            "overloaded",
+            &["rate limit"],
+            &["rate_limit"],
+            &["rate-limit"],
+            &["ratelimit"],
+            &["too many requests"],
+            &["resource_exhausted"],
+            &["overloaded_error"],
+            &["overloaded"],
         ],
     ),
     (
         FailureClass::NotLoggedIn,
         &[
-            "invalid api key",
-            "invalid x-api-key",
-            "api key not valid",
-            "unauthorized",
-            "authentication",
-            "not logged in",
-            "please run /login",
-            "invalid auth method",
-            "login required",
-            "credentials",
-            "401",
+            &["invalid api key"],
+            &["invalid_api_key"],
+            &["incorrect api key"],
+            &["invalid x-api-key"],
+            &["api key not valid"],
+            &["api key expired"],
+            &["api key not found"],
+            &["unauthorized"],
+            &["unauthenticated"],
+            &["authentication_error"],
+            &["authentication required"],
+            &["authentication failed"],
+            &["failed to authenticate"],
+            &["invalid authentication"],
+            &["not logged in"],
+            &["please run /login"],
+            &["invalid auth method"],
+            &["please set an auth method"],
+            &["login required"],
+            &["please log in"],
+            &["oauth token has expired"],
         ],
     ),
     (
         FailureClass::SessionUnknown,
         &[
-            "session not found",
-            "no conversation found",
-            "no previous sessions",
-            "invalid session identifier",
-            "invalid session id",
-            "no rollout found",
-            "thread not found",
+            &["session not found"],
+            &["no conversation found"],
+            &["no previous sessions"],
+            &["invalid session identifier"],
+            &["invalid session id"],
+            &["no rollout found"],
+            &["thread not found"],
         ],
     ),
 ];
 
-fn class_of_words(text: &str) -> Option<FailureClass> {
-    let says = |words: &&str| text.contains(*words);
-    WORDS
-        .iter()
-        .find(|(_, any)| any.iter().any(|words| says(&words)))
-        .map(|(class, _)| *class)
-}
+/// A quota that is there again after this long was a limit of the rate.
+const SOON: Duration = Duration::from_mins(5);
 
-/// The delay that a text names, such as `reset after 2h52m39s`, `retry in 38.5s` or `Retry-After: 30`.
-fn delay(text: &str) -> Option<Duration> {
-    let text = text.to_lowercase();
-    [
-        "reset after",
-        "resets in",
-        "reset in",
-        "retry after",
-        "retry-after",
-        "retry_after",
-        "retry in",
-        "retrydelay",
-        "try again in",
-        "available in",
-    ]
-    .iter()
-    .find_map(|words| {
-        let (_, after) = text.split_once(words)?;
-        span(after.trim_start_matches([' ', ':', '"', '=', '\'']))
+fn class_of_words(text: &str) -> Option<FailureClass> {
+    let says = |all: &All| all.iter().all(|words| text.contains(words));
+    let class = WORDS
+        .iter()
+        .find(|(_, any)| any.iter().any(says))
+        .map(|(class, _)| *class)
+        .or_else(|| status_in(text).and_then(class_of_status))?;
+    let soon = || delay(text).is_some_and(|delay| delay <= SOON);
+    // Google calls requests per minute a quota too, and tells them apart only by the delay.
+    Some(match class {
+        FailureClass::Quota if text.contains("quota") && soon() => FailureClass::RateLimited,
+        class => class,
     })
 }
 
-/// A span of time at the beginning of a text: numbers with units, or one number of seconds.
-fn span(text: &str) -> Option<Duration> {
+/// An HTTP status that a text names as one. A bare number may be a line, a port or a count.
+fn status_in(text: &str) -> Option<i32> {
+    const BEFORE: &[&str] = &[
+        "api error: ",
+        "\"code\":",
+        "\"code\": ",
+        "status: ",
+        "status ",
+        "status code ",
+        "status code: ",
+        "status_code: ",
+        "statuscode: ",
+        "error ",
+        "error: ",
+        "http ",
+        "rejected (",
+    ];
+    BEFORE.iter().find_map(|before| {
+        text.match_indices(before).find_map(|(at, _)| {
+            let rest = &text[at + before.len()..];
+            let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+            let status = rest[..digits].parse().ok()?;
+            (digits == 3 && class_of_status(status).is_some()).then_some(status)
+        })
+    })
+}
+
+/// What stands before a delay, with what its number means if it has no unit.
+const DELAYS: &[(&str, f64)] = &[
+    ("retrydelayms", 0.001),
+    ("retry_after_ms", 0.001),
+    ("retry-after-ms", 0.001),
+    ("reset after", 1.0),
+    ("resets in", 1.0),
+    ("reset in", 1.0),
+    ("retry after", 1.0),
+    ("retry-after", 1.0),
+    ("retry_after", 1.0),
+    ("retry in", 1.0),
+    ("retrydelay", 1.0),
+    ("try again in", 1.0),
+    ("available in", 1.0),
+];
+
+/// The delay that a text in small letters names, such as `reset after 2h52m39s`, `retry in 38.5s` or
+/// `retry-after: 30`.
+fn delay(text: &str) -> Option<Duration> {
+    DELAYS.iter().find_map(|(words, unit)| {
+        text.match_indices(words).find_map(|(at, _)| {
+            let after = &text[at + words.len()..];
+            span(after.trim_start_matches([' ', ':', '"', '=', '\'']), *unit)
+        })
+    })
+}
+
+/// A span of time at the beginning of a text: numbers with units, or one number that counts `bare` seconds.
+fn span(text: &str, bare: f64) -> Option<Duration> {
     let mut rest = text;
     let mut total = 0.0;
     let mut any = false;
     loop {
-        let digits = rest.len()
-            - rest
-                .trim_start_matches(|c: char| c.is_ascii_digit() || c == '.')
-                .len();
+        let digits = length(rest, |c| c.is_ascii_digit() || c == '.');
         let Ok(number) = rest[..digits].parse::<f64>() else {
             break;
         };
-        let unit = rest[digits..].trim_start();
-        let letters = unit.len()
-            - unit
-                .trim_start_matches(|c: char| c.is_ascii_alphabetic())
-                .len();
+        let unit = rest[digits..].trim_start_matches(' ');
+        let letters = length(unit, |c| c.is_ascii_alphabetic());
         let seconds = match &unit[..letters] {
-            "ms" | "milliseconds" => 0.001,
-            "" | "s" | "sec" | "secs" | "second" | "seconds" => 1.0,
+            "ms" | "millisecond" | "milliseconds" => 0.001,
+            "s" | "sec" | "secs" | "second" | "seconds" => 1.0,
             "m" | "min" | "mins" | "minute" | "minutes" => 60.0,
             "h" | "hr" | "hrs" | "hour" | "hours" => 3600.0,
             "d" | "day" | "days" => 86_400.0,
-            _ if !any => 1.0,
+            // Not a unit: the number stands for itself, and there is no second one.
+            _ if !any => return plausible(number * bare),
             _ => break,
         };
         any = true;
         total += number * seconds;
-        rest = unit[letters..].trim_start();
+        rest = unit[letters..].trim_start_matches([' ', ',']);
+        rest = rest.strip_prefix("and ").unwrap_or(rest);
     }
-    // A number that can't be meant is no number.
-    (any && total <= 366.0 * 86_400.0).then(|| Duration::from_secs_f64(total))
+    any.then(|| plausible(total)).flatten()
 }
+
+/// A number that can't be meant is no number.
+fn plausible(seconds: f64) -> Option<Duration> {
+    (seconds <= 366.0 * 86_400.0).then(|| Duration::from_secs_f64(seconds))
+}
+
+/// How far into a text all characters fit; those that do must be ASCII.
+fn length(text: &str, fits: impl Fn(char) -> bool) -> usize {
+    text.len() - text.trim_start_matches(fits).len()
+}
+
+#[cfg(test)]
+mod tests;

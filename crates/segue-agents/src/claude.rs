@@ -1,11 +1,306 @@
-//! Claude Code.
+//! Claude Code: one process a conversation, in its own stream of JSON lines, or else by an ACP adapter.
 
-use segue_core::ProviderId;
+mod ask;
+mod conversation;
+mod end;
+mod retold;
+mod tools;
+mod turn;
+mod uuid;
 
-use crate::{Host, Provider, Settings};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use segue_core::{
+    Capabilities, FailureClass, How, McpReach, McpServer, NativeId, Opened, ProviderId,
+};
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+
+use crate::classify::{self, Refusal};
+use crate::error::GREETING;
+use crate::process::{Leash, Program};
+use crate::provider::chosen;
+use crate::wire::{Line, Wire};
+use crate::{
+    AcpAgent, Agent, AgentError, Host, OpenRequest, Opening, Probe, Provider, Settings, Way, known,
+};
+use conversation::ClaudeConversation;
+
+/// The programs that speak ACP for it, the newer one first.
+const ADAPTERS: [&str; 2] = ["claude-agent-acp", "claude-code-acp"];
+
+/// The mode in which it asks before it acts.
+const ASKING: &str = "default";
 
 /// How to drive Claude Code.
 #[must_use]
-pub fn claude(settings: &Settings, _host: &Host) -> Provider {
-    Provider::new(ProviderId::claude(), Vec::new(), settings.defaults.clone())
+pub fn claude(settings: &Settings, host: &Host) -> Provider {
+    let mut all = Vec::new();
+    if let Some(program) = &settings.program {
+        all.push(Way {
+            name: "stream-json",
+            agent: Arc::new(ClaudeAgent::new(program.clone(), settings, host)),
+        });
+    }
+    let found = || {
+        ADAPTERS
+            .iter()
+            .find_map(|name| known::find(name, &host.path))
+    };
+    if let Some(adapter) = settings.adapter.clone().or_else(found) {
+        all.push(Way {
+            name: "acp",
+            agent: Arc::new(adapted(adapter, settings, host)),
+        });
+    }
+    Provider::new(
+        ProviderId::claude(),
+        chosen(all, &settings.transports),
+        settings.defaults.clone(),
+    )
 }
+
+fn adapted(adapter: PathBuf, settings: &Settings, host: &Host) -> AcpAgent {
+    AcpAgent {
+        // The configured arguments are Claude's, and the adapter starts a Claude of its own.
+        args: Vec::new(),
+        usage: Some(How::Protocol),
+        mode: Some(settings.mode.clone().unwrap_or_else(|| ASKING.to_owned())),
+        ..AcpAgent::new(ProviderId::claude(), adapter, settings, host)
+    }
+}
+
+/// Claude Code, talked to in lines of JSON.
+struct ClaudeAgent {
+    id: ProviderId,
+    program: PathBuf,
+    model: Option<String>,
+    mode: String,
+    args: Vec<String>,
+    env: Vec<(OsString, OsString)>,
+    leash: Leash,
+}
+
+/// Which native session a process is to be for.
+#[derive(Clone, Copy)]
+enum Start<'a> {
+    New(&'a NativeId),
+    GoOn(&'a NativeId),
+}
+
+impl ClaudeAgent {
+    fn new(program: PathBuf, settings: &Settings, host: &Host) -> Self {
+        let env = settings.env.iter();
+        Self {
+            id: ProviderId::claude(),
+            program,
+            model: settings.model.clone(),
+            mode: settings.mode.clone().unwrap_or_else(|| ASKING.to_owned()),
+            args: settings.args.clone(),
+            env: env
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect(),
+            leash: host.leash.clone(),
+        }
+    }
+
+    /// Values are tied to their options, since some options take all that follows.
+    fn arguments(&self, request: &OpenRequest, start: Start<'_>) -> Vec<OsString> {
+        let mut args: Vec<String> = [
+            "-p",
+            "--input-format=stream-json",
+            "--output-format=stream-json",
+            "--verbose",
+            "--include-partial-messages",
+            "--replay-user-messages",
+            "--permission-prompt-tool=stdio",
+        ]
+        .map(str::to_owned)
+        .into();
+        args.push(format!("--permission-mode={}", self.mode));
+        args.push(match start {
+            Start::New(id) => format!("--session-id={id}"),
+            Start::GoOn(id) => format!("--resume={id}"),
+        });
+        if let Some(model) = request.model.as_ref().or(self.model.as_ref()) {
+            args.push(format!("--model={model}"));
+        }
+        if !request.mcp.is_empty() {
+            args.push(format!("--mcp-config={}", mcp_config(&request.mcp)));
+        }
+        if request.mcp.iter().any(|server| server.name == OWN_TOOLS) {
+            args.push(format!("--allowedTools=mcp__{OWN_TOOLS}"));
+        }
+        args.extend(self.args.iter().cloned());
+        args.into_iter().map(OsString::from).collect()
+    }
+
+    /// Starts a process and greets it. One that is to go on with a session it does not know ends instead.
+    async fn start(&self, request: &OpenRequest, start: Start<'_>) -> Result<Wire, AgentError> {
+        let args = self.arguments(request, start);
+        let program = Program {
+            path: &self.program,
+            args: &args,
+            env: &self.env,
+            cwd: &request.cwd,
+        };
+        let mut wire = Wire::start(&self.leash, &program, request)?;
+        match greet(&mut wire, request.timeout).await {
+            Ok(()) => Ok(wire),
+            Err(error) => {
+                wire.stop().await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn go_on(&self, request: &OpenRequest, id: &NativeId) -> Result<Wire, AgentError> {
+        // What is not an id of its own would be taken for a title.
+        if !uuid::is_one(id.as_str()) {
+            let text = format!("{id} is not an id of Claude Code");
+            return Err(AgentError::refused(
+                "--resume",
+                Refusal::new(FailureClass::SessionUnknown, text),
+            ));
+        }
+        match self.start(request, Start::GoOn(id)).await {
+            Err(error) if error.class() == FailureClass::SessionUnknown => {
+                Err(AgentError::refused("--resume", unknown(error)))
+            }
+            outcome => outcome,
+        }
+    }
+}
+
+/// The name of our own MCP server, whose tools need no permission.
+const OWN_TOOLS: &str = "segue";
+
+fn mcp_config(servers: &[McpServer]) -> Value {
+    let object = |pairs: &[(String, String)]| -> Value {
+        let pairs = pairs.iter().cloned();
+        pairs
+            .map(|(name, value)| (name, Value::from(value)))
+            .collect()
+    };
+    let servers: Map<String, Value> = servers
+        .iter()
+        .map(|server| {
+            let mut reach = match &server.reach {
+                McpReach::Program { command, args, env } => {
+                    json!({"type": "stdio", "command": command, "args": args, "env": object(env)})
+                }
+                McpReach::Http { url, headers } => {
+                    json!({"type": "http", "url": url, "headers": object(headers)})
+                }
+            };
+            // Claude hides the tools of a server behind a search unless told otherwise.
+            if server.name == OWN_TOOLS {
+                reach["alwaysLoad"] = true.into();
+            }
+            (server.name.clone(), reach)
+        })
+        .collect();
+    json!({ "mcpServers": servers })
+}
+
+/// Waits until the program has answered our greeting; any answer shows that it talks the way we do.
+async fn greet(wire: &mut Wire, timeout: Duration) -> Result<(), AgentError> {
+    const ID: &str = "segue-initialize";
+    wire.send(&json!({
+        "type": "control_request",
+        "request_id": ID,
+        "request": {"subtype": "initialize", "hooks": null},
+    }));
+    let end = Instant::now() + timeout;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        let Line::Json(line) = wire.next_in(left, GREETING).await? else {
+            continue;
+        };
+        if line["type"] == "control_response" && line["response"]["request_id"] == ID {
+            return Ok(());
+        }
+        // It has nothing to conclude yet but that it can't begin.
+        if line["type"] == "result" {
+            return Err(AgentError::Refused {
+                doing: GREETING,
+                refusal: classify::answer(None, &end::words(&line)),
+                stderr: wire.process().stderr(),
+            });
+        }
+    }
+}
+
+/// The refusal in an error that says that the session is not known.
+fn unknown(error: AgentError) -> Refusal {
+    let text = match error {
+        AgentError::Refused { refusal, .. } => refusal.message,
+        AgentError::Crashed { stderr, .. } => stderr.trim().to_owned(),
+        other => other.to_string(),
+    };
+    Refusal::new(FailureClass::SessionUnknown, text)
+}
+
+#[async_trait]
+impl Agent for ClaudeAgent {
+    fn provider(&self) -> &ProviderId {
+        &self.id
+    }
+
+    async fn open(&self, request: &OpenRequest) -> Result<Opening, AgentError> {
+        let mut why_not = None;
+        if let Some(id) = &request.native_id {
+            match self.go_on(request, id).await {
+                Ok(wire) => {
+                    let conversation = ClaudeConversation::new(wire, id.clone());
+                    return Ok(Opening::new(conversation, Opened::Resumed));
+                }
+                Err(error) if !request.strict && error.class() == FailureClass::SessionUnknown => {
+                    why_not = Some(error.to_string());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let id = uuid::draw().map_err(|source| AgentError::NotStarted {
+            program: self.program.display().to_string(),
+            source,
+        })?;
+        let wire = self.start(request, Start::New(&id)).await?;
+        Ok(Opening {
+            why_not,
+            ..Opening::new(ClaudeConversation::new(wire, id), Opened::Fresh)
+        })
+    }
+
+    async fn probe(&self, timeout: Duration) -> Result<Probe, AgentError> {
+        let said = known::version(&self.program, &self.leash, timeout).await;
+        let said = said.ok_or_else(|| AgentError::NotStarted {
+            program: self.program.display().to_string(),
+            source: std::io::Error::other("it did not tell its version"),
+        })?;
+        Ok(Probe {
+            // `2.1.325 (Claude Code)`
+            version: said.split_whitespace().next().map(str::to_owned),
+            capabilities: Capabilities {
+                list: Some(How::Files),
+                load: None,
+                resume: Some(How::Flag),
+                continue_last: Some(How::Flag),
+                fork: Some(How::Flag),
+                delete: None,
+                cancel: Some(How::Protocol),
+                modes: Some(How::Protocol),
+                models: Some(How::Flag),
+                usage: Some(How::Protocol),
+                mcp: Some(How::Flag),
+            },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

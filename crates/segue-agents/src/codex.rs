@@ -1,11 +1,159 @@
-//! Codex.
+//! Codex: over `codex app-server`, by `codex exec`, or through an adapter that speaks ACP.
 
-use segue_core::ProviderId;
+mod acp;
+mod app_server;
+mod exec;
+mod failure;
+mod items;
+mod overrides;
+mod program;
+mod race;
+mod rollout;
+mod usage;
 
-use crate::{Host, Provider, Settings};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use segue_core::{Capabilities, FailureClass, How, NativeId, ProviderId};
+
+use self::acp::Adapter;
+use self::app_server::AppServer;
+use self::exec::Exec;
+use self::program::Version;
+use self::rollout::Rollout;
+use crate::classify::Refusal;
+use crate::process::Leash;
+use crate::provider::{Way, chosen};
+use crate::{AgentError, Host, Probe, Provider, Settings, known};
 
 /// How to drive Codex.
 #[must_use]
-pub fn codex(settings: &Settings, _host: &Host) -> Provider {
-    Provider::new(ProviderId::codex(), Vec::new(), settings.defaults.clone())
+pub fn codex(settings: &Settings, host: &Host) -> Provider {
+    let mut ways = Vec::new();
+    if let Some(program) = &settings.program {
+        let codex = Codex::new(program::real(program), settings, host);
+        ways.push(Way {
+            name: "app-server",
+            agent: Arc::new(AppServer::new(codex.clone())),
+        });
+        ways.push(Way {
+            name: "exec",
+            agent: Arc::new(Exec::new(codex)),
+        });
+    }
+    let adapter = settings.adapter.clone();
+    if let Some(adapter) = adapter.or_else(|| known::find("codex-acp", &host.path)) {
+        ways.push(Way {
+            name: "acp",
+            agent: Arc::new(Adapter::new(&adapter, settings, host)),
+        });
+    }
+    Provider::new(
+        ProviderId::codex(),
+        chosen(ways, &settings.transports),
+        settings.defaults.clone(),
+    )
+}
+
+/// The program, and how it is to be run.
+#[derive(Debug, Clone)]
+struct Codex {
+    id: ProviderId,
+    program: PathBuf,
+    args: Vec<OsString>,
+    env: Vec<(OsString, OsString)>,
+    home: PathBuf,
+    model: Option<String>,
+    mode: Option<String>,
+    leash: Leash,
+    version: &'static str,
+}
+
+impl Codex {
+    fn new(program: PathBuf, settings: &Settings, host: &Host) -> Self {
+        Self {
+            id: ProviderId::codex(),
+            program,
+            args: settings.args.iter().map(Into::into).collect(),
+            env: environment(settings),
+            home: settings.home.clone(),
+            model: settings.model.clone(),
+            mode: settings.mode.clone(),
+            leash: host.leash.clone(),
+            version: host.version,
+        }
+    }
+
+    /// What it says when it is asked for its version.
+    async fn probe(
+        &self,
+        capabilities: Capabilities,
+        timeout: Duration,
+    ) -> Result<Probe, AgentError> {
+        let said = program::version(&self.program, &self.env, &self.leash, timeout).await;
+        let Some(said) = said else {
+            return Err(AgentError::NotStarted {
+                program: self.program.display().to_string(),
+                source: std::io::Error::other("it did not say which version it is"),
+            });
+        };
+        let version = Version::find(&said).map_or(said, |version| version.to_string());
+        Ok(Probe {
+            version: Some(version),
+            capabilities,
+        })
+    }
+
+    /// The user's configuration file, as far as it can be read.
+    fn config(&self) -> String {
+        std::fs::read_to_string(self.home.join("config.toml")).unwrap_or_default()
+    }
+}
+
+fn environment(settings: &Settings) -> Vec<(OsString, OsString)> {
+    let pairs = settings.env.iter();
+    pairs
+        .map(|(name, value)| (name.into(), value.into()))
+        .collect()
+}
+
+/// What Codex can do however it is talked to.
+const CAPABILITIES: Capabilities = Capabilities {
+    list: Some(How::Files),
+    load: None,
+    resume: Some(How::Protocol),
+    continue_last: None,
+    fork: Some(How::Protocol),
+    delete: Some(How::Protocol),
+    cancel: Some(How::Protocol),
+    modes: Some(How::Protocol),
+    models: Some(How::Protocol),
+    usage: Some(How::Protocol),
+    mcp: Some(How::Protocol),
+};
+
+/// What is said when a thread can't be gone on with.
+fn unknown(doing: &'static str, why: impl Into<String>) -> AgentError {
+    AgentError::refused(doing, Refusal::new(FailureClass::SessionUnknown, why))
+}
+
+/// The thread's files, if a Codex of this version may go on with it; why not otherwise.
+async fn checked(
+    home: &std::path::Path,
+    id: &NativeId,
+    ours: impl Future<Output = Option<Version>>,
+) -> Result<Option<Rollout>, String> {
+    if !rollout::is_thread_id(id.as_str()) {
+        return Err(format!("{id} is not the id of a Codex thread"));
+    }
+    let Some(rollout) = Rollout::of(home, id).await else {
+        return Ok(None);
+    };
+    // An old thread is open to all, so nobody has to be asked.
+    if rollout.open_to(None).is_err() {
+        rollout.open_to(ours.await)?;
+    }
+    Ok(Some(rollout))
 }

@@ -1,11 +1,61 @@
 //! Gemini CLI.
+//!
+//! It speaks ACP itself, and without its screen it answers in lines or as a whole. Its own clean-up destroys sessions,
+//! so every way is [guarded](guarded).
+
+mod acp;
+mod answer;
+mod chats;
+mod guarded;
+mod headless;
+mod keep;
+mod record;
+mod refusal;
+mod stream;
+
+use std::ffi::OsString;
+use std::sync::Arc;
 
 use segue_core::ProviderId;
 
-use crate::{Host, Provider, Settings};
+use self::acp::GeminiAcp;
+use self::guarded::{Guarded, Life};
+use self::headless::{Format, Headless};
+use self::keep::Keep;
+use crate::provider::chosen;
+use crate::{Agent, Host, Provider, Settings, Way};
 
-/// How to drive Gemini CLI.
+/// How to drive Gemini CLI: over ACP, else in lines, else as a whole.
 #[must_use]
-pub fn gemini(settings: &Settings, _host: &Host) -> Provider {
-    Provider::new(ProviderId::gemini(), Vec::new(), settings.defaults.clone())
+pub fn gemini(settings: &Settings, host: &Host) -> Provider {
+    let ways = settings.program.as_ref().map_or_else(Vec::new, |program| {
+        let kept = host.kept.join("gemini");
+        let keep = Arc::new(Keep::new(settings.home.clone(), kept.clone()));
+        let guarded = |name, agent: Arc<dyn Agent>, life| Way {
+            name,
+            agent: Arc::new(Guarded::new(agent, Arc::clone(&keep), life)),
+        };
+        let headless = |format| {
+            let keep = Arc::clone(&keep);
+            Arc::new(Headless::new(program.clone(), settings, host, keep, format))
+        };
+        let acp = Arc::new(GeminiAcp::new(program.clone(), settings, host, &kept));
+        vec![
+            guarded("acp", acp, Life::Conversation),
+            guarded("stream-json", headless(Format::Lines), Life::Turn),
+            guarded("json", headless(Format::Whole), Life::Turn),
+        ]
+    });
+    let ways = chosen(ways, &settings.transports);
+    Provider::new(ProviderId::gemini(), ways, settings.defaults.clone())
+        .at(settings.program.as_ref())
+}
+
+/// What is added to its environment.
+fn environment(settings: &Settings) -> Vec<(OsString, OsString)> {
+    // One process instead of two: it starts faster, and ends when it is told to.
+    let own = [("GEMINI_CLI_NO_RELAUNCH".into(), "true".into())];
+    let users = settings.env.iter();
+    let users = users.map(|(name, value)| (name.into(), value.into()));
+    own.into_iter().chain(users).collect()
 }

@@ -20,6 +20,7 @@ mod process;
 mod provider;
 mod rehearsal;
 mod stderr;
+mod uuid;
 mod wire;
 
 pub use acp::{AcpAgent, acp};

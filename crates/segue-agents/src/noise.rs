@@ -1,91 +1,145 @@
 //! JSON among noise: what programs print before, after and between the values they are asked for.
 
 use serde_json::Value;
+use serde_json::error::Category;
 
 use crate::wire::Line;
 
 /// How much of a line that is not JSON is told.
 const EXCERPT: usize = 200;
 
-/// How many beginnings are tried in one text; a text with more braces than this is not worth more.
-const TRIES: usize = 10_000;
+/// How many values may be cut off in one text; each makes us read the rest of the text again.
+const CUT_OFF: usize = 100;
 
 /// What is in one line of a program that talks in lines: usually one object, now and then noise before it or
 /// several objects.
 pub(crate) fn lines(line: &[u8]) -> Vec<Line> {
-    let text = clean(line);
-    let text = text.trim();
-    if text.is_empty() {
+    let line = line.trim_ascii();
+    if line.is_empty() {
         return Vec::new();
     }
-    if let Ok(value @ Value::Object(_)) = serde_json::from_str(text) {
+    // As it is first: what looks like noise may be a part of what was said.
+    if let Ok(value @ Value::Object(_)) = serde_json::from_slice(line) {
         return vec![Line::Json(value)];
     }
-    let found = objects(text);
+    let text = clean(line);
+    let found = objects(&text);
     if found.is_empty() {
-        return vec![Line::Noise(text.chars().take(EXCERPT).collect())];
+        let words = excerpt(&text);
+        return if words.is_empty() {
+            Vec::new()
+        } else {
+            vec![Line::Noise(words)]
+        };
     }
     found.into_iter().map(Line::Json).collect()
 }
 
-/// The JSON objects in a text, in order, whatever is around them; one that is cut off is none.
+/// The beginning of a text, for a person.
+pub(crate) fn excerpt(text: &str) -> String {
+    text.trim().chars().take(EXCERPT).collect()
+}
+
+/// The JSON objects in a text, in order, whatever is around them. One that is cut off is none, and what is inside
+/// of it is none either: a part must not be taken for the whole.
 pub(crate) fn objects(text: &str) -> Vec<Value> {
     let mut found = Vec::new();
     let mut rest = text;
-    for _ in 0..TRIES {
-        let Some(start) = rest.find('{') else { break };
+    let mut cut_off = 0;
+    while let Some(start) = rest.find('{') {
         rest = &rest[start..];
         let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
-        match values.next() {
+        let skip = match values.next() {
             Some(Ok(value)) => {
-                rest = &rest[values.byte_offset()..];
                 found.push(value);
+                values.byte_offset()
             }
-            Some(Err(_)) | None => rest = &rest[1..],
-        }
+            Some(Err(error)) if error.classify() == Category::Eof => {
+                cut_off += 1;
+                // Only what begins a line may be another value: parts of a printed one are indented.
+                match rest.find("\n{") {
+                    Some(next) if cut_off < CUT_OFF => next + 1,
+                    Some(_) | None => break,
+                }
+            }
+            Some(Err(error)) => position(rest, &error).max(1),
+            None => break,
+        };
+        rest = rest.get(skip..).unwrap_or_default();
     }
     found
 }
 
-/// Text without escape sequences of terminals, byte order mark and carriage returns.
+/// Where in a text an error was noticed, or the end of the last character before that.
+fn position(text: &str, error: &serde_json::Error) -> usize {
+    let line_start = match error.line() {
+        0 | 1 => 0,
+        line => text
+            .match_indices('\n')
+            .nth(line - 2)
+            .map_or(0, |(at, _)| at + 1),
+    };
+    let mut at = (line_start + error.column().saturating_sub(1)).min(text.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}
+
+/// Text without escape sequences of terminals, byte order marks and carriage returns.
 pub(crate) fn clean(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     if !text.contains(['\u{1b}', '\u{feff}', '\r']) {
         return text.into_owned();
     }
     let mut clean = String::with_capacity(text.len());
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        match c {
-            '\u{1b}' => match chars.peek() {
-                Some('[') => {
-                    // A control sequence ends with a letter or one of a few signs.
-                    chars.next();
-                    for c in chars.by_ref() {
-                        if ('\u{40}'..='\u{7e}').contains(&c) {
-                            break;
-                        }
-                    }
-                }
-                Some(']') => {
-                    // A command of the terminal's own ends with a bell, or with an escape and a backslash.
-                    while let Some(c) = chars.next() {
-                        if c == '\u{7}' {
-                            break;
-                        }
-                        if c == '\u{1b}' {
-                            chars.next_if_eq(&'\\');
-                            break;
-                        }
-                    }
-                }
-                Some(_) | None => {
-                    chars.next();
-                }
-            },
-            '\u{feff}' | '\r' => {}
-            c => clean.push(c),
-        }
+    let mut rest = text.as_ref();
+    while let Some(at) = rest.find(['\u{1b}', '\u{feff}', '\r']) {
+        clean.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let mut chars = rest.chars();
+        rest = match chars.next() {
+            Some('\u{1b}') => after_escape(chars.as_str()),
+            Some(_) | None => chars.as_str(),
+        };
     }
+    clean.push_str(rest);
     clean
 }
+
+/// What follows an escape sequence whose escape was read.
+fn after_escape(text: &str) -> &str {
+    let mut chars = text.chars();
+    match chars.next() {
+        // A control sequence ends with a letter or one of a few signs.
+        Some('[') => after(chars.as_str(), |c| ('\u{40}'..='\u{7e}').contains(&c)),
+        // A string for the terminal ends with a bell or with another escape; a line never holds half of one.
+        Some(']' | 'P' | '^' | '_' | 'X') => {
+            let text = chars.as_str();
+            match text.find(['\u{7}', '\u{1b}', '\n']) {
+                Some(end) => {
+                    let rest = &text[end..];
+                    let known = ["\u{1b}\\", "\u{7}", "\u{1b}"];
+                    let mut stripped = known.iter().filter_map(|end| rest.strip_prefix(end));
+                    stripped.next().unwrap_or(rest)
+                }
+                None => "",
+            }
+        }
+        // Others have signs in between and one at the end.
+        Some(' '..='/') => after(chars.as_str(), |c| !(' '..='/').contains(&c)),
+        Some(_) => chars.as_str(),
+        None => "",
+    }
+}
+
+/// What follows the first character that is an end.
+fn after(text: &str, is_end: impl Fn(char) -> bool) -> &str {
+    text.char_indices()
+        .find(|(_, c)| is_end(*c))
+        .and_then(|(at, c)| text.get(at + c.len_utf8()..))
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

@@ -59,13 +59,32 @@ pub struct Provider {
     id: ProviderId,
     ways: Vec<Way>,
     defaults: Defaults,
+    program: Option<PathBuf>,
 }
 
 impl Provider {
     /// A provider that is talked to in these ways, the preferred ones first.
     #[must_use]
     pub fn new(id: ProviderId, ways: Vec<Way>, defaults: Defaults) -> Self {
-        Self { id, ways, defaults }
+        Self {
+            id,
+            ways,
+            defaults,
+            program: None,
+        }
+    }
+
+    /// The same provider, of which it is known where its program is.
+    #[must_use]
+    pub fn at(mut self, program: Option<&PathBuf>) -> Self {
+        self.program = program.cloned();
+        self
+    }
+
+    /// Where its program is, if that is known.
+    #[must_use]
+    pub fn program(&self) -> Option<&Path> {
+        self.program.as_deref()
     }
 
     /// The ways to talk to it.

@@ -41,6 +41,19 @@ pub(crate) struct Wire {
     over: bool,
 }
 
+/// The way to a program's input for those who outlive a borrow of the [`Wire`]; it does not keep the input open.
+#[derive(Clone)]
+pub(crate) struct Sender(mpsc::WeakUnboundedSender<Vec<u8>>);
+
+impl Sender {
+    /// Sends a value as a line, if the input is still open.
+    pub(crate) fn send(&self, value: &Value) {
+        if let Some(input) = self.0.upgrade() {
+            let _ = input.send(line(value));
+        }
+    }
+}
+
 impl Wire {
     /// Starts a program; `request.started` is told as soon as there is a process.
     pub(crate) fn start(
@@ -79,9 +92,12 @@ impl Wire {
 
     /// Sends a value as a line. If the program is gone, [`Wire::next`] tells.
     pub(crate) fn send(&self, value: &Value) {
-        let mut line = value.to_string().into_bytes();
-        line.push(b'\n');
-        self.send_bytes(line);
+        self.send_bytes(line(value));
+    }
+
+    /// Another way to its input; none once that is closed.
+    pub(crate) fn sender(&self) -> Option<Sender> {
+        self.input.as_ref().map(|input| Sender(input.downgrade()))
     }
 
     /// Sends bytes as they are.
@@ -164,6 +180,12 @@ impl Wire {
 /// The absolute path of a program as text, for those who take no other.
 pub(crate) fn text_of(path: &Path) -> String {
     path.to_string_lossy().into_owned()
+}
+
+fn line(value: &Value) -> Vec<u8> {
+    let mut line = value.to_string().into_bytes();
+    line.push(b'\n');
+    line
 }
 
 async fn write(mut stdin: ChildStdin, mut to_write: mpsc::UnboundedReceiver<Vec<u8>>) {

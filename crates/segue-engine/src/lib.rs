@@ -9,6 +9,7 @@ mod hold;
 mod native;
 mod open;
 mod pieces;
+mod recall;
 mod record;
 mod recover;
 mod request;
@@ -27,6 +28,9 @@ use segue_store::Store;
 
 pub use error::EngineError;
 pub use native::{Conversation, ConversationId, Conversations, Native, Survey};
+pub use recall::{
+    DescribeError, Described, Detail, Query, QueryError, SearchReport, SearchRequest, Turns,
+};
 pub use request::{ChatRequest, Stop, Target, TurnEvent, TurnReport};
 pub use resolve::Scope;
 pub use sessions::{Forked, Listed, Reverted, SessionView, Transcript, TranscriptTurn};

@@ -337,7 +337,7 @@ impl Engine {
     }
 
     /// Reading many small files would hold up everything else in this process.
-    async fn with_catalog<T: Send + 'static>(
+    pub(crate) async fn with_catalog<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Catalog) -> T + Send + 'static,
     ) -> T {

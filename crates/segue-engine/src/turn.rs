@@ -113,6 +113,7 @@ impl Engine {
             request,
             events,
             leg: None,
+            sent: String::new(),
             heard: false,
             oddities: 0,
             refused: false,
@@ -173,6 +174,8 @@ struct Run<'a> {
     timeouts: Timeouts,
     /// The leg that carries the prompt, once one does.
     leg: Option<LegId>,
+    /// What was sent, the story so far included.
+    sent: String,
     /// Whether the agent said or did anything yet.
     heard: bool,
     recorder: Recorder,
@@ -356,6 +359,7 @@ impl Run<'_> {
             .store
             .begin_attempt(&self.hold.lease, self.turn, leg, at)
             .await?;
+        prompt.clone_into(&mut self.sent);
         match conversation.send(prompt).await {
             Ok(()) => {
                 // An agent that is started for each turn is started by now. What is known already is not

@@ -35,6 +35,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Chat(ChatArgs),
     Session(SessionArgs),
+    Mcp(McpArgs),
     Doctor(DoctorArgs),
     Config(ConfigArgs),
     Trust(TrustArgs),
@@ -285,6 +286,19 @@ pub(crate) struct DeleteArgs {
     /// Do not ask
     #[arg(short, long)]
     pub(crate) yes: bool,
+}
+
+/// Let an agent ask segue: an MCP server over standard input and output
+///
+/// Agents start it themselves. Its tools give the session a title and recall what was said, in this session and in the
+/// others of the project.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+For example: claude --mcp-config '{\"mcpServers\":{\"segue\":{\"command\":\"segue\",\"args\":[\"mcp\"]}}}'")]
+pub(crate) struct McpArgs {
+    /// The session that the agent is at work in; without it, no session can be given a title
+    #[arg(long, value_name = "ID", value_parser = SessionRef::parse)]
+    pub(crate) session: Option<SessionRef>,
 }
 
 /// Show which agents are on this machine, what they can do, and whether the store is healthy

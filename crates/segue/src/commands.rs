@@ -5,5 +5,6 @@ pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod doctor;
 pub(crate) mod hidden;
+pub(crate) mod mcp;
 pub(crate) mod session;
 pub(crate) mod trust;

@@ -54,6 +54,7 @@ async fn run(asked: Asked) -> Result<ExitCode, CliError> {
     match asked {
         Asked::Command(Command::Chat(args)) => commands::chat::run(args).await,
         Asked::Command(Command::Session(args)) => commands::session::run(args).await,
+        Asked::Command(Command::Mcp(args)) => commands::mcp::run(args).await,
         Asked::Command(Command::Doctor(args)) => commands::doctor::run(args).await,
         Asked::Command(Command::Config(args)) => commands::config::run(&args),
         Asked::Command(Command::Trust(args)) => commands::trust::run(&args),

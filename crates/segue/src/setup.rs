@@ -7,10 +7,12 @@ use std::sync::Arc;
 
 use etcetera::BaseStrategy;
 use jiff::Timestamp;
-use segue_agents::{Leash, mark_of};
+use segue_agents::{Agent, Leash, mark_of};
 use segue_catalog::{Catalog, Claude, Codex, Gemini, Opencode, Reader, project_key};
-use segue_core::{McpServer, NativeId, ProcessMark, Project, Session, SessionRef};
-use segue_engine::{Conversation, Engine, Scope, World};
+use segue_core::{
+    McpReach, McpServer, NativeId, ProcessMark, Project, Session, SessionId, SessionRef,
+};
+use segue_engine::{Conversation, Engine, Scope, Tools, World};
 use segue_sqlite::SqliteStore;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -28,11 +30,6 @@ pub(crate) struct App {
     pub(crate) home: PathBuf,
     pub(crate) project: Project,
     pub(crate) engine: Engine,
-    #[expect(dead_code, reason = "for the commands that drive agents")]
-    pub(crate) config: Config,
-    /// The MCP servers that agents are handed.
-    #[expect(dead_code, reason = "for the commands that drive agents")]
-    pub(crate) mcp: Vec<McpServer>,
 }
 
 impl App {
@@ -57,14 +54,17 @@ impl App {
         let home = home()?;
         let project = project()?;
         let store = Arc::new(SqliteStore::open(&home)?);
-        let agents = agents(&home, &config);
+        let agents = agents(&home, &config).into_iter();
+        let agents = agents.map(|provider| provider as Arc<dyn Agent>).collect();
+        let tools = Tools {
+            servers: agents::mcp_servers(&config),
+            own: Some(Arc::new(own_tools(home.clone()))),
+        };
         let engine = Engine::new(store, agents, catalog(&project, &config), world());
         Ok(Self {
             home,
             project,
-            engine,
-            mcp: agents::mcp_servers(&config),
-            config,
+            engine: engine.with_tools(tools),
         })
     }
 
@@ -115,6 +115,22 @@ fn own_program() -> PathBuf {
         return linux;
     }
     std::env::current_exe().unwrap_or_else(|_| PathBuf::from("segue"))
+}
+
+/// segue's own MCP server, bound to a session and to the store in `home`.
+fn own_tools(home: PathBuf) -> impl Fn(&SessionId) -> McpServer {
+    // Whoever starts it later is not us, so it needs a path that means the same to everybody.
+    let program = std::env::current_exe().unwrap_or_else(|_| own_program());
+    move |session| McpServer {
+        name: "segue".to_owned(),
+        reach: McpReach::Program {
+            command: program.to_string_lossy().into_owned(),
+            args: ["mcp", "--session", session.as_str()]
+                .map(str::to_owned)
+                .to_vec(),
+            env: vec![("SEGUE_HOME".to_owned(), home.to_string_lossy().into_owned())],
+        },
+    }
 }
 
 /// How agents are put on the leash.
@@ -184,7 +200,7 @@ pub(crate) fn tell_withheld(loaded: &Loaded) {
 
 /// The native sessions of the agents on this machine, where those look for them themselves. Without a home
 /// directory there are none.
-fn catalog(here: &Project, config: &Config) -> Catalog {
+pub(crate) fn catalog(here: &Project, config: &Config) -> Catalog {
     let home = |who: Who| {
         let env = config.agents.get(&who).map(|agent| agent.env.as_slice());
         agents::native_home(&who, env.unwrap_or_default())
@@ -248,7 +264,7 @@ fn working_directory() -> Result<PathBuf, CliError> {
 }
 
 /// Where we are.
-fn project() -> Result<Project, CliError> {
+pub(crate) fn project() -> Result<Project, CliError> {
     let cwd = working_directory()?;
     let text = |path: &Path| match path.to_str() {
         Some(text) => Ok(text.to_owned()),

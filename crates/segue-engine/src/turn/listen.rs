@@ -224,16 +224,24 @@ impl Run<'_> {
         }
     }
 
-    /// The agent named the session: its word counts for more than the first prompt, and less than a person's.
+    /// The agent named the session. That counts for more than the first prompt, and less than what a person or the
+    /// model said on purpose; and the beginning of what was sent is no name.
     async fn name(&mut self, title: &str) -> Result<(), EngineError> {
         let title: String = title.chars().take(200).collect();
-        if let Ok(title) = Title::given(&title, TitleSource::Model) {
-            let at = self.now();
-            self.engine
-                .store
-                .suggest_title(&self.session.id, &title, at)
-                .await?;
+        let Ok(title) = Title::given(&title, TitleSource::Model) else {
+            return Ok(());
+        };
+        let current = self.engine.existing(&self.session.id).await?.title;
+        let repeats = |text: &str| is_beginning(title.as_str(), text);
+        if current.source() != TitleSource::Prompt
+            || repeats(current.as_str())
+            || repeats(&self.sent)
+        {
+            return Ok(());
         }
+        let at = self.now();
+        let store = &self.engine.store;
+        store.suggest_title(&self.session.id, &title, at).await?;
         Ok(())
     }
 
@@ -302,18 +310,31 @@ fn plan(steps: &[PlanStep]) -> Json {
     Json::from(serde_json::json!({ "plan": steps }))
 }
 
-/// Whether a request is for one of the tools that segue itself hands out; those need no permission.
+/// Whether a request is for one of the tools that segue itself hands out; those need no permission. The configuration
+/// lets nobody else be called `segue`.
 fn is_our_own(request: &PermissionRequest) -> bool {
+    let name = request.call.name.as_str();
     OWN_TOOLS.iter().any(|tool| {
-        let name = request.call.name.as_str();
         [
-            "mcp__segue__",
-            "mcp_segue_",
-            "segue/",
-            "segue.",
-            "mcp.segue.",
+            format!("mcp__segue__{tool}"),
+            format!("mcp_segue_{tool}"),
+            format!("mcp.segue.{tool}"),
+            format!("segue.{tool}"),
+            format!("segue/{tool}"),
+            format!("segue_{tool}"),
+            format!("{tool} (segue MCP Server)"),
         ]
         .iter()
-        .any(|prefix| name.strip_prefix(prefix) == Some(tool))
+        .any(|known| known == name)
     })
+}
+
+/// Whether one text is the beginning of the other, apart from blanks and from what shows that it was cut.
+fn is_beginning(title: &str, text: &str) -> bool {
+    let plain = |text: &str| {
+        let words: Vec<&str> = text.split_whitespace().take(60).collect();
+        words.join(" ").trim_end_matches(['…', '.']).to_owned()
+    };
+    let (title, text) = (plain(title), plain(text));
+    text.starts_with(&title) || title.starts_with(&text)
 }

@@ -9,5 +9,6 @@
 mod agents;
 mod native;
 mod opening;
+mod recall;
 mod scripted;
 mod turns;

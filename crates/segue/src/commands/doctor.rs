@@ -1,12 +1,14 @@
 //! `segue doctor`: what is on this machine, and is it well?
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use segue_agents::known::{self, KNOWN};
-use segue_core::Capabilities;
+use segue_agents::known::KNOWN;
+use segue_agents::{Agent, Probe, Provider};
+use segue_catalog::Catalog;
+use segue_core::{Capabilities, How, ProviderId};
 use segue_sqlite::{FILE_NAME, SqliteStore};
 use segue_store::StoreError;
 use serde_json::{Value, json};
@@ -14,11 +16,14 @@ use serde_json::{Value, json};
 use crate::cli::DoctorArgs;
 use crate::error::CliError;
 use crate::setup::{self, VERSION};
-use crate::terminal::{Style, Table, clean, print};
+use crate::terminal::{Style, clean, print, width, wrap};
 use crate::wire::{self, print_json};
 
 /// How long a program may take to say what it is.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Where the values of fields begin.
+const INDENT: usize = 11;
 
 /// What was found of the store.
 struct StoreReport {
@@ -31,11 +36,48 @@ struct StoreReport {
 /// What was found of one agent.
 struct AgentReport {
     name: String,
-    version: Option<String>,
     path: Option<PathBuf>,
-    transports: Vec<&'static str>,
-    capabilities: Capabilities,
-    note: String,
+    ways: Vec<WayReport>,
+    /// How many native sessions of it are on this machine, where they can be read.
+    sessions: Option<usize>,
+    note: Option<String>,
+}
+
+/// What was found of one way to talk to an agent.
+struct WayReport {
+    name: &'static str,
+    answer: Result<Probe, String>,
+}
+
+impl AgentReport {
+    /// The first way that works.
+    fn first(&self) -> Option<&Probe> {
+        self.ways.iter().find_map(|way| way.answer.as_ref().ok())
+    }
+
+    fn version(&self) -> Option<&str> {
+        self.first()?.version.as_deref()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let mut can = self
+            .first()
+            .map(|probe| probe.capabilities)
+            .unwrap_or_default();
+        if self.sessions.is_some() && !self.ways.is_empty() {
+            // What the agent can't tell, its files do.
+            can.list = can.list.or(Some(How::Files));
+            if can.resume.or(can.load).is_some() {
+                can.continue_last = can.continue_last.or(Some(How::Files));
+            }
+        }
+        can
+    }
+
+    fn usable(&self) -> Vec<&'static str> {
+        let usable = self.ways.iter().filter(|way| way.answer.is_ok());
+        usable.map(|way| way.name).collect()
+    }
 }
 
 pub(crate) async fn run(args: DoctorArgs) -> Result<ExitCode, CliError> {
@@ -97,62 +139,76 @@ fn in_words(error: StoreError) -> String {
     }
 }
 
+/// Asks every agent what it is and what it can do, all at the same time.
 async fn look_at_agents() -> Result<Vec<AgentReport>, CliError> {
-    let home = setup::home()?;
-    let leash = setup::leash();
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let asked: Vec<_> = KNOWN
+    let config = setup::configuration_to_look()?;
+    let providers = setup::agents(&setup::home()?, &config);
+    let catalog = setup::catalog(&setup::project()?, &config);
+    let mut names: Vec<String> = providers
+        .iter()
+        .map(|provider| provider.provider().to_string())
+        .collect();
+    // Those that people usually have are told about also where they are missing.
+    for known in KNOWN {
+        if !names.iter().any(|name| name == known.provider) {
+            names.push(known.provider.to_owned());
+        }
+    }
+    let mut asked = Vec::new();
+    for provider in &providers {
+        for way in provider.ways() {
+            let (way, name) = (way.clone(), provider.provider().to_string());
+            asked.push(tokio::spawn(async move {
+                let answer = way.agent.probe(PATIENCE).await;
+                let answer = answer.map_err(|error| error.failure(jiff::Timestamp::now()).message);
+                (
+                    name,
+                    WayReport {
+                        name: way.name,
+                        answer,
+                    },
+                )
+            }));
+        }
+    }
+    let mut reports: Vec<AgentReport> = names
         .into_iter()
-        .map(|known| {
-            let (leash, found) = (leash.clone(), known::find(known.program, &path));
-            tokio::spawn(async move {
-                let version = match &found {
-                    Some(program) => known::version(program, &leash, PATIENCE).await,
-                    None => None,
-                };
-                (known, found, version)
-            })
+        .map(|name| {
+            let provider = providers.iter().find(|one| one.provider().as_str() == name);
+            report_of(name, provider.map(AsRef::as_ref), &catalog)
         })
         .collect();
-    let mut reports = Vec::new();
     for answer in asked {
-        let (known, path, version) = answer
+        let (name, way) = answer
             .await
             .map_err(|error| CliError::failed("cannot look at an agent").because(&error))?;
-        let note = match (&path, &version) {
-            (None, _) => "not found on PATH".to_owned(),
-            (Some(_), Some(_)) => "found; this version of segue can't drive it yet".to_owned(),
-            (Some(_), None) => format!("found, but `{} --version` gave no answer", known.program),
-        };
-        reports.push(AgentReport {
-            name: known.provider.to_owned(),
-            version,
-            path,
-            transports: Vec::new(),
-            capabilities: Capabilities::default(),
-            note,
-        });
-    }
-    for agent in setup::agents(&home, &setup::configuration_to_look()?) {
-        let probe = agent.probe(PATIENCE).await;
-        let (version, capabilities, note) = match probe {
-            Ok(probe) => (
-                probe.version,
-                probe.capabilities,
-                "built in; works offline".to_owned(),
-            ),
-            Err(error) => (None, Capabilities::default(), error.to_string()),
-        };
-        reports.push(AgentReport {
-            name: agent.provider().to_string(),
-            version,
-            path: std::env::current_exe().ok(),
-            transports: vec!["acp"],
-            capabilities,
-            note,
-        });
+        if let Some(report) = reports.iter_mut().find(|report| report.name == name) {
+            report.ways.push(way);
+        }
     }
     Ok(reports)
+}
+
+/// What is known of an agent without starting it.
+fn report_of(name: String, provider: Option<&Provider>, catalog: &Catalog) -> AgentReport {
+    let keeper = name.strip_prefix("acp:").unwrap_or(&name);
+    let keeper = ProviderId::parse(keeper).ok();
+    let is_read = |keeper: &ProviderId| catalog.providers().any(|known| known == keeper.as_str());
+    let sessions = keeper
+        .filter(is_read)
+        .map(|keeper| catalog.sessions(Some(&keeper), None).sessions.len());
+    let note = match (provider, name.as_str()) {
+        (None, _) => Some("not found on PATH".to_owned()),
+        (Some(_), "rehearsal") => Some("built in; works offline".to_owned()),
+        (Some(_), _) => None,
+    };
+    AgentReport {
+        path: provider.and_then(|provider| provider.program().map(Path::to_owned)),
+        ways: Vec::new(),
+        name,
+        sessions,
+        note,
+    }
 }
 
 fn store_json(store: &StoreReport) -> Value {
@@ -166,12 +222,27 @@ fn store_json(store: &StoreReport) -> Value {
 }
 
 fn agent_json(agent: &AgentReport) -> Value {
+    let ways: Vec<Value> = agent
+        .ways
+        .iter()
+        .map(|way| {
+            let probe = way.answer.as_ref().ok();
+            json!({
+                "name": way.name,
+                "version": probe.and_then(|probe| probe.version.as_ref()),
+                "capabilities": probe.map(|probe| wire::capabilities(probe.capabilities)),
+                "problem": way.answer.as_ref().err(),
+            })
+        })
+        .collect();
     json!({
         "name": agent.name,
-        "version": agent.version,
+        "version": agent.version(),
         "path": agent.path.as_ref().map(|path| path.to_string_lossy()),
-        "transports": agent.transports,
-        "capabilities": wire::capabilities(agent.capabilities),
+        "transports": agent.usable(),
+        "capabilities": wire::capabilities(agent.capabilities()),
+        "ways": ways,
+        "sessions": agent.sessions,
         "note": agent.note,
     })
 }
@@ -195,25 +266,54 @@ fn print_report(store: &StoreReport, agents: &[AgentReport]) {
     for problem in &store.problems {
         print(&format!("         {}", style.red(&clean(problem))));
     }
-    print("");
-    let mut table = Table::new(&["AGENT", "VERSION", "CAN", "NOTE"]);
     for agent in agents {
-        let can: Vec<&str> = agent
-            .capabilities
-            .each()
-            .into_iter()
-            .filter_map(|(name, how)| how.map(|_| name))
-            .collect();
-        table.row(&[
-            agent.name.clone(),
-            agent.version.clone().unwrap_or_else(|| "-".into()),
-            if can.is_empty() {
-                "-".into()
-            } else {
-                can.join(" ")
-            },
-            agent.note.clone(),
-        ]);
+        print("");
+        print_agent(agent, style);
     }
-    table.print();
+}
+
+fn print_agent(agent: &AgentReport, style: Style) {
+    let mut head = style.bold(&agent.name);
+    if let Some(version) = agent.version() {
+        head = format!("{head} {}", clean(version));
+    }
+    if let Some(note) = &agent.note {
+        head = format!("{head}  {}", style.dim(note));
+    }
+    print(&head);
+    let field = |name: &str, text: &str| {
+        for (line, text) in wrap(text, width().map(|width| width.saturating_sub(INDENT)))
+            .iter()
+            .enumerate()
+        {
+            let name = if line == 0 { name } else { "" };
+            print(&format!("{:INDENT$}{text}", format!("  {name}")));
+        }
+    };
+    if let Some(path) = agent.path.as_ref().filter(|_| agent.name != "rehearsal") {
+        field("program", &path.display().to_string());
+    }
+    if !agent.usable().is_empty() {
+        field("by", &agent.usable().join(", then "));
+    }
+    let can: Vec<String> = agent
+        .capabilities()
+        .each()
+        .into_iter()
+        .filter_map(|(name, how)| Some(format!("{name} ({})", how?.as_str())))
+        .collect();
+    if !can.is_empty() {
+        field("can", &can.join(", "));
+    }
+    if let Some(sessions) = agent.sessions {
+        field("has", &format!("{sessions} native sessions"));
+    }
+    for way in &agent.ways {
+        if let Err(problem) = &way.answer {
+            field(
+                "but",
+                &style.red(&format!("{}: {}", way.name, clean(problem))),
+            );
+        }
+    }
 }

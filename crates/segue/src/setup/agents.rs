@@ -16,7 +16,7 @@ use crate::config::{AgentConfig, Config, Who};
 ///
 /// One whose configured program is not there is among them, so that asking for it says what is missing; one that was
 /// merely not found is not.
-pub(crate) fn agents(home: &Path, config: &Config) -> Vec<Arc<dyn Agent>> {
+pub(crate) fn agents(home: &Path, config: &Config) -> Vec<Arc<Provider>> {
     let host = Host {
         leash: leash(),
         version: VERSION,
@@ -24,10 +24,13 @@ pub(crate) fn agents(home: &Path, config: &Config) -> Vec<Arc<dyn Agent>> {
         path: std::env::var_os("PATH").unwrap_or_default(),
     };
     let providers = config.in_order().into_iter();
-    let mut agents: Vec<Arc<dyn Agent>> = providers
-        .map(|(id, who, agent)| drive(id, who, &settings(who, agent, &host.path), &host))
+    let mut agents: Vec<Arc<Provider>> = providers
+        .map(|(id, who, agent)| {
+            let settings = settings(who, agent, &host.path);
+            drive(id, who, &settings, &host).at(settings.program.as_ref())
+        })
         .filter(|provider| !provider.ways().is_empty())
-        .map(|provider| Arc::new(provider) as Arc<dyn Agent>)
+        .map(Arc::new)
         .collect();
     agents.push(Arc::new(rehearsing(home, config)));
     // A stable sort: rehearsal stays the last one unless it is preferred itself.

@@ -363,7 +363,7 @@ fn an_agent_that_lies_about_what_it_can_do() {
     let first = chat(&["the password is swordfish"]);
     let id = first["session_id"].as_str().unwrap();
     let strict = chat(&["--resume", id, "--strict", "what was it?"]);
-    assert_eq!(strict["error"]["class"], "not_understood", "{strict:#}");
+    assert_eq!(strict["error"]["class"], "session_unknown", "{strict:#}");
     let second = chat(&["--resume", id, "what was it?"]);
     assert_eq!(
         (&second["opened"], &second["stop"]),

@@ -8,6 +8,10 @@
     reason = "tests: a panic is how they speak"
 )]
 
+mod claude;
+mod codex;
 mod config;
+mod direct;
+mod gemini;
 mod matrix;
 mod stage;

@@ -286,6 +286,7 @@ fn is_named_by_the_model(way: Way) {
         way,
         Script::new().on("name it", [Reply::calling(call), Reply::say("named")]),
     );
+    stage.use_a_model_that_sees_all_tools();
     let result = stage.says(&["name it"]);
     let info = stage.run(&[
         "session",
@@ -328,13 +329,14 @@ fn serves_two_at_once(way: Way) {
 
 /// Prompts arrive as they are, whatever they begin with and however long they are.
 fn takes_any_prompt(way: Way) {
-    let stage = Stage::new(way, Script::new());
+    // Repeating the long one would make a loop of the answer.
+    let stage = Stage::new(way, Script::new().on("and the end", [Reply::say("read")]));
     let long = format!("{} and the end", "all work and no play ".repeat(10_000));
     for prompt in [
         "-h is a dash",
         "--help me",
         "\nfirst a line",
-        "/nosuch is no command",
+        "/init is no command",
         &long,
     ] {
         let mut command = stage.command(&["chat", "-p", way.provider, "--json", "--new", "-"]);
@@ -351,29 +353,36 @@ fn takes_any_prompt(way: Way) {
     stage.assert_nothing_left();
 }
 
-/// Makes a module for each way, with a test for each scene.
+/// Makes a module for each way, with a test for each of its scenes.
 macro_rules! scenes {
-    ($($way:ident: $provider:literal $transport:literal),+ $(,)?) => {
+    ($($way:ident: $provider:literal $transport:literal, $($scene:ident)+;)+) => {
         $(mod $way {
             use super::Way;
 
             const WAY: Way = Way { provider: $provider, transport: $transport };
 
-            scenes!(@each converses continues_what_was_begun_elsewhere refuses_the_unknown
-                keeps_to_the_policy stops_and_goes_on tells_failures_apart is_named_by_the_model
-                serves_two_at_once takes_any_prompt);
-        })+
-    };
-    (@each $($scene:ident)+) => {
-        $(#[test]
-        #[ignore = "runs the real CLIs: cargo xtask test"]
-        fn $scene() {
-            super::$scene(WAY);
+            $(#[test]
+            #[ignore = "runs the real CLIs: cargo xtask test"]
+            fn $scene() {
+                super::$scene(WAY);
+            })+
         })+
     };
 }
 
-scenes! {
+/// The scenes of a way to talk to one of the three.
+macro_rules! all_scenes {
+    ($($way:ident: $provider:literal $transport:literal,)+) => {
+        scenes! {
+            $($way: $provider $transport,
+                converses continues_what_was_begun_elsewhere refuses_the_unknown keeps_to_the_policy
+                stops_and_goes_on tells_failures_apart is_named_by_the_model serves_two_at_once
+                takes_any_prompt;)+
+        }
+    };
+}
+
+all_scenes! {
     claude_stream_json: "claude" "stream-json",
     claude_acp: "claude" "acp",
     codex_app_server: "codex" "app-server",
@@ -382,5 +391,10 @@ scenes! {
     gemini_acp: "gemini" "acp",
     gemini_stream_json: "gemini" "stream-json",
     gemini_json: "gemini" "json",
+}
+
+// Any other agent; this one takes half a minute to start where there is no network.
+scenes! {
     opencode_acp: "acp:opencode" "acp",
+        converses refuses_the_unknown keeps_to_the_policy is_named_by_the_model takes_any_prompt;
 }

@@ -28,11 +28,12 @@ impl Way {
         !matches!(self.transport, "exec" | "json")
     }
 
-    /// Whether the agent asks before it acts.
+    /// Whether the agent asks before it acts. The adapter of Codex asks only for what the model wants outside of the
+    /// sandbox; what it does inside can't do harm.
     pub(crate) fn asks(self) -> bool {
         !matches!(
             self.way(),
-            ("codex", "exec") | ("gemini", "stream-json" | "json")
+            ("codex", "exec" | "acp") | ("gemini", "stream-json" | "json")
         )
     }
 
@@ -100,7 +101,10 @@ impl Stage {
             _ => {
                 let config = self.sandbox.home().join("segue.toml");
                 let program = self.program(Cli::Opencode);
-                let text = format!("[acp.opencode]\npath = {program:?}\nargs = [\"acp\"]\n");
+                let text = format!(
+                    "[acp.opencode]\npath = {program:?}\nargs = [\"acp\"]\n\
+                     env = {{ OPENCODE_PERMISSION = '{{\"bash\":\"ask\",\"edit\":\"ask\"}}' }}\n"
+                );
                 fs::write(&config, text).unwrap();
                 command.env("SEGUE_CONFIG", config);
             }
@@ -168,6 +172,13 @@ impl Stage {
             let second = jiff::Timestamp::now().as_second() % 60;
             std::thread::sleep(Duration::from_secs(u64::try_from(61 - second).unwrap()));
         }
+    }
+
+    /// Codex shows some models tools only when they search for them, which the stub does not.
+    pub(crate) fn use_a_model_that_sees_all_tools(&self) {
+        let config = self.sandbox.home().join(".codex/config.toml");
+        let text = fs::read_to_string(&config).unwrap();
+        fs::write(&config, text.replace("gpt-5.5", "stub-model")).unwrap();
     }
 
     /// Removes a native session, and what segue kept of it, behind everybody's back.

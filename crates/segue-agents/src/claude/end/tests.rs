@@ -1,0 +1,237 @@
+//! Ends of turns as the real Claude Code tells them.
+
+use serde_json::json;
+
+use super::*;
+
+fn now() -> Timestamp {
+    Timestamp::from_second(1_794_800_000).unwrap()
+}
+
+fn failed(result: &Value, noted: &Noted) -> Refusal {
+    match of(result, noted, now()) {
+        Err(AgentError::Refused { refusal, .. }) => refusal,
+        other => panic!("{result} gave {other:?}"),
+    }
+}
+
+#[test]
+fn a_failure_is_told_by_its_status_and_its_words() {
+    use FailureClass::{Agent, ContextTooLong, NotLoggedIn, RateLimited, SessionUnknown};
+    let api = |status: Value, text: &str| json!({"subtype": "success", "is_error": true, "api_error_status": status, "result": text, "terminal_reason": "api_error"});
+    let cases = [
+        (
+            api(json!(401), "Invalid API key · Fix external API key"),
+            NotLoggedIn,
+        ),
+        (api(json!(401), "words that say nothing"), NotLoggedIn),
+        (
+            api(
+                json!(429),
+                "API Error: Request rejected (429) · This request would exceed your account's rate limit. Please try again later.",
+            ),
+            RateLimited,
+        ),
+        (api(json!(400), "Prompt is too long"), ContextTooLong),
+        (
+            api(json!(400), "API Error: 400 stub: the request is bad"),
+            Agent,
+        ),
+        (
+            api(
+                json!(500),
+                "API Error: 500 Internal server error. This is a server-side issue, usually temporary — try again in a moment. If it persists, check your inference gateway (127.0.0.1:42901).",
+            ),
+            Agent,
+        ),
+        (api(json!(529), "API Error: Overloaded"), RateLimited),
+        (
+            api(
+                Value::Null,
+                "API Error: Connection to the API was lost (ECONNRESET). This is usually temporary — try again.",
+            ),
+            Agent,
+        ),
+        (
+            json!({"subtype": "error_during_execution", "is_error": true, "errors": ["No conversation found with session ID: 397b"]}),
+            SessionUnknown,
+        ),
+        (
+            json!({"subtype": "error_during_execution", "is_error": true}),
+            Agent,
+        ),
+    ];
+    for (result, expected) in cases {
+        let refusal = failed(&result, &Noted::default());
+        assert_eq!(refusal.class, expected, "{result}");
+        assert!(!refusal.message.is_empty());
+    }
+}
+
+#[test]
+fn when_to_try_again_is_what_claude_waited_or_what_it_was_told() {
+    let limited = json!({"subtype": "success", "is_error": true, "api_error_status": 429, "result": "API Error: Request rejected (429)"});
+    let noted = Noted {
+        waited: Some(Duration::from_secs(7)),
+        ..Noted::default()
+    };
+    let refusal = failed(&limited, &noted);
+    assert_eq!(refusal.class, FailureClass::RateLimited);
+    assert_eq!(refusal.retry_after, Some(Duration::from_secs(7)));
+
+    let noted = Noted {
+        spent_until: Timestamp::from_second(1_794_803_600).ok(),
+        ..noted
+    };
+    let refusal = failed(&limited, &noted);
+    assert_eq!(refusal.class, FailureClass::Quota);
+    assert_eq!(refusal.retry_after, Some(Duration::from_hours(1)));
+
+    let other = json!({"is_error": true, "api_error_status": 400, "result": "bad"});
+    assert_eq!(failed(&other, &noted).retry_after, None);
+}
+
+#[test]
+fn a_turn_that_did_not_fail_has_a_reason_to_stop() {
+    use StopReason::{Cancelled, EndTurn, Limit, Refusal};
+    let asked_to_stop = true;
+    let cases = [
+        (
+            json!({"subtype": "success", "is_error": false, "stop_reason": "end_turn", "terminal_reason": "completed"}),
+            false,
+            EndTurn,
+        ),
+        (
+            json!({"subtype": "success", "is_error": false, "stop_reason": null, "result": ""}),
+            false,
+            EndTurn,
+        ),
+        (
+            json!({"subtype": "success", "is_error": false, "stop_reason": "end_turn"}),
+            asked_to_stop,
+            EndTurn,
+        ),
+        (
+            json!({"subtype": "success", "is_error": false, "stop_reason": "max_tokens"}),
+            false,
+            Limit,
+        ),
+        (
+            json!({"subtype": "success", "is_error": false, "stop_reason": "refusal"}),
+            false,
+            Refusal,
+        ),
+        (
+            json!({"subtype": "success", "is_error": true, "stop_reason": "refusal", "result": "API Error: …"}),
+            false,
+            Refusal,
+        ),
+        (
+            json!({"subtype": "error_max_turns", "is_error": true, "stop_reason": "tool_use", "errors": ["Reached maximum number of turns (2)"]}),
+            false,
+            Limit,
+        ),
+        (
+            json!({"subtype": "error_during_execution", "is_error": true, "stop_reason": null, "terminal_reason": "aborted_streaming"}),
+            asked_to_stop,
+            Cancelled,
+        ),
+        (
+            json!({"subtype": "error_during_execution", "is_error": true, "stop_reason": "tool_use", "terminal_reason": "aborted_tools"}),
+            false,
+            Cancelled,
+        ),
+        (
+            json!({"subtype": "success", "is_error": true, "api_error_status": 500, "result": "no"}),
+            asked_to_stop,
+            Cancelled,
+        ),
+    ];
+    for (result, cancelled, expected) in cases {
+        let noted = Noted {
+            cancelled,
+            ..Noted::default()
+        };
+        let end = of(&result, &noted, now()).unwrap();
+        assert_eq!(end.reason, expected, "{result}");
+    }
+}
+
+fn with_subagent() -> Value {
+    json!({
+        "subtype": "success", "is_error": false, "stop_reason": "end_turn",
+        "usage": {"input_tokens": 202, "cache_creation_input_tokens": 14, "cache_read_input_tokens": 22, "output_tokens": 40},
+        "modelUsage": {
+            "claude-opus-5-5": {"inputTokens": 1414, "outputTokens": 280, "cacheReadInputTokens": 154, "cacheCreationInputTokens": 98, "contextWindow": 1_000_000},
+            "small": {"inputTokens": 9, "outputTokens": 9, "contextWindow": 200_000},
+        },
+        "model_usage_since_last_result": {
+            "claude-opus-5-5": {"inputTokens": 303, "outputTokens": 60, "cacheReadInputTokens": 33, "cacheCreationInputTokens": 21},
+            "small": {"inputTokens": 101, "outputTokens": 20, "cacheReadInputTokens": 11, "cacheCreationInputTokens": 7},
+        },
+    })
+}
+
+#[test]
+fn what_a_turn_used_is_the_turns_own_and_has_everything_in_it() {
+    let mut noted = Noted {
+        model: Some("claude-opus-5-5".to_owned()),
+        ..Noted::default()
+    };
+    noted.last.update(&json!({"input_tokens": 101, "cache_creation_input_tokens": 7, "cache_read_input_tokens": 11, "output_tokens": 1}));
+    noted.last.update(&json!({"output_tokens": 20}));
+    let mut result = with_subagent();
+    let expected = Usage {
+        input_tokens: Some(404 + 44 + 28),
+        output_tokens: Some(80),
+        cached_tokens: Some(44),
+        total_tokens: Some(404 + 44 + 28 + 80),
+        context_tokens: Some(139),
+        context_window: Some(1_000_000),
+    };
+    assert_eq!(of(&result, &noted, now()).unwrap().usage, expected);
+
+    // Older versions do not tell what was used since the last result.
+    result
+        .as_object_mut()
+        .unwrap()
+        .remove("model_usage_since_last_result");
+    let expected = Usage {
+        input_tokens: Some(238),
+        output_tokens: Some(40),
+        cached_tokens: Some(22),
+        total_tokens: Some(278),
+        ..expected
+    };
+    assert_eq!(of(&result, &noted, now()).unwrap().usage, expected);
+}
+
+#[test]
+fn nothing_counted_is_unknown() {
+    let aborted = json!({
+        "subtype": "error_during_execution", "is_error": true, "terminal_reason": "aborted_streaming",
+        "usage": {"input_tokens": 0, "output_tokens": 0}, "modelUsage": {}, "model_usage_since_last_result": {},
+    });
+    let end = of(&aborted, &Noted::default(), now()).unwrap();
+    assert_eq!(end.usage, Usage::default());
+}
+
+#[test]
+fn the_window_is_that_of_the_conversations_model() {
+    let models = json!({
+        "opus[1m]": {"contextWindow": 1_000_000, "canonicalModel": "opus"},
+        "small": {"contextWindow": 200_000},
+    });
+    let one = json!({"opus": {"contextWindow": 1_000_000}});
+    let cases = [
+        (&models, Some("opus"), Some(1_000_000)),
+        (&models, Some("small"), Some(200_000)),
+        (&models, Some("other"), None),
+        (&models, None, None),
+        (&one, Some("<synthetic>"), Some(1_000_000)),
+        (&Value::Null, Some("opus"), None),
+    ];
+    for (models, model, expected) in cases {
+        assert_eq!(window(models, model), expected, "{model:?}");
+    }
+}

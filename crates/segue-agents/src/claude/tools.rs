@@ -1,0 +1,230 @@
+//! Claude's tools in our words: what sort they are, what they change, what they plan.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+
+use segue_core::{Diff, Json, PlanStatus, PlanStep, ToolCall, ToolStatus};
+use serde_json::Value;
+
+/// The calls of one turn, each as far as it is known.
+#[derive(Debug, Default)]
+pub(super) struct Calls(HashMap<String, ToolCall>);
+
+impl Calls {
+    /// A call was announced, perhaps without its arguments yet.
+    pub(super) fn announced(&mut self, id: &str, name: &str, args: &Value) -> ToolCall {
+        let call = self.entry(id);
+        name.clone_into(&mut call.name);
+        kind(name).clone_into(&mut call.kind);
+        call.args = Json::from(args.clone());
+        call.clone()
+    }
+
+    /// A call is running.
+    pub(super) fn running(&mut self, id: &str) -> Option<ToolCall> {
+        let call = self.0.get_mut(id).filter(|call| !call.status.is_over())?;
+        call.status = ToolStatus::InProgress;
+        Some(call.clone())
+    }
+
+    /// A call is over. `details` is what Claude knows of the result beyond what the model is told.
+    pub(super) fn over(&mut self, result: &Value, details: &Value) -> Option<ToolCall> {
+        let call = self.entry(result["tool_use_id"].as_str()?);
+        call.status = if result["is_error"] == true {
+            ToolStatus::Failed
+        } else {
+            ToolStatus::Completed
+        };
+        call.output = Some(match &result["content"] {
+            Value::Null => Json::string(""),
+            content => Json::from(content.clone()),
+        });
+        call.diffs = diff(details).into_iter().collect();
+        Some(call.clone())
+    }
+
+    fn entry(&mut self, id: &str) -> &mut ToolCall {
+        self.0.entry(id.to_owned()).or_insert_with(|| ToolCall {
+            id: id.to_owned(),
+            name: "tool".to_owned(),
+            kind: "other".to_owned(),
+            args: Json::empty_object(),
+            status: ToolStatus::Pending,
+            output: None,
+            diffs: Vec::new(),
+        })
+    }
+}
+
+/// The sort of a tool.
+fn kind(name: &str) -> &'static str {
+    match name {
+        "Read" | "NotebookRead" | "BashOutput" | "TaskOutput" | "ReadMcpResource" => "read",
+        "Glob" | "Grep" | "LS" | "ToolSearch" => "search",
+        "Edit" | "Write" | "MultiEdit" | "NotebookEdit" => "edit",
+        "Bash" | "KillShell" | "Monitor" => "execute",
+        "WebFetch" | "WebSearch" => "fetch",
+        "Task" | "Agent" | PLANNER => "think",
+        "EnterPlanMode" | "ExitPlanMode" => "switch_mode",
+        _ => "other",
+    }
+}
+
+const PLANNER: &str = "TodoWrite";
+
+/// The plan in a call, if it is one that makes plans.
+pub(super) fn plan(name: &str, args: &Value) -> Option<Vec<PlanStep>> {
+    let steps = args["todos"].as_array().filter(|_| name == PLANNER)?;
+    let step = |step: &Value| {
+        Some(PlanStep {
+            text: step["content"].as_str()?.to_owned(),
+            status: match step["status"].as_str()? {
+                "completed" => PlanStatus::Completed,
+                "in_progress" => PlanStatus::InProgress,
+                _ => PlanStatus::Pending,
+            },
+        })
+    };
+    Some(steps.iter().filter_map(step).collect())
+}
+
+/// The change to a file in the details of a result.
+fn diff(details: &Value) -> Option<Diff> {
+    let file = details["filePath"].as_str()?;
+    let hunks = details["structuredPatch"].as_array()?;
+    let patch = match details["content"].as_str() {
+        // A new file comes without a patch.
+        Some(content) if hunks.is_empty() && details["type"] == "create" => added(content),
+        _ => hunks.iter().map(hunk).collect(),
+    };
+    (!patch.is_empty()).then_some(Diff {
+        path: file.to_owned(),
+        patch,
+    })
+}
+
+fn hunk(hunk: &Value) -> String {
+    let number = |name: &str| hunk[name].as_u64().unwrap_or(0);
+    let mut text = format!(
+        "@@ -{},{} +{},{} @@\n",
+        number("oldStart"),
+        number("oldLines"),
+        number("newStart"),
+        number("newLines")
+    );
+    for line in hunk["lines"].as_array().into_iter().flatten() {
+        text += line.as_str().unwrap_or_default();
+        text.push('\n');
+    }
+    text
+}
+
+fn added(content: &str) -> String {
+    let count = content.lines().count();
+    let mut text = String::new();
+    if count > 0 {
+        // Writing to a String can't fail.
+        let _ = writeln!(text, "@@ -0,0 +1,{count} @@");
+    }
+    for line in content.lines() {
+        let _ = writeln!(text, "+{line}");
+    }
+    if count > 0 && !content.ends_with('\n') {
+        text += "\\ No newline at end of file\n";
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn every_tool_is_of_a_sort() {
+        let cases = [
+            ("Read", "read"),
+            ("Grep", "search"),
+            ("Write", "edit"),
+            ("Bash", "execute"),
+            ("WebFetch", "fetch"),
+            ("Agent", "think"),
+            ("TodoWrite", "think"),
+            ("ExitPlanMode", "switch_mode"),
+            ("mcp__segue__read", "other"),
+            ("SomethingNew", "other"),
+        ];
+        for (name, expected) in cases {
+            assert_eq!(kind(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn changes_to_files_are_unified_diffs() {
+        let edited = json!({
+            "filePath": "/p/f.txt", "oldString": "b", "newString": "B", "originalFile": "a\nb\nc\n",
+            "structuredPatch": [{"oldStart": 1, "oldLines": 3, "newStart": 1, "newLines": 3, "lines": [" a", "-b", "+B", " c"]}],
+        });
+        let created = |content: &str| json!({"type": "create", "filePath": "/p/f.txt", "content": content, "structuredPatch": []});
+        let cases = [
+            (edited, Some("@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n")),
+            (created("a\nb\n"), Some("@@ -0,0 +1,2 @@\n+a\n+b\n")),
+            (
+                created("a"),
+                Some("@@ -0,0 +1,1 @@\n+a\n\\ No newline at end of file\n"),
+            ),
+            (created(""), None),
+            (
+                json!({"type": "text", "file": {"filePath": "/p/f.txt", "content": "a"}}),
+                None,
+            ),
+            (json!("Error: no"), None),
+            (json!({"stdout": "x"}), None),
+        ];
+        for (details, expected) in cases {
+            let found = diff(&details).map(|diff| diff.patch);
+            assert_eq!(found.as_deref(), expected, "{details}");
+        }
+    }
+
+    #[test]
+    fn a_call_is_told_as_a_whole_each_time() {
+        let mut calls = Calls::default();
+        let call = calls.announced("t1", "Bash", &json!({"command": "ls"}));
+        assert_eq!(
+            (call.kind.as_str(), call.status),
+            ("execute", ToolStatus::Pending)
+        );
+        let status = calls.running("t1").map(|call| call.status);
+        assert_eq!(status, Some(ToolStatus::InProgress));
+        let result =
+            json!({"type": "tool_result", "tool_use_id": "t1", "content": "no", "is_error": true});
+        let call = calls.over(&result, &Value::Null).unwrap();
+        assert_eq!(call.status, ToolStatus::Failed);
+        assert_eq!(call.args.as_str(), r#"{"command":"ls"}"#);
+        assert_eq!(call.output, Some(Json::string("no")));
+        assert_eq!(calls.running("t1"), None, "what is over does not run");
+        assert_eq!(calls.running("t2"), None);
+    }
+
+    #[test]
+    fn a_list_of_things_to_do_is_a_plan() {
+        let todos = json!({"todos": [
+            {"content": "look", "status": "completed", "activeForm": "looking"},
+            {"content": "do", "status": "in_progress", "activeForm": "doing"},
+            {"content": "tell", "status": "pending"},
+            {"nonsense": 1},
+        ]});
+        let step = |text: &str, status| PlanStep {
+            text: text.to_owned(),
+            status,
+        };
+        let expected = vec![
+            step("look", PlanStatus::Completed),
+            step("do", PlanStatus::InProgress),
+            step("tell", PlanStatus::Pending),
+        ];
+        assert_eq!(plan("TodoWrite", &todos), Some(expected));
+        assert_eq!(plan("Other", &todos), None);
+    }
+}

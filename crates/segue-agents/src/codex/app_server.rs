@@ -1,0 +1,202 @@
+//! Codex over `codex app-server`: one process for all turns of a conversation, requests and notifications a line each.
+
+mod ask;
+mod talk;
+mod thread;
+mod turn;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use segue_core::{FailureClass, NativeId, Opened, ProviderId};
+use serde_json::{Value, json};
+
+use self::talk::Talk;
+use self::thread::Thread;
+use self::turn::Turn;
+use super::program::Version;
+use super::usage::Meter;
+use super::{CAPABILITIES, Codex, checked, overrides, race, unknown};
+use crate::classify::Refusal;
+use crate::error::GREETING;
+use crate::process::Program;
+use crate::wire::{Wire, text_of};
+use crate::{Agent, AgentError, OpenRequest, Opening, Probe};
+
+/// Codex, talked to so.
+pub(super) struct AppServer {
+    codex: Codex,
+}
+
+impl AppServer {
+    pub(super) fn new(codex: Codex) -> Self {
+        Self { codex }
+    }
+
+    async fn converse(
+        &self,
+        talk: &mut Talk,
+        request: &OpenRequest,
+    ) -> Result<(Turn, Opened, Option<String>), AgentError> {
+        let greeting = json!({"clientInfo": {"name": "segue", "title": "segue", "version": self.codex.version}});
+        let about = talk.call(GREETING, &greeting, request.timeout).await?;
+        let about = about.map_err(|refusal| AgentError::refused(GREETING, refusal))?;
+        talk.wire.send(&json!({"method": "initialized"}));
+        let mut why_not = None;
+        if let Some(id) = &request.native_id {
+            match self.resume(talk, id, &about, request).await? {
+                Ok(turn) => return Ok((turn, Opened::Resumed, None)),
+                Err(refusal) if request.strict => {
+                    return Err(AgentError::refused("thread/resume", refusal));
+                }
+                Err(refusal) => why_not = Some(refusal.message),
+            }
+        }
+        let params = self.thread(request);
+        let started = talk.call("thread/start", &params, request.timeout).await?;
+        let started = started.map_err(|refusal| AgentError::refused("thread/start", refusal))?;
+        let Some(thread) = started["thread"]["id"].as_str() else {
+            return Err(unknown("thread/start", "Codex did not name the thread"));
+        };
+        let turn = Turn::new(thread.to_owned(), Meter::fresh());
+        Ok((turn, Opened::Fresh, why_not))
+    }
+
+    /// Goes on with a thread, unless this Codex is too old for it.
+    async fn resume(
+        &self,
+        talk: &mut Talk,
+        id: &NativeId,
+        about: &Value,
+        request: &OpenRequest,
+    ) -> Result<Result<Turn, Refusal>, AgentError> {
+        let home = about["codexHome"].as_str();
+        let home = home.map_or_else(|| self.codex.home.clone(), PathBuf::from);
+        let ours = about["userAgent"].as_str().and_then(Version::find);
+        let lost = |why: String| Refusal::new(FailureClass::SessionUnknown, why);
+        let rollout = match checked(&home, id, async { ours }).await {
+            Ok(rollout) => rollout,
+            Err(why) => return Ok(Err(lost(why))),
+        };
+        let mut params = self.thread(request);
+        params["threadId"] = id.as_str().into();
+        params["excludeTurns"] = true.into();
+        let resumed = talk.call("thread/resume", &params, request.timeout).await?;
+        Ok(match resumed {
+            // Somebody else's thread under this name would be worse than none.
+            Ok(thread) if thread["thread"]["id"] == id.as_str() => {
+                let used = rollout.and_then(|rollout| rollout.total);
+                Ok(Turn::new(id.to_string(), Meter::after(used)))
+            }
+            Ok(_) => Err(lost(format!("Codex opened another thread than {id}"))),
+            Err(refusal) => Err(lost(refusal.message)),
+        })
+    }
+
+    /// What a thread is opened with. The user's own configuration may say that nobody is asked; so all that decides
+    /// about it is said here.
+    fn thread(&self, request: &OpenRequest) -> Value {
+        let mut params = json!({
+            "cwd": text_of(&request.cwd),
+            "approvalPolicy": self.approval(),
+            "approvalsReviewer": "user",
+            "sandbox": self.sandbox(),
+        });
+        if let Some(model) = request.model.as_ref().or(self.codex.model.as_ref()) {
+            params["model"] = model.as_str().into();
+        }
+        let mut config = json!({});
+        if let Some(servers) = overrides::servers(&request.mcp) {
+            config["mcp_servers"] = servers;
+        }
+        let writes = self.sandbox() != READ_ONLY;
+        let no_trust = writes.then(|| overrides::no_trust(&request.cwd, &self.codex.config()));
+        if let Some(projects) = no_trust.flatten() {
+            config["projects"] = projects;
+        }
+        params["config"] = config;
+        params
+    }
+
+    /// When Codex asks: always, unless the user chose a mode, in which it asks for what that does not let it do.
+    fn approval(&self) -> &'static str {
+        match self.codex.mode {
+            None => "untrusted",
+            Some(_) => "on-request",
+        }
+    }
+
+    fn sandbox(&self) -> &str {
+        self.codex.mode.as_deref().unwrap_or(UNBOUND)
+    }
+
+    /// What every turn is begun with, so that nothing a thread has on record counts more.
+    fn each_turn(&self) -> Value {
+        let mut params = json!({"approvalPolicy": self.approval(), "approvalsReviewer": "user"});
+        match self.sandbox() {
+            UNBOUND => params["sandboxPolicy"] = json!({"type": "dangerFullAccess"}),
+            READ_ONLY => params["sandboxPolicy"] = json!({"type": "readOnly"}),
+            // The others have details, which the thread was opened with.
+            _ => {}
+        }
+        params
+    }
+}
+
+/// The sandbox that holds nothing. Codex asks before each command, each change and each tool, so it is the answer
+/// that decides. In any other sandbox a command that was allowed still fails now and then: it is tried inside
+/// first, and whether the failure is noticed in time is a matter of luck (seen with 0.166).
+const UNBOUND: &str = "danger-full-access";
+
+const READ_ONLY: &str = "read-only";
+
+#[async_trait]
+impl Agent for AppServer {
+    fn provider(&self) -> &ProviderId {
+        &self.codex.id
+    }
+
+    async fn open(&self, request: &OpenRequest) -> Result<Opening, AgentError> {
+        race::until_won(|| self.try_to_open(request)).await
+    }
+
+    async fn probe(&self, timeout: Duration) -> Result<Probe, AgentError> {
+        self.codex.probe(CAPABILITIES, timeout).await
+    }
+}
+
+impl AppServer {
+    async fn try_to_open(&self, request: &OpenRequest) -> Result<Opening, AgentError> {
+        let mut args = self.codex.args.clone();
+        args.push(OsString::from("app-server"));
+        let program = Program {
+            path: &self.codex.program,
+            args: &args,
+            env: &self.codex.env,
+            cwd: &request.cwd,
+        };
+        let wire = Wire::start(&self.codex.leash, &program, request)?;
+        let mut talk = Talk::new(wire);
+        let opened = self.converse(&mut talk, request).await;
+        let named = opened.and_then(|(turn, opened, why_not)| {
+            let id = NativeId::parse(turn.thread())
+                .map_err(|error| unknown("thread/start", error.to_string()))?;
+            Ok((id, turn, opened, why_not))
+        });
+        match named {
+            Ok((id, turn, opened, why_not)) => {
+                let conversation = Thread::new(talk, id, turn, self.each_turn());
+                Ok(Opening {
+                    why_not,
+                    ..Opening::new(conversation, opened)
+                })
+            }
+            Err(error) => {
+                talk.wire.stop().await;
+                Err(error)
+            }
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! Codex by `codex exec`: a process for every turn, which tells in JSON what it did and can ask nobody.
+
+mod stream;
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use segue_core::{
+    AgentEvent, Capabilities, FailureClass, How, NativeId, Opened, PermissionPolicy, ProcessMark,
+    ProviderId, StopReason, TurnEnd,
+};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use self::stream::{Said, Stream};
+use super::program::{self, Version};
+use super::rollout::Rollout;
+use super::usage::{Fill, Meter};
+use super::{CAPABILITIES, Codex, checked, overrides, unknown};
+use crate::classify::Refusal;
+use crate::process::Program;
+use crate::wire::{Line, Wire};
+use crate::{Agent, AgentError, Conversation, OpenRequest, Opening, Probe, Step};
+
+const PROMPT: &str = "the prompt";
+const RESUME: &str = "exec resume";
+
+/// How long Codex may take to end once it has said that the turn is over.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// Codex, run so.
+pub(super) struct Exec {
+    codex: Codex,
+}
+
+impl Exec {
+    pub(super) fn new(codex: Codex) -> Self {
+        Self { codex }
+    }
+
+    async fn version(&self, timeout: Duration) -> Option<Version> {
+        let Codex {
+            program,
+            env,
+            leash,
+            ..
+        } = &self.codex;
+        Version::find(&program::version(program, env, leash, timeout).await?)
+    }
+
+    /// The thread to go on with; why it can't be otherwise.
+    async fn thread(&self, id: &NativeId, timeout: Duration) -> Result<Rollout, String> {
+        let rollout = checked(&self.codex.home, id, self.version(timeout)).await?;
+        rollout.ok_or_else(|| format!("Codex has no thread {id}"))
+    }
+}
+
+#[async_trait]
+impl Agent for Exec {
+    fn provider(&self) -> &ProviderId {
+        &self.codex.id
+    }
+
+    async fn open(&self, request: &OpenRequest) -> Result<Opening, AgentError> {
+        if !self.codex.program.is_file() {
+            return Err(AgentError::NotStarted {
+                program: self.codex.program.display().to_string(),
+                source: std::io::Error::other("there is no such program"),
+            });
+        }
+        if !request.cwd.is_dir() {
+            return Err(AgentError::NoDirectory(request.cwd.clone()));
+        }
+        let mut why_not = None;
+        let (mut thread, mut meter) = (None, Meter::fresh());
+        if let Some(id) = &request.native_id {
+            match self.thread(id, request.timeout).await {
+                Ok(rollout) => {
+                    thread = Some(id.clone());
+                    meter = Meter::after(rollout.total);
+                }
+                Err(why) if request.strict => return Err(unknown(RESUME, why)),
+                Err(why) => why_not = Some(why),
+            }
+        }
+        let opened = match thread {
+            Some(_) => Opened::Resumed,
+            None => Opened::Fresh,
+        };
+        let conversation = Runs {
+            codex: self.codex.clone(),
+            request: request.clone(),
+            thread,
+            meter,
+            wire: None,
+            stream: Stream::default(),
+            over: None,
+        };
+        Ok(Opening {
+            why_not,
+            ..Opening::new(conversation, opened)
+        })
+    }
+
+    async fn probe(&self, timeout: Duration) -> Result<Probe, AgentError> {
+        let capabilities = Capabilities {
+            resume: Some(How::Flag),
+            continue_last: Some(How::Flag),
+            fork: Some(How::Flag),
+            delete: Some(How::Flag),
+            cancel: Some(How::Flag),
+            modes: Some(How::Flag),
+            models: Some(How::Flag),
+            mcp: Some(How::Flag),
+            ..CAPABILITIES
+        };
+        self.codex.probe(capabilities, timeout).await
+    }
+}
+
+/// The sandbox that lets Codex do what the policy allows, since it can't ask.
+fn sandbox(policy: PermissionPolicy) -> &'static str {
+    match policy {
+        PermissionPolicy::Ask | PermissionPolicy::AllowReads | PermissionPolicy::Deny => {
+            "read-only"
+        }
+        PermissionPolicy::AllowEdits => "workspace-write",
+        PermissionPolicy::AllowAll => "danger-full-access",
+    }
+}
+
+/// The arguments of a run; the prompt comes over standard input, so that it can't be taken for one of them.
+fn arguments(
+    codex: &Codex,
+    request: &OpenRequest,
+    thread: Option<&NativeId>,
+    config: &str,
+) -> Vec<OsString> {
+    let mut args = codex.args.clone();
+    let mut push = |all: &[&str]| args.extend(all.iter().map(OsString::from));
+    let sandbox = codex.mode.as_deref();
+    let sandbox = sandbox.unwrap_or_else(|| self::sandbox(request.permissions));
+    push(&["exec", "--json", "--sandbox", sandbox]);
+    push(&["-c", "approval_policy=\"never\""]);
+    if let Some(model) = request.model.as_ref().or(codex.model.as_ref()) {
+        push(&["--model", model]);
+    }
+    if let Some(Value::Object(servers)) = overrides::servers(&request.mcp) {
+        for (name, server) in servers {
+            let setting = format!("mcp_servers.{name}={}", overrides::toml(&server));
+            push(&["-c", &setting]);
+        }
+    }
+    let no_trust = (sandbox != "read-only").then(|| overrides::no_trust(&request.cwd, config));
+    if let Some(projects) = no_trust.flatten() {
+        push(&["-c", &format!("projects={}", overrides::toml(&projects))]);
+    }
+    if let Some(thread) = thread {
+        push(&["resume", thread.as_str()]);
+    }
+    push(&["-"]);
+    args
+}
+
+/// A conversation of runs.
+struct Runs {
+    codex: Codex,
+    request: OpenRequest,
+    thread: Option<NativeId>,
+    meter: Meter,
+    /// The run of the current turn, or of the last one.
+    wire: Option<Wire>,
+    stream: Stream,
+    /// How the turn ended, and until when the program may say goodbye.
+    over: Option<(Result<(), Refusal>, Instant)>,
+}
+
+impl Runs {
+    /// What one line of the program means.
+    fn said(&mut self, message: &Value) -> Option<Step> {
+        match self.stream.said(message)? {
+            Said::Thread(id) => self.named(&id),
+            Said::Event(event) => Some(Step::Event(event)),
+            Said::Over(outcome) => {
+                if let Ok(Some(total)) = outcome {
+                    self.meter.told(total, None, Fill::default());
+                }
+                let outcome = outcome.map(drop);
+                self.over = Some((outcome, Instant::now() + FAREWELL));
+                None
+            }
+        }
+    }
+
+    fn named(&mut self, id: &str) -> Option<Step> {
+        let wrong = |why: String| Some(Step::Done(Err(unknown(RESUME, why))));
+        let id = match NativeId::parse(id) {
+            Ok(id) => id,
+            Err(error) => return wrong(error.to_string()),
+        };
+        match &self.thread {
+            None => {
+                self.thread = Some(id.clone());
+                Some(Step::Named(id))
+            }
+            Some(thread) if *thread == id => None,
+            Some(thread) => {
+                let why = format!("Codex began thread {id} instead of going on with {thread}");
+                self.cancel();
+                wrong(why)
+            }
+        }
+    }
+
+    /// The end of a turn that the program told of, with the figures that only its files have.
+    async fn end(&mut self, outcome: Result<(), Refusal>) -> Step {
+        if let Err(refusal) = outcome {
+            return Step::Done(Err(AgentError::refused(PROMPT, refusal)));
+        }
+        if let Some(thread) = &self.thread
+            && let Some(rollout) = Rollout::of(&self.codex.home, thread).await
+        {
+            self.meter.filled(rollout.fill);
+        }
+        Step::Done(Ok(TurnEnd {
+            reason: StopReason::EndTurn,
+            usage: self.meter.usage(),
+        }))
+    }
+
+    /// The next line of the program; none once it has ended, or had the time to.
+    async fn line(&mut self) -> Option<Line> {
+        let wire = self.wire.as_mut()?;
+        match &self.over {
+            None => wire.next().await,
+            Some((_, until)) => tokio::time::timeout_at(*until, wire.next())
+                .await
+                .ok()
+                .flatten(),
+        }
+    }
+
+    /// Why the program ended without a word.
+    async fn gone(&mut self) -> AgentError {
+        let Some(wire) = &mut self.wire else {
+            return unknown(PROMPT, "nothing was sent");
+        };
+        let error = wire.gone(PROMPT).await;
+        match (error.class(), error) {
+            (FailureClass::UntrustedFolder, AgentError::Crashed { stderr, .. }) => {
+                let message = format!(
+                    "{stderr} (`codex exec` works only in a git repository: run `git init` there, or let segue \
+                     talk to Codex by `app-server`)"
+                );
+                let refusal = Refusal::new(FailureClass::UntrustedFolder, message);
+                AgentError::refused(PROMPT, refusal)
+            }
+            (_, error) => error,
+        }
+    }
+}
+
+#[async_trait]
+impl Conversation for Runs {
+    fn native_id(&self) -> Option<&NativeId> {
+        self.thread.as_ref()
+    }
+
+    fn process(&self) -> Option<ProcessMark> {
+        self.wire.as_ref()?.process().mark()
+    }
+
+    async fn send(&mut self, prompt: &str) -> Result<(), AgentError> {
+        if let Some(last) = self.wire.take() {
+            last.stop().await;
+        }
+        let config = self.codex.config();
+        let args = arguments(&self.codex, &self.request, self.thread.as_ref(), &config);
+        let program = Program {
+            path: &self.codex.program,
+            args: &args,
+            env: &self.codex.env,
+            cwd: &self.request.cwd,
+        };
+        let mut wire = Wire::start(&self.codex.leash, &program, &self.request)?;
+        wire.send_bytes(prompt.as_bytes().to_vec());
+        wire.close_input();
+        self.wire = Some(wire);
+        self.stream = Stream::default();
+        self.over = None;
+        self.meter.begin();
+        Ok(())
+    }
+
+    async fn next(&mut self) -> Step {
+        loop {
+            match self.line().await {
+                Some(Line::Json(message)) => {
+                    if let Some(step) = self.said(&message) {
+                        return step;
+                    }
+                }
+                Some(Line::Noise(text)) => return Step::Event(AgentEvent::Garbage(text)),
+                None => {
+                    return match self.over.clone() {
+                        Some((outcome, _)) => self.end(outcome).await,
+                        None => Step::Done(Err(self.gone().await)),
+                    };
+                }
+            }
+        }
+    }
+
+    fn cancel(&mut self) {
+        if let Some(wire) = &self.wire {
+            wire.process().terminate();
+        }
+    }
+
+    fn is_alive(&mut self) -> bool {
+        true
+    }
+
+    async fn close(self: Box<Self>) -> Vec<String> {
+        if let Some(wire) = self.wire {
+            wire.stop().await;
+        }
+        Vec::new()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+//! What a failed turn of Codex means.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use segue_core::FailureClass;
+use serde_json::Value;
+
+use crate::classify::{self, Refusal};
+
+/// The meaning of a turn's `error`.
+pub(crate) fn refusal(error: &Value) -> Refusal {
+    let mut message = error["message"].as_str().unwrap_or_default().to_owned();
+    if let Some(details) = error["additionalDetails"].as_str() {
+        message = format!("{message}: {details}");
+    }
+    if message.is_empty() {
+        "it did not say why".clone_into(&mut message);
+    }
+    let info = &error["codexErrorInfo"];
+    match info.as_str().and_then(class) {
+        Some(class) => Refusal::new(class, message),
+        None => classify::answer(status(info), &message),
+    }
+}
+
+/// What Codex's own name of an error means, where that says more than the words.
+fn class(name: &str) -> Option<FailureClass> {
+    match name {
+        "contextWindowExceeded" => Some(FailureClass::ContextTooLong),
+        "usageLimitExceeded" | "sessionBudgetExceeded" => Some(FailureClass::Quota),
+        "rateLimitExceeded" | "serverOverloaded" => Some(FailureClass::RateLimited),
+        "unauthorized" => Some(FailureClass::NotLoggedIn),
+        _ => None,
+    }
+}
+
+/// The HTTP status in an error that has one: `{"httpConnectionFailed": {"httpStatusCode": 401}}`.
+fn status(info: &Value) -> Option<i32> {
+    let mut kinds = info.as_object()?.values();
+    let status = kinds.find_map(|kind| kind["httpStatusCode"].as_i64())?;
+    i32::try_from(status).ok()
+}
+
+/// When the limits that are reached are lifted, by what `account/rateLimits/updated` told.
+pub(crate) fn lifted_at(limits: &Value) -> Option<i64> {
+    ["primary", "secondary"]
+        .iter()
+        .map(|window| &limits[window])
+        .filter(|window| {
+            window["usedPercent"]
+                .as_f64()
+                .is_some_and(|used| used >= 100.0)
+        })
+        .filter_map(|window| window["resetsAt"].as_i64())
+        .max()
+}
+
+/// The refusal, with when to try again where it does not say so itself and the limits do.
+pub(crate) fn with_limits(mut refusal: Refusal, limits: &Value, now: Timestamp) -> Refusal {
+    let limited = matches!(
+        refusal.class,
+        FailureClass::Quota | FailureClass::RateLimited
+    );
+    if limited && refusal.retry_after.is_none() {
+        let seconds = lifted_at(limits).map(|at| at.saturating_sub(now.as_second()));
+        let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
+        refusal.retry_after = seconds.map(Duration::from_secs);
+    }
+    refusal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn errors_are_told_apart() {
+        let cases = [
+            (
+                json!({"message": "exceeded retry limit, last status: 429 Too Many Requests",
+                    "codexErrorInfo": {"responseTooManyFailedAttempts": {"httpStatusCode": 429}}}),
+                FailureClass::RateLimited,
+            ),
+            (
+                json!({"message": "unexpected status", "codexErrorInfo": {"httpConnectionFailed": {"httpStatusCode": 401}}}),
+                FailureClass::NotLoggedIn,
+            ),
+            (
+                json!({"message": "You've hit your limit.", "codexErrorInfo": "usageLimitExceeded"}),
+                FailureClass::Quota,
+            ),
+            (
+                json!({"message": "no room", "codexErrorInfo": "contextWindowExceeded"}),
+                FailureClass::ContextTooLong,
+            ),
+            (
+                json!({"message": "We’re currently experiencing high demand", "codexErrorInfo": "internalServerError"}),
+                FailureClass::Agent,
+            ),
+            (
+                json!({"message": "usage limit reached"}),
+                FailureClass::Quota,
+            ),
+            (json!(null), FailureClass::Agent),
+        ];
+        for (error, expected) in cases {
+            assert_eq!(refusal(&error).class, expected, "{error}");
+        }
+        let details = json!({"message": "a", "additionalDetails": "b"});
+        assert_eq!(refusal(&details).message, "a: b");
+    }
+
+    #[test]
+    fn limits_say_when_to_try_again() {
+        let now = Timestamp::from_second(1_000).unwrap();
+        let window = |used: u64, at: i64| json!({"usedPercent": used, "resetsAt": at});
+        let cases = [
+            (
+                json!({"primary": window(100, 1_060), "secondary": window(40, 9_000)}),
+                Some(60),
+            ),
+            (
+                json!({"primary": window(100, 1_060), "secondary": window(100, 9_000)}),
+                Some(8_000),
+            ),
+            (
+                json!({"primary": window(100, 900), "secondary": null}),
+                None,
+            ),
+            (json!({"primary": null, "secondary": null}), None),
+            (json!(null), None),
+        ];
+        for (limits, expected) in cases {
+            let quota = Refusal::new(FailureClass::Quota, "no more");
+            let told = with_limits(quota, &limits, now).retry_after;
+            assert_eq!(told, expected.map(Duration::from_secs), "{limits}");
+        }
+        let limits = json!({"primary": window(100, 1_060)});
+        let said = Refusal::new(FailureClass::Quota, "try again in 5s");
+        let kept = with_limits(said, &limits, now).retry_after;
+        assert_eq!(kept, Some(Duration::from_secs(5)));
+        let other = Refusal::new(FailureClass::Agent, "broken");
+        assert_eq!(with_limits(other, &limits, now).retry_after, None);
+    }
+}

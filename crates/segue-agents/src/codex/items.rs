@@ -1,0 +1,290 @@
+//! The things a turn of Codex consists of, as tool calls.
+//!
+//! `app-server` and `exec` tell of the same items in two spellings; both are understood here.
+
+use segue_core::{Diff, Json, ToolCall, ToolStatus};
+use serde_json::{Value, json};
+
+/// The tool call that an item is; none if it is none. Not every item says itself whether it is `over`.
+pub(crate) fn tool(item: &Value, over: bool) -> Option<ToolCall> {
+    let text = |name: &str| item[name].as_str().unwrap_or_default().to_owned();
+    let (name, kind, args, output) = match self::kind(item) {
+        "commandExecution" | "command_execution" => (
+            script(&text("command")),
+            "execute",
+            json!({"command": item["command"], "cwd": item["cwd"]}),
+            Some(command_output(item)),
+        ),
+        "fileChange" | "file_change" => (
+            edited(item),
+            "edit",
+            json!({"changes": changes(item)}),
+            None,
+        ),
+        "mcpToolCall" | "mcp_tool_call" => (
+            format!("{}.{}", text("server"), text("tool")),
+            "other",
+            item["arguments"].clone(),
+            [&item["result"], &item["error"]]
+                .into_iter()
+                .find(|value| !value.is_null())
+                .cloned(),
+        ),
+        "dynamicToolCall" => (
+            text("tool"),
+            "other",
+            item["arguments"].clone(),
+            Some(item["contentItems"].clone()),
+        ),
+        "collabAgentToolCall" | "collab_tool_call" => (
+            text("tool"),
+            "other",
+            json!({"prompt": item["prompt"]}),
+            None,
+        ),
+        "webSearch" | "web_search" => (
+            format!("web search: {}", text("query")),
+            "fetch",
+            json!({"query": item["query"], "action": item["action"]}),
+            Some(item["results"].clone()),
+        ),
+        "imageView" => (
+            format!("view {}", text("path")),
+            "read",
+            json!({"path": item["path"]}),
+            None,
+        ),
+        "imageGeneration" => (
+            "generate an image".to_owned(),
+            "other",
+            json!({"prompt": item["revisedPrompt"]}),
+            Some(item["savedPath"].clone()),
+        ),
+        _ => return None,
+    };
+    let status = status(item, over);
+    Some(ToolCall {
+        id: text("id"),
+        name,
+        kind: kind.to_owned(),
+        args: args.into(),
+        status,
+        output: status
+            .is_over()
+            .then(|| output.filter(|output| !output.is_null()))
+            .flatten()
+            .map(Json::from),
+        diffs: diffs(item),
+    })
+}
+
+/// What sort of thing an item is.
+pub(crate) fn kind(item: &Value) -> &str {
+    item["type"].as_str().unwrap_or_default()
+}
+
+fn status(item: &Value, over: bool) -> ToolStatus {
+    match item["status"].as_str() {
+        Some("failed" | "declined" | "interrupted") => ToolStatus::Failed,
+        Some(_) | None if over => ToolStatus::Completed,
+        Some(_) | None => ToolStatus::InProgress,
+    }
+}
+
+/// What a command printed, and what it exited with where that is not 0.
+fn command_output(item: &Value) -> Value {
+    if item["status"] == "declined" {
+        return "declined".into();
+    }
+    let either = |camel: &str, snake: &str| match &item[camel] {
+        Value::Null => item[snake].clone(),
+        found => found.clone(),
+    };
+    let printed = either("aggregatedOutput", "aggregated_output");
+    let printed = printed.as_str().unwrap_or_default();
+    match either("exitCode", "exit_code").as_i64() {
+        Some(0) | None => printed.into(),
+        Some(code) => json!({"output": printed, "exit_code": code}),
+    }
+}
+
+/// A command without the shell that Codex wraps around it: `/bin/bash -lc 'touch x'`.
+pub(crate) fn script(command: &str) -> String {
+    let inner = command
+        .split_once(" -lc ")
+        .filter(|(shell, _)| !shell.contains(' '))
+        .map(|(_, inner)| inner.trim());
+    let inner = inner.map(|inner| {
+        let bare = inner
+            .strip_prefix('\'')
+            .and_then(|inner| inner.strip_suffix('\''));
+        // What is quoted in several pieces is left as it is.
+        bare.filter(|bare| !bare.contains('\'')).unwrap_or(inner)
+    });
+    inner.unwrap_or(command).to_owned()
+}
+
+fn edited(item: &Value) -> String {
+    let changes = item["changes"].as_array().into_iter().flatten();
+    let names: Vec<&str> = changes
+        .filter_map(|change| change["path"].as_str())
+        .map(|path| path.rsplit('/').next().unwrap_or(path))
+        .collect();
+    format!("edit {}", names.join(", "))
+}
+
+fn changes(item: &Value) -> Vec<Value> {
+    let changes = item["changes"].as_array().into_iter().flatten();
+    changes
+        .map(|change| json!({"path": change["path"], "kind": change_kind(change)}))
+        .collect()
+}
+
+/// `app-server` says `{"type": "add"}`, `exec` says `"add"`.
+fn change_kind(change: &Value) -> &str {
+    let kind = &change["kind"];
+    kind.as_str()
+        .or_else(|| kind["type"].as_str())
+        .unwrap_or_default()
+}
+
+fn diffs(item: &Value) -> Vec<Diff> {
+    let changes = item["changes"].as_array().into_iter().flatten();
+    changes
+        .filter_map(|change| {
+            let text = change["diff"].as_str()?;
+            Some(Diff {
+                path: change["path"].as_str()?.to_owned(),
+                patch: match change_kind(change) {
+                    "add" => whole(text, '+'),
+                    "delete" => whole(text, '-'),
+                    _ => text.to_owned(),
+                },
+            })
+        })
+        .collect()
+}
+
+/// A whole file that came or went, of which Codex gives the text alone.
+fn whole(text: &str, sign: char) -> String {
+    let lines: Vec<String> = text.lines().map(|line| format!("{sign}{line}\n")).collect();
+    let range = match lines.len() {
+        0 => return String::new(),
+        count => format!("1,{count}"),
+    };
+    let head = match sign {
+        '+' => format!("@@ -0,0 +{range} @@\n"),
+        _ => format!("@@ -{range} +0,0 @@\n"),
+    };
+    head + &lines.concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_told_in_both_spellings() {
+        let camel = json!({"type": "commandExecution", "id": "c1", "command": "/bin/bash -lc 'touch a b'",
+            "cwd": "/p", "status": "completed", "aggregatedOutput": "hi\n", "exitCode": 0});
+        let snake = json!({"type": "command_execution", "id": "c1", "command": "/bin/bash -lc 'touch a b'",
+            "cwd": "/p", "status": "completed", "aggregated_output": "hi\n", "exit_code": 0});
+        let call = tool(&camel, true).unwrap();
+        assert_eq!(tool(&snake, true).as_ref(), Some(&call));
+        assert_eq!(
+            (call.name.as_str(), call.kind.as_str()),
+            ("touch a b", "execute")
+        );
+        assert_eq!(call.output, Some(Json::string("hi\n")));
+    }
+
+    #[test]
+    fn a_command_says_how_it_ended() {
+        let cases = [
+            (
+                "completed",
+                Some(0),
+                ToolStatus::Completed,
+                Some(json!("out")),
+            ),
+            (
+                "failed",
+                Some(2),
+                ToolStatus::Failed,
+                Some(json!({"output": "out", "exit_code": 2})),
+            ),
+            (
+                "declined",
+                None,
+                ToolStatus::Failed,
+                Some(json!("declined")),
+            ),
+            ("inProgress", None, ToolStatus::InProgress, None),
+        ];
+        for (status, code, expected, output) in cases {
+            let item = json!({"type": "commandExecution", "id": "c", "command": "x",
+                "status": status, "aggregatedOutput": "out", "exitCode": code});
+            let call = tool(&item, status != "inProgress").unwrap();
+            assert_eq!(call.status, expected, "{status}");
+            assert_eq!(call.output, output.map(Json::from), "{status}");
+        }
+    }
+
+    #[test]
+    fn the_shell_around_a_command_is_left_out() {
+        let cases = [
+            ("/bin/bash -lc 'touch a'", "touch a"),
+            ("/bin/zsh -lc ls", "ls"),
+            (r#"/bin/bash -lc "echo 'a'""#, r#""echo 'a'""#),
+            (r"/bin/bash -lc 'a'\''b'", r"'a'\''b'"),
+            ("touch a", "touch a"),
+            ("my tool -lc x", "my tool -lc x"),
+        ];
+        for (command, expected) in cases {
+            assert_eq!(script(command), expected);
+        }
+    }
+
+    #[test]
+    fn changed_files_are_told_as_diffs() {
+        let item = json!({"type": "fileChange", "id": "f", "status": "inProgress", "changes": [
+            {"path": "/p/new.txt", "kind": {"type": "add"}, "diff": "a\nb\n"},
+            {"path": "/p/old.txt", "kind": {"type": "delete"}, "diff": "c\n"},
+            {"path": "/p/mod.txt", "kind": {"type": "update"}, "diff": "@@ -1 +1 @@\n-x\n+y\n"},
+            {"path": "/p/empty", "kind": {"type": "add"}, "diff": ""},
+        ]});
+        let call = tool(&item, false).unwrap();
+        assert_eq!(call.name, "edit new.txt, old.txt, mod.txt, empty");
+        assert_eq!(call.kind, "edit");
+        let patches: Vec<&str> = call.diffs.iter().map(|diff| diff.patch.as_str()).collect();
+        assert_eq!(
+            patches,
+            [
+                "@@ -0,0 +1,2 @@\n+a\n+b\n",
+                "@@ -1,1 +0,0 @@\n-c\n",
+                "@@ -1 +1 @@\n-x\n+y\n",
+                "",
+            ]
+        );
+    }
+
+    #[test]
+    fn other_tools_are_told_with_what_came_of_them() {
+        let call = tool(
+            &json!({"type": "mcpToolCall", "id": "m", "server": "lab", "tool": "ping",
+            "arguments": {"x": 1}, "status": "failed", "result": null, "error": {"message": "no"}}),
+            true,
+        )
+        .unwrap();
+        assert_eq!(call.name, "lab.ping");
+        assert_eq!(call.args.as_str(), r#"{"x":1}"#);
+        assert_eq!(call.output.unwrap().as_str(), r#"{"message":"no"}"#);
+        assert_eq!(
+            tool(
+                &json!({"type": "agentMessage", "id": "a", "text": "hi"}),
+                true
+            ),
+            None
+        );
+    }
+}

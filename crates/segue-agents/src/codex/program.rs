@@ -1,0 +1,199 @@
+//! Which program Codex really is, and which version of it.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::process::{Leash, Program};
+use crate::wire::{Line, Wire};
+
+/// A version, as far as it decides who may write a thread. What is before a release counts as the release.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Version(u32, u32, u32);
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.0, self.1, self.2)
+    }
+}
+
+impl Version {
+    /// The first version in a text such as `codex-cli 0.166.0` or `segue/0.166.0 (Debian 12.0.0; x86_64)`.
+    pub(crate) fn find(text: &str) -> Option<Self> {
+        text.split(|c: char| !(c.is_ascii_digit() || c == '.'))
+            .find_map(|word| {
+                let mut numbers = word.split('.').map(str::parse);
+                let mut next = || numbers.next()?.ok();
+                Some(Self(next()?, next()?, next()?))
+            })
+    }
+
+    /// The version of the package whose `package.json` this is.
+    fn of_package(json: &[u8]) -> Option<Self> {
+        let package: Value = serde_json::from_slice(json).ok()?;
+        Self::find(package["version"].as_str()?)
+    }
+}
+
+/// What the operating system and the processor are called, here and by those who name packages and builds.
+const SYSTEMS: &[(&str, &str, &str, &str)] = &[
+    ("linux", "x86_64", "linux-x64", "x86_64-unknown-linux-musl"),
+    (
+        "linux",
+        "aarch64",
+        "linux-arm64",
+        "aarch64-unknown-linux-musl",
+    ),
+    ("macos", "x86_64", "darwin-x64", "x86_64-apple-darwin"),
+    ("macos", "aarch64", "darwin-arm64", "aarch64-apple-darwin"),
+];
+
+/// The program to run for `program`. What npm installs is a launcher: with an older Node it starts the real program
+/// as a child, which outlives a launcher that is killed (the one of codex-acp 0.16 leaves it behind even when it is
+/// asked to end).
+pub(crate) fn real(program: &Path) -> PathBuf {
+    let Ok(launcher) = program.canonicalize() else {
+        return program.to_owned();
+    };
+    candidates(&launcher, std::env::consts::OS, std::env::consts::ARCH)
+        .into_iter()
+        .find(|candidate| candidate.is_file())
+        .unwrap_or_else(|| program.to_owned())
+}
+
+/// Where the program of a launcher may be.
+fn candidates(launcher: &Path, system: &str, processor: &str) -> Vec<PathBuf> {
+    let Some((_, _, package, triple)) = SYSTEMS
+        .iter()
+        .find(|(os, arch, ..)| (*os, *arch) == (system, processor))
+    else {
+        return Vec::new();
+    };
+    let name = launcher.file_name().and_then(|name| name.to_str());
+    let root = launcher.parent().and_then(Path::parent);
+    let (Some(name), Some(root)) = (name, root) else {
+        return Vec::new();
+    };
+    let (own, path) = match name {
+        "codex.js" => ("codex", format!("vendor/{triple}/bin/codex")),
+        "codex-acp.js" => ("codex-acp", "bin/codex-acp".to_owned()),
+        _ => return Vec::new(),
+    };
+    let scope = root.parent();
+    let beside = scope.map(|scope| scope.join(format!("{own}-{package}")));
+    let nested = scope
+        .and_then(Path::file_name)
+        .map(|scope| root.join("node_modules").join(scope))
+        .map(|scope| scope.join(format!("{own}-{package}")));
+    nested
+        .into_iter()
+        .chain(beside)
+        .chain([root.to_owned()])
+        .map(|package| package.join(&path))
+        .collect()
+}
+
+/// The version of the Codex that an adapter brings: that of the package which Node finds from where the adapter is.
+pub(crate) fn carried(adapter: &Path) -> Option<Version> {
+    let adapter = adapter.canonicalize().ok()?;
+    adapter.ancestors().skip(1).find_map(|directory| {
+        let package = directory.join("node_modules/@openai/codex/package.json");
+        Version::of_package(&std::fs::read(package).ok()?)
+    })
+}
+
+/// Whether an adapter is one of those that bring a Codex of their own inside of their program.
+pub(crate) fn is_sealed(adapter: &Path) -> bool {
+    let adapter = adapter.canonicalize();
+    adapter.is_ok_and(|path| path.iter().any(|part| part == "@zed-industries"))
+}
+
+/// What a program says when it is asked for its version.
+pub(crate) async fn version(
+    program: &Path,
+    env: &[(OsString, OsString)],
+    leash: &Leash,
+    timeout: Duration,
+) -> Option<String> {
+    let asked = Program {
+        path: program,
+        args: &["--version".into()],
+        env,
+        cwd: Path::new("/"),
+    };
+    let mut wire = Wire::start_apart(leash, &asked).ok()?;
+    wire.close_input();
+    let line = wire.next_in(timeout, "--version").await;
+    wire.stop().await;
+    match line {
+        Ok(Line::Noise(text)) => Some(text),
+        Ok(Line::Json(_)) | Err(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_found_in_what_programs_say() {
+        let cases = [
+            ("codex-cli 0.166.0", Some(Version(0, 166, 0))),
+            (
+                "segue/0.166.0 (Debian 12.0.0; x86_64) xterm",
+                Some(Version(0, 166, 0)),
+            ),
+            ("0.167.0-alpha.3", Some(Version(0, 167, 0))),
+            ("0.166.0-linux-x64", Some(Version(0, 166, 0))),
+            ("2.0 and then 1.2.3", Some(Version(1, 2, 3))),
+            ("no version", None),
+            ("99999999999.1.1", None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(Version::find(text), expected, "{text}");
+        }
+        assert!(Version(0, 99, 9) < Version(0, 137, 0));
+    }
+
+    #[test]
+    fn a_launcher_leads_to_the_program_it_starts() {
+        let cases: &[(&str, &str, &[&str])] = &[
+            (
+                "/n/node_modules/@openai/codex/bin/codex.js",
+                "x86_64",
+                &[
+                    "/n/node_modules/@openai/codex/node_modules/@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex",
+                    "/n/node_modules/@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex",
+                    "/n/node_modules/@openai/codex/vendor/x86_64-unknown-linux-musl/bin/codex",
+                ],
+            ),
+            (
+                "/n/node_modules/@zed-industries/codex-acp/bin/codex-acp.js",
+                "aarch64",
+                &[
+                    "/n/node_modules/@zed-industries/codex-acp/node_modules/@zed-industries/codex-acp-linux-arm64/bin/codex-acp",
+                    "/n/node_modules/@zed-industries/codex-acp-linux-arm64/bin/codex-acp",
+                    "/n/node_modules/@zed-industries/codex-acp/bin/codex-acp",
+                ],
+            ),
+            ("/usr/bin/codex", "x86_64", &[]),
+            ("/n/@openai/codex/bin/codex.js", "riscv64", &[]),
+            ("/codex.js", "x86_64", &[]),
+        ];
+        for (launcher, processor, expected) in cases {
+            let expected: Vec<PathBuf> = expected.iter().map(PathBuf::from).collect();
+            let found = candidates(Path::new(launcher), "linux", processor);
+            assert_eq!(found, expected, "{launcher}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_launcher_is_run_itself() {
+        for program in ["/bin/sh", "/nowhere/codex"] {
+            assert_eq!(real(Path::new(program)), Path::new(program));
+        }
+    }
+}

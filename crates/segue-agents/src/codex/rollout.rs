@@ -1,0 +1,227 @@
+//! The files of a thread, as far as they decide whether it may be gone on with.
+//!
+//! A Codex that goes on with a thread of a newer Codex ruins it: what it appends, the newer one refuses to read.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use segue_core::NativeId;
+use serde_json::Value;
+
+use super::program::Version;
+use super::usage::{Fill, Total};
+
+/// How deep threads are under `sessions`: year, month and day.
+const DEPTH: usize = 3;
+
+/// What the beginning of a line must have for its kind to be known.
+const HEAD: usize = 256;
+
+/// What the files of a thread say of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Rollout {
+    /// The newest Codex that wrote it.
+    writer: Option<Version>,
+    /// Whether its records are numbered, which an older Codex does not do.
+    numbered: bool,
+    /// What it has used.
+    pub(crate) total: Option<Total>,
+    /// How full its context is.
+    pub(crate) fill: Fill,
+}
+
+impl Rollout {
+    /// The thread `id` in the home of Codex; none if there is no such thread.
+    pub(crate) async fn of(home: &Path, id: &NativeId) -> Option<Self> {
+        let (home, id) = (home.to_owned(), id.to_string());
+        tokio::task::spawn_blocking(move || {
+            let mut rollout = Self::default();
+            let mut files = Vec::new();
+            find(&home.join("sessions"), &id, DEPTH, &mut files);
+            find(&home.join("archived_sessions"), &id, 0, &mut files);
+            // The times in their names put the newest last.
+            files.sort_by(|a, b| a.file_name().cmp(&b.file_name()));
+            for file in &files {
+                // What can't be read is Codex's to complain about.
+                let _ = File::open(file).and_then(|file| rollout.take_in(BufReader::new(file)));
+            }
+            (!files.is_empty()).then_some(rollout)
+        })
+        .await
+        .ok()
+        .flatten()
+    }
+
+    fn take_in(&mut self, mut file: impl BufRead) -> io::Result<()> {
+        let (mut line, mut count) = (Vec::new(), Vec::new());
+        while file.read_until(b'\n', &mut line)? > 0 {
+            let head = line.get(..HEAD).unwrap_or(&line);
+            if contains(head, b"\"session_meta\"") {
+                self.take_in_meta(&line);
+            } else if contains(head, b"\"token_count\"") {
+                std::mem::swap(&mut line, &mut count);
+            }
+            line.clear();
+        }
+        if let Ok(record) = serde_json::from_slice::<Value>(&count) {
+            let info = &record["payload"]["info"];
+            self.total = Total::snake(&info["total_token_usage"]);
+            self.fill = Fill {
+                tokens: info["last_token_usage"]["total_tokens"].as_u64(),
+                window: info["model_context_window"].as_u64(),
+            };
+        }
+        Ok(())
+    }
+
+    fn take_in_meta(&mut self, line: &[u8]) {
+        let Ok(record) = serde_json::from_slice::<Value>(line) else {
+            return;
+        };
+        let writer = record["payload"]["cli_version"].as_str();
+        self.writer = self.writer.max(writer.and_then(Version::find));
+        self.numbered |= record.get("ordinal").is_some();
+    }
+
+    /// Whether a Codex of this version, if it is known, can go on with the thread without doing harm; if not, why.
+    pub(crate) fn open_to(&self, ours: Option<Version>) -> Result<(), String> {
+        match (self.writer, ours) {
+            (Some(writer), Some(ours)) if ours < writer => Err(format!(
+                "it was written by Codex {writer}, this one is {ours}, which would ruin it"
+            )),
+            (Some(writer), None) if self.numbered => Err(format!(
+                "it was written by Codex {writer}, and the version of this one is unknown: an older one would ruin it"
+            )),
+            (Some(_) | None, Some(_) | None) => Ok(()),
+        }
+    }
+}
+
+fn contains(bytes: &[u8], wanted: &[u8]) -> bool {
+    bytes.windows(wanted.len()).any(|window| window == wanted)
+}
+
+/// The files of thread `id` in a directory.
+fn find(directory: &Path, id: &str, depth: usize, found: &mut Vec<PathBuf>) {
+    let entries = std::fs::read_dir(directory).into_iter().flatten();
+    for entry in entries.filter_map(Result::ok) {
+        let (name, path) = (entry.file_name(), entry.path());
+        if name.to_str().is_some_and(|name| is_of(name, id)) && path.is_file() {
+            found.push(path);
+        } else if depth > 0 && path.is_dir() {
+            find(&path, id, depth - 1, found);
+        }
+    }
+}
+
+/// Whether a file of this name is of thread `id`: `rollout-<time>-<thread>[_<this file>].jsonl[.zst]`.
+fn is_of(name: &str, id: &str) -> bool {
+    const TIME: usize = "2026-11-16T00-37-34-".len();
+    name.strip_prefix("rollout-")
+        .and_then(|rest| rest.get(TIME..))
+        .and_then(|rest| rest.strip_prefix(id))
+        .is_some_and(|rest| rest.starts_with('_') || matches!(rest, ".jsonl" | ".jsonl.zst"))
+}
+
+/// Whether a text is an id that Codex gives. For any other, `exec resume` begins a new thread without a word.
+pub(crate) fn is_thread_id(text: &str) -> bool {
+    let groups: Vec<&str> = text.split('-').collect();
+    let lengths: Vec<usize> = groups.iter().map(|group| group.len()).collect();
+    lengths == [8, 4, 4, 4, 12]
+        && groups
+            .concat()
+            .chars()
+            .all(|character| character.is_ascii_hexdigit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Rollout {
+        let mut rollout = Rollout::default();
+        rollout.take_in(text.as_bytes()).unwrap();
+        rollout
+    }
+
+    fn version(text: &str) -> Option<Version> {
+        Version::find(text)
+    }
+
+    const NUMBERED: &str =
+        r#"{"ordinal":0,"type":"session_meta","payload":{"cli_version":"0.166.0"}}"#;
+    const OLD: &str = r#"{"type":"session_meta","payload":{"cli_version":"0.137.0"}}"#;
+
+    #[test]
+    fn only_a_codex_that_is_not_older_than_the_writer_goes_on() {
+        let both = format!("{OLD}\n{NUMBERED}\n");
+        let cases = [
+            (NUMBERED, "0.166.0", true),
+            (NUMBERED, "0.167.1", true),
+            (NUMBERED, "0.137.0", false),
+            (NUMBERED, "", false),
+            (OLD, "0.166.0", true),
+            (OLD, "", true),
+            // The newest writer counts.
+            (both.as_str(), "0.140.0", false),
+            ("not JSON\n", "0.137.0", true),
+            ("", "", true),
+        ];
+        for (file, ours, open) in cases {
+            let verdict = read(file).open_to(version(ours));
+            assert_eq!(verdict.is_ok(), open, "{file} {ours}: {verdict:?}");
+        }
+        let why = read(NUMBERED).open_to(version("0.137.0")).unwrap_err();
+        assert!(
+            why.contains("written by Codex 0.166.0, this one is 0.137.0"),
+            "{why}"
+        );
+    }
+
+    #[test]
+    fn the_last_count_is_the_total() {
+        let count = |input: u64| {
+            serde_json::json!({"type": "event_msg", "payload": {"type": "token_count", "info": {
+                "total_token_usage": {"input_tokens": input, "cached_input_tokens": 22, "output_tokens": 40},
+                "last_token_usage": {"total_tokens": 121}, "model_context_window": 258_400}}})
+        };
+        let said = r#"{"type":"response_item","payload":{"text":"\"token_count\""}}"#;
+        let rollout = read(&format!("{OLD}\n{}\n{}\n{said}\n", count(101), count(202)));
+        let expected = serde_json::json!({"input_tokens": 202, "cached_input_tokens": 22, "output_tokens": 40});
+        assert_eq!(rollout.total, Total::snake(&expected));
+        assert_eq!(rollout.fill.tokens, Some(121));
+        assert_eq!(rollout.fill.window, Some(258_400));
+    }
+
+    #[test]
+    fn files_are_known_by_their_names() {
+        let id = "01a1e269-7de6-7563-bd31-b0fa3ef1a5f9";
+        let cases = [
+            (format!("rollout-2026-11-16T03-32-06-{id}.jsonl"), true),
+            (format!("rollout-2026-11-16T03-32-06-{id}.jsonl.zst"), true),
+            (format!("rollout-2026-11-16T03-32-06-{id}_01a1.jsonl"), true),
+            (format!("rollout-2026-11-16T03-32-06-{id}.tmp"), false),
+            (format!("rollout-2026-11-16T03-32-06-{id}0.jsonl"), false),
+            (format!("{id}.jsonl"), false),
+        ];
+        for (name, expected) in cases {
+            assert_eq!(is_of(&name, id), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn thread_ids_are_uuids() {
+        let cases = [
+            ("01a1e269-7de6-7563-bd31-b0fa3ef1a5f9", true),
+            ("01A1E269-7DE6-7563-BD31-B0FA3EF1A5F9", true),
+            ("01a1e2697de67563bd31b0fa3ef1a5f9", false),
+            ("01a1e269-7de6-7563-bd31-b0fa3ef1a5fx", false),
+            ("nosuch", false),
+            ("", false),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(is_thread_id(text), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Gemini CLI over ACP.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use segue_core::{How, ProviderId};
+
+use crate::{AcpAgent, Agent, AgentError, Host, OpenRequest, Opening, Probe, Settings};
+
+/// What an empty home needs: without it, Gemini CLI reports its use to Google and looks for updates, whatever the
+/// user's own settings say.
+const QUIET: &str = r#"{
+  "privacy": {"usageStatisticsEnabled": false},
+  "telemetry": {"enabled": false},
+  "general": {"enableAutoUpdate": false, "enableAutoUpdateNotification": false}
+}
+"#;
+
+/// `gemini --acp`.
+pub(super) struct GeminiAcp {
+    agent: AcpAgent,
+    model: Option<String>,
+    /// An empty home for a process that is only asked what it is.
+    nowhere: PathBuf,
+}
+
+impl GeminiAcp {
+    pub(super) fn new(program: PathBuf, settings: &Settings, host: &Host, kept: &Path) -> Self {
+        let mut agent = AcpAgent::new(ProviderId::gemini(), program, settings, host);
+        let mode = agent.mode.take().unwrap_or_else(|| "default".to_owned());
+        // By its arguments: a mode that is set later is announced as if the model had said it.
+        let own = ["--acp", "--approval-mode", &mode];
+        let args = own.iter().map(Into::into);
+        agent.args = args.chain(std::mem::take(&mut agent.args)).collect();
+        agent.env = super::environment(settings);
+        agent.usage = Some(How::Protocol);
+        Self {
+            model: agent.model.take(),
+            agent,
+            nowhere: kept.join(".nowhere"),
+        }
+    }
+}
+
+#[async_trait]
+impl Agent for GeminiAcp {
+    fn provider(&self) -> &ProviderId {
+        &self.agent.provider
+    }
+
+    async fn open(&self, request: &OpenRequest) -> Result<Opening, AgentError> {
+        let mut agent = self.agent.clone();
+        if let Some(model) = request.model.as_ref().or(self.model.as_ref()) {
+            agent.args.extend(["-m".into(), model.into()]);
+        }
+        let request = OpenRequest {
+            model: None,
+            ..request.clone()
+        };
+        agent.open(&request).await
+    }
+
+    /// Every start cleans up in the home it is given, so it is not given the user's.
+    async fn probe(&self, timeout: Duration) -> Result<Probe, AgentError> {
+        let mut agent = self.agent.clone();
+        furnish(&self.nowhere).map_err(|source| AgentError::NotStarted {
+            program: agent.program.display().to_string(),
+            source,
+        })?;
+        let home = self.nowhere.clone().into_os_string();
+        agent.env.push(("GEMINI_CLI_HOME".into(), home));
+        let probe = agent.probe(timeout).await;
+        // What it wrote there is of no use to anybody.
+        let _ = fs::remove_dir_all(&self.nowhere);
+        let mut probe = probe?;
+        let can = &mut probe.capabilities;
+        can.list = can.list.or(Some(How::Files));
+        can.models = can.models.or(Some(How::Flag));
+        can.modes = can.modes.or(Some(How::Flag));
+        can.delete = can.delete.or(Some(How::Flag));
+        Ok(probe)
+    }
+}
+
+fn furnish(home: &Path) -> io::Result<()> {
+    let settings = home.join(".gemini");
+    fs::create_dir_all(&settings)?;
+    fs::write(settings.join("settings.json"), QUIET)
+}

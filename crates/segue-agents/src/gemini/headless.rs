@@ -1,0 +1,326 @@
+//! Gemini CLI without its screen: one process a turn, the prompt by its input.
+
+mod turn;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use segue_core::{
+    Capabilities, FailureClass, How, NativeId, Opened, PermissionPolicy, ProcessMark, ProviderId,
+};
+
+use self::turn::Turn;
+use super::keep::Keep;
+use crate::classify::Refusal;
+use crate::process::{Leash, Program};
+use crate::{
+    Agent, AgentError, Conversation, Host, OpenRequest, Opening, Probe, Settings, Step, known, uuid,
+};
+
+/// As much as Gemini CLI reads; it drops the rest without a word to the caller.
+const LONGEST_PROMPT: usize = 8 * 1024 * 1024;
+
+/// A sign that nobody sees. Gemini CLI takes a prompt that begins with a slash for a command, `/clear` among them, and
+/// forgets it when it resumes; likewise one that begins with a question mark.
+const NOT_A_COMMAND: &str = "\u{200b}";
+
+/// How it is to answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Format {
+    /// One line for each event.
+    Lines,
+    /// One object at the end.
+    Whole,
+}
+
+impl Format {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Lines => "stream-json",
+            Self::Whole => "json",
+        }
+    }
+}
+
+/// Gemini CLI, started anew for every turn.
+#[derive(Clone)]
+pub(super) struct Headless {
+    provider: ProviderId,
+    program: PathBuf,
+    args: Vec<String>,
+    env: Vec<(OsString, OsString)>,
+    model: Option<String>,
+    mode: Option<String>,
+    leash: Leash,
+    keep: Arc<Keep>,
+    format: Format,
+}
+
+/// Which session a turn belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Target {
+    /// One to be made with our id.
+    New,
+    /// One that is there.
+    Existing,
+}
+
+impl Headless {
+    pub(super) fn new(
+        program: PathBuf,
+        settings: &Settings,
+        host: &Host,
+        keep: Arc<Keep>,
+        format: Format,
+    ) -> Self {
+        Self {
+            provider: ProviderId::gemini(),
+            program,
+            args: settings.args.clone(),
+            env: super::environment(settings),
+            model: settings.model.clone(),
+            mode: settings.mode.clone(),
+            leash: host.leash.clone(),
+            keep,
+            format,
+        }
+    }
+
+    fn args(&self, request: &OpenRequest, id: &NativeId, target: Target) -> Vec<OsString> {
+        let mode = self
+            .mode
+            .as_deref()
+            .unwrap_or_else(|| mode(request.permissions));
+        let mut args = vec!["-o", self.format.name(), "--approval-mode", mode];
+        if let Some(model) = request.model.as_deref().or(self.model.as_deref()) {
+            args.extend(["-m", model]);
+        }
+        args.push(match target {
+            Target::New => "--session-id",
+            Target::Existing => "-r",
+        });
+        args.push(id.as_str());
+        args.extend(self.args.iter().map(String::as_str));
+        args.into_iter().map(Into::into).collect()
+    }
+
+    /// Whether the session is there, so that Gemini CLI can go on with it; `None` if there is an empty one in its place.
+    fn target(&self, request: &OpenRequest, id: &NativeId) -> Option<Target> {
+        let chats = self.keep.chats(&request.cwd);
+        let files = chats.map_or_else(Vec::new, |chats| chats.files(id));
+        if files.iter().any(|file| file.story.said) {
+            return Some(Target::Existing);
+        }
+        files.is_empty().then_some(Target::New)
+    }
+}
+
+/// How Gemini CLI calls what a policy allows. It asks nobody in this mode: what would need an answer, it does not do.
+fn mode(policy: PermissionPolicy) -> &'static str {
+    match policy {
+        PermissionPolicy::Ask | PermissionPolicy::AllowReads | PermissionPolicy::Deny => "default",
+        PermissionPolicy::AllowEdits => "auto_edit",
+        PermissionPolicy::AllowAll => "yolo",
+    }
+}
+
+/// What is written to its input for a prompt.
+fn input(prompt: &str) -> Result<Vec<u8>, Refusal> {
+    const MISTAKEN: [&str; 4] = ["/", "?", "<session_context>", "<hook_context>"];
+    let words = prompt.trim_start();
+    let mistaken = MISTAKEN.iter().any(|start| words.starts_with(start));
+    let mark = if mistaken { NOT_A_COMMAND } else { "" };
+    let input = [mark, prompt].concat().into_bytes();
+    if input.len() > LONGEST_PROMPT {
+        let message = format!(
+            "the prompt has {} bytes, and Gemini CLI reads no more than {LONGEST_PROMPT}",
+            input.len()
+        );
+        return Err(Refusal::new(FailureClass::ContextTooLong, message));
+    }
+    Ok(input)
+}
+
+#[async_trait]
+impl Agent for Headless {
+    fn provider(&self) -> &ProviderId {
+        &self.provider
+    }
+
+    /// Starts nothing yet.
+    async fn open(&self, request: &OpenRequest) -> Result<Opening, AgentError> {
+        if !request.cwd.is_dir() {
+            return Err(AgentError::NoDirectory(request.cwd.clone()));
+        }
+        let known = |id: &&NativeId| self.target(request, id) == Some(Target::Existing);
+        let (id, opened, why_not) = match &request.native_id {
+            Some(id) if known(&id) => (id.clone(), Opened::Resumed, None),
+            Some(id) => {
+                let why_not = format!("Gemini CLI has no session {id} in this directory");
+                if request.strict {
+                    let refusal = Refusal::new(FailureClass::SessionUnknown, why_not);
+                    return Err(AgentError::refused("resume", refusal));
+                }
+                (uuid::v4(), Opened::Fresh, Some(why_not))
+            }
+            None => (uuid::v4(), Opened::Fresh, None),
+        };
+        let conversation = Turnwise {
+            agent: self.clone(),
+            request: request.clone(),
+            id,
+            turn: None,
+        };
+        Ok(Opening {
+            why_not,
+            ..Opening::new(conversation, opened)
+        })
+    }
+
+    async fn probe(&self, timeout: Duration) -> Result<Probe, AgentError> {
+        let version = known::version(&self.program, &self.leash, timeout).await;
+        let version = version.ok_or_else(|| AgentError::NotStarted {
+            program: self.program.display().to_string(),
+            source: std::io::Error::other("it did not tell its version"),
+        })?;
+        Ok(Probe {
+            version: Some(version),
+            capabilities: Capabilities {
+                list: Some(How::Files),
+                load: None,
+                resume: Some(How::Flag),
+                continue_last: Some(How::Flag),
+                fork: None,
+                delete: Some(How::Flag),
+                cancel: Some(How::Protocol),
+                modes: Some(How::Flag),
+                models: Some(How::Flag),
+                usage: Some(How::Protocol),
+                mcp: None,
+            },
+        })
+    }
+}
+
+/// A conversation that is a row of processes.
+struct Turnwise {
+    agent: Headless,
+    request: OpenRequest,
+    id: NativeId,
+    /// The turn that runs.
+    turn: Option<Turn>,
+}
+
+#[async_trait]
+impl Conversation for Turnwise {
+    fn native_id(&self) -> Option<&NativeId> {
+        Some(&self.id)
+    }
+
+    fn process(&self) -> Option<ProcessMark> {
+        self.turn.as_ref()?.process().mark()
+    }
+
+    async fn send(&mut self, prompt: &str) -> Result<(), AgentError> {
+        let refused = |refusal| AgentError::refused("the prompt", refusal);
+        let input = input(prompt).map_err(refused)?;
+        let target = self
+            .agent
+            .target(&self.request, &self.id)
+            .unwrap_or_else(|| {
+                // Nothing was said in it, and its id can't be used again.
+                self.id = uuid::v4();
+                Target::New
+            });
+        let args = self.agent.args(&self.request, &self.id, target);
+        let program = Program {
+            path: &self.agent.program,
+            args: &args,
+            env: &self.agent.env,
+            cwd: &self.request.cwd,
+        };
+        let turn = Turn::start(&self.agent, &program, &self.request, &self.id, input)?;
+        self.turn = Some(turn);
+        Ok(())
+    }
+
+    async fn next(&mut self) -> Step {
+        let step = match &mut self.turn {
+            Some(turn) => turn.next().await,
+            None => std::future::pending().await,
+        };
+        if matches!(step, Step::Done(_)) {
+            self.turn = None;
+        }
+        step
+    }
+
+    fn cancel(&mut self) {
+        if let Some(turn) = &mut self.turn {
+            turn.cancel();
+        }
+    }
+
+    fn is_alive(&mut self) -> bool {
+        true
+    }
+
+    async fn close(mut self: Box<Self>) -> Vec<String> {
+        if let Some(turn) = self.turn.take() {
+            turn.stop().await;
+        }
+        Vec::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prompt_is_never_a_command() {
+        let cases = [
+            ("hello", "hello"),
+            ("", ""),
+            ("/clear up", "\u{200b}/clear up"),
+            ("  /x", "\u{200b}  /x"),
+            ("? what", "\u{200b}? what"),
+            (
+                "<session_context> is what?",
+                "\u{200b}<session_context> is what?",
+            ),
+            ("a /b", "a /b"),
+            ("@file and more", "@file and more"),
+            ("-p", "-p"),
+        ];
+        for (prompt, expected) in cases {
+            assert_eq!(input(prompt), Ok(expected.as_bytes().to_vec()), "{prompt}");
+        }
+    }
+
+    #[test]
+    fn a_prompt_that_would_be_cut_is_refused() {
+        let fits = "x".repeat(LONGEST_PROMPT);
+        assert!(input(&fits).is_ok());
+        let refusal = input(&(fits + "x")).unwrap_err();
+        assert_eq!(refusal.class, FailureClass::ContextTooLong);
+    }
+
+    #[test]
+    fn what_may_be_done_without_asking_is_what_the_policy_allows() {
+        use PermissionPolicy::{AllowAll, AllowEdits, AllowReads, Ask, Deny};
+        let cases = [
+            (Ask, "default"),
+            (AllowReads, "default"),
+            (Deny, "default"),
+            (AllowEdits, "auto_edit"),
+            (AllowAll, "yolo"),
+        ];
+        for (policy, expected) in cases {
+            assert_eq!(mode(policy), expected, "{policy:?}");
+        }
+    }
+}

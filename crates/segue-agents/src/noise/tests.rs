@@ -1,0 +1,120 @@
+//! Objects and noise in all mixtures.
+
+use super::*;
+
+fn found(text: &str) -> Vec<String> {
+    objects(text).iter().map(Value::to_string).collect()
+}
+
+#[test]
+fn objects_are_found_whatever_is_around_them() {
+    let cases: &[(&str, &[&str])] = &[
+        ("", &[]),
+        ("no braces", &[]),
+        (r#"{"a":1}"#, &[r#"{"a":1}"#]),
+        ("Warning: x\n{\n  \"a\": 1\n}\nbye", &[r#"{"a":1}"#]),
+        (
+            r#"{"a":1}{"b":2} {"c":3}"#,
+            &[r#"{"a":1}"#, r#"{"b":2}"#, r#"{"c":3}"#],
+        ),
+        (r#"{ not json } {"a":1}"#, &[r#"{"a":1}"#]),
+        (r#"{ {"a":1}"#, &[r#"{"a":1}"#]),
+        (r#"{"a":"{\"b\":2}"}"#, &[r#"{"a":"{\"b\":2}"}"#]),
+        ("{ü} {\"a\":\"ü\"}", &[r#"{"a":"ü"}"#]),
+        (
+            "{\n\"a\": 1,\nWarning: ü { x\n}\n{\"b\":2}",
+            &[r#"{"b":2}"#],
+        ),
+        // Cut off: nothing, and nothing from within.
+        (r#"{"a":{"status":"success"}"#, &[]),
+        (r#"{"a":1}{"b":{"c":2}"#, &[r#"{"a":1}"#]),
+        ("{\n  \"a\": {\n    \"b\": 1\n  }\n", &[]),
+        ("{\n  \"a\": [\n{\"b\":2}", &[r#"{"b":2}"#]),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(found(text), *expected, "{text:?}");
+    }
+}
+
+#[test]
+fn much_noise_is_read_in_little_time() {
+    let braces = "{".repeat(200_000);
+    assert!(found(&braces).is_empty());
+    let cut = "\n{\"a\":[".repeat(20_000);
+    assert!(found(&cut).is_empty());
+    let broken = "{\"a\":x}".repeat(50_000) + "{\"b\":1}";
+    assert_eq!(found(&broken), [r#"{"b":1}"#]);
+}
+
+#[test]
+fn escape_sequences_go_and_text_stays() {
+    let cases = [
+        ("plain ü", "plain ü"),
+        ("\u{1b}[31mred\u{1b}[0m", "red"),
+        ("\u{1b}]0;title\u{7}text", "text"),
+        ("\u{1b}]8;;http://x\u{1b}\\link\u{1b}]8;;\u{1b}\\", "link"),
+        ("\u{1b}]0;never ended\nnext", "\nnext"),
+        ("\u{1b}Psome\u{1b}\\text", "text"),
+        ("\u{1b}(Btext", "text"),
+        ("\u{1b}cText", "Text"),
+        ("a\r\nb\r", "a\nb"),
+        ("\u{feff}{}", "{}"),
+        ("\u{1b}", ""),
+        ("\u{1b}[", ""),
+        ("\u{1b}[31", ""),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(clean(text.as_bytes()), expected, "{text:?}");
+    }
+    assert_eq!(clean(b"a\xffb"), "a\u{fffd}b");
+}
+
+#[test]
+fn a_line_is_an_object_several_or_noise() {
+    let cases: &[(&str, &[&str])] = &[
+        ("", &[]),
+        (" \r\n", &[]),
+        ("\u{1b}[0m", &[]),
+        ("{\"a\":1}\r\n", &[r#"{"a":1}"#]),
+        ("\u{feff}{\"a\":1}", &[r#"{"a":1}"#]),
+        ("\u{1b}[?25l{\"a\":1}\u{1b}[?25h", &[r#"{"a":1}"#]),
+        ("[debug] {\"a\":1}", &[r#"{"a":1}"#]),
+        ("{\"a\":1}{\"b\":2}", &[r#"{"a":1}"#, r#"{"b":2}"#]),
+        ("hello", &["noise hello"]),
+        (
+            "{\"type\":\"result\",\"stats\":{}",
+            &["noise {\"type\":\"result\",\"stats\":{}"],
+        ),
+        ("[1,2]", &["noise [1,2]"]),
+        ("null", &["noise null"]),
+    ];
+    for (line, expected) in cases {
+        let told: Vec<String> = lines(line.as_bytes())
+            .iter()
+            .map(|line| match line {
+                Line::Json(value) => value.to_string(),
+                Line::Noise(words) => format!("noise {words}"),
+            })
+            .collect();
+        assert_eq!(told, *expected, "{line:?}");
+    }
+}
+
+#[test]
+fn what_looks_like_noise_inside_of_a_value_is_a_part_of_it() {
+    let line = "{\"text\":\"a\u{feff}b\"}";
+    let told = lines(line.as_bytes());
+    assert!(
+        matches!(told.as_slice(), [Line::Json(value)] if value["text"] == "a\u{feff}b"),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn noise_is_told_in_excerpts() {
+    let told = lines("ü".repeat(10_000).as_bytes());
+    assert!(
+        matches!(told.as_slice(), [Line::Noise(words)] if words.chars().count() == EXCERPT),
+        "{told:?}"
+    );
+}

@@ -1,0 +1,206 @@
+//! Turns on a page of a bounded size, and what is said about those that did not fit.
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::ops::{ControlFlow, RangeInclusive};
+
+/// The number of a turn, and its text.
+type Written = (u32, String);
+
+/// Some turns in a row, each as text.
+pub(super) struct Page {
+    limit: usize,
+    turns: VecDeque<Written>,
+    /// In characters.
+    size: usize,
+    /// How much of the first turn was passed over.
+    skipped: usize,
+}
+
+impl Page {
+    /// An empty page for so many characters; so many of the first turn are passed over.
+    pub(super) fn new(limit: usize, skip: usize) -> Self {
+        Self {
+            limit,
+            turns: VecDeque::new(),
+            size: 0,
+            skipped: skip,
+        }
+    }
+
+    /// Adds the turn after those that are there, unless it does not fit.
+    pub(super) fn add_after(&mut self, n: u32, text: String) -> ControlFlow<()> {
+        let text = match self.skipped {
+            skip if skip > 0 && self.turns.is_empty() => text.chars().skip(skip).collect(),
+            _ => text,
+        };
+        self.add(n, text, VecDeque::push_back)
+    }
+
+    /// Adds the turn before those that are there, unless it does not fit.
+    pub(super) fn add_before(&mut self, n: u32, text: String) -> ControlFlow<()> {
+        self.add(n, text, VecDeque::push_front)
+    }
+
+    fn add(
+        &mut self,
+        n: u32,
+        text: String,
+        push: fn(&mut VecDeque<Written>, Written),
+    ) -> ControlFlow<()> {
+        let size = text.chars().count();
+        if !self.turns.is_empty() && self.size + size > self.limit {
+            return ControlFlow::Break(());
+        }
+        self.size += size;
+        push(&mut self.turns, (n, text));
+        if self.size > self.limit {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Adds the turn after those that are there, which go to make room for it.
+    pub(super) fn roll(&mut self, n: u32, text: String) {
+        self.size += text.chars().count();
+        self.turns.push_back((n, text));
+        while self.size > self.limit && self.turns.len() > 1 {
+            let gone = self.turns.pop_front();
+            self.size -= gone.map_or(0, |(_, text)| text.chars().count());
+        }
+    }
+
+    /// The page as text, with how to ask for what is missing of these turns. `more` is added to such a question.
+    pub(super) fn finish(self, asked: &RangeInclusive<u32>, more: &str) -> String {
+        let (Some(&(first, _)), Some(&(last, _))) = (self.turns.front(), self.turns.back()) else {
+            return String::new();
+        };
+        let mut notes = String::new();
+        let mut left_out = |from: u32, to: u32| {
+            if from <= to {
+                let (which, are) = if from == to {
+                    (format!("Turn {from}"), "is")
+                } else {
+                    (format!("Turns {from} to {to}"), "are")
+                };
+                let _ = writeln!(
+                    notes,
+                    "{which} {are} left out: ask with from: {from}, to: {to}{more}."
+                );
+            }
+        };
+        left_out(*asked.start(), first.saturating_sub(1));
+        left_out(last + 1, *asked.end());
+        let mut page: String = self.turns.iter().map(|(_, text)| text.as_str()).collect();
+        if self.size > self.limit {
+            page = page.chars().take(self.limit).collect();
+            let next = self.skipped + self.limit;
+            let left = self.size - self.limit;
+            let _ = writeln!(
+                notes,
+                "Turn {first} goes on for {left} more characters: ask with from: {first}, to: {first}, skip: {next}{more}."
+            );
+        }
+        if page.is_empty() {
+            let _ = writeln!(
+                notes,
+                "Turn {first} has no more than {} characters.",
+                self.skipped
+            );
+        }
+        if notes.is_empty() {
+            return page;
+        }
+        format!("{}\n\n{notes}", page.trim_end())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(n: u32, length: usize) -> String {
+        n.to_string().repeat(length)
+    }
+
+    /// Adds turns of these lengths from the first on.
+    fn forward(skip: usize, lengths: &[usize]) -> String {
+        let mut page = Page::new(10, skip);
+        let mut n = 0;
+        for length in lengths {
+            n += 1;
+            if page.add_after(n, text(n, *length)).is_break() {
+                break;
+            }
+        }
+        page.finish(&(1..=u32::try_from(lengths.len()).unwrap()), "")
+    }
+
+    #[test]
+    fn a_page_takes_the_first_that_fit_and_tells_of_the_rest() {
+        let cases = [
+            ((0, &[2, 2][..]), "1122"),
+            ((0, &[5, 5]), "1111122222"),
+            (
+                (0, &[8, 8]),
+                "11111111\n\nTurn 2 is left out: ask with from: 2, to: 2.\n",
+            ),
+            (
+                (0, &[8, 8, 1]),
+                "11111111\n\nTurns 2 to 3 are left out: ask with from: 2, to: 3.\n",
+            ),
+            (
+                (0, &[12]),
+                "1111111111\n\nTurn 1 goes on for 2 more characters: ask with from: 1, to: 1, skip: 10.\n",
+            ),
+            ((10, &[12]), "11"),
+            (
+                (10, &[32, 1]),
+                "1111111111\n\nTurn 2 is left out: ask with from: 2, to: 2.\n\
+                 Turn 1 goes on for 12 more characters: ask with from: 1, to: 1, skip: 20.\n",
+            ),
+            ((20, &[12]), "\n\nTurn 1 has no more than 20 characters.\n"),
+        ];
+        for ((skip, lengths), expected) in cases {
+            assert_eq!(forward(skip, lengths), expected, "{skip} {lengths:?}");
+        }
+    }
+
+    /// The same turns from the last on, in both ways to come to them.
+    fn backward(lengths: &[usize]) -> [String; 2] {
+        let turns = || (1..).zip(lengths).map(|(n, length)| (n, text(n, *length)));
+        let asked = 1..=u32::try_from(lengths.len()).unwrap();
+        let mut rolled = Page::new(10, 0);
+        turns().for_each(|(n, text)| rolled.roll(n, text));
+        let mut page = Page::new(10, 0);
+        for (n, text) in turns().collect::<Vec<_>>().into_iter().rev() {
+            if page.add_before(n, text).is_break() {
+                break;
+            }
+        }
+        [rolled.finish(&asked, ", x"), page.finish(&asked, ", x")]
+    }
+
+    #[test]
+    fn a_page_takes_the_last_that_fit_whichever_way_they_come() {
+        let cases = [
+            (&[2, 2][..], "1122"),
+            (
+                &[8, 4, 4],
+                "22223333\n\nTurn 1 is left out: ask with from: 1, to: 1, x.\n",
+            ),
+            (
+                &[1, 12],
+                "2222222222\n\nTurn 1 is left out: ask with from: 1, to: 1, x.\n\
+                 Turn 2 goes on for 2 more characters: ask with from: 2, to: 2, skip: 10, x.\n",
+            ),
+            (
+                &[12, 4],
+                "2222\n\nTurn 1 is left out: ask with from: 1, to: 1, x.\n",
+            ),
+        ];
+        for (lengths, expected) in cases {
+            assert_eq!(backward(lengths), [expected, expected], "{lengths:?}");
+        }
+    }
+}

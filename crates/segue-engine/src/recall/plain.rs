@@ -1,0 +1,182 @@
+//! What was said, as plain text: in words where it is words, and without anything that steers whoever shows it.
+
+use segue_core::{Json, Part};
+use serde_json::Value;
+
+/// The text of one part, and what kind of thing it is.
+pub(crate) struct Plain {
+    pub(crate) kind: Kind,
+    pub(crate) text: String,
+}
+
+/// What kind of thing a part is, as far as it matters for how much of it is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Words,
+    Thought,
+    Tool,
+    /// A call of a tool that asks about conversations, or what it answered: it only repeats what is elsewhere.
+    Recall,
+    Other,
+}
+
+/// The names of the tools by which an agent asks what was said; agents put something of their own before or after.
+const ASKING: [&str; 2] = ["session_history", "session_search"];
+
+pub(crate) fn plain(part: &Part) -> Plain {
+    let tool = |name: &str| {
+        if ASKING.iter().any(|asking| name.contains(asking)) {
+            Kind::Recall
+        } else {
+            Kind::Tool
+        }
+    };
+    let (kind, text) = match part {
+        Part::Text(text) => (Kind::Words, text.clone()),
+        Part::Thought(text) => (Kind::Thought, text.clone()),
+        Part::FunctionCall { name, args, .. } => {
+            (tool(name), format!("calls {name} {}", compact(args)))
+        }
+        Part::FunctionResponse {
+            name,
+            response,
+            is_error,
+            ..
+        } => {
+            let outcome = if *is_error { "failed" } else { "answered" };
+            (tool(name), format!("{outcome}: {}", readable(response)))
+        }
+        Part::InlineData(data) => (Kind::Other, format!("[{}]", data.mime_type)),
+        Part::Unknown(json) => (Kind::Other, compact(json)),
+    };
+    Plain {
+        kind,
+        text: clean(&text),
+    }
+}
+
+/// The text without what steers a terminal or the order of reading; line ends and tabs stay.
+pub(crate) fn clean(text: &str) -> String {
+    let mut clean = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(|c: char| steers(c) && c != '\n' && c != '\t') {
+        let (before, after) = rest.split_at(at);
+        clean.push_str(before);
+        rest = without_sequence(after);
+    }
+    clean.push_str(rest);
+    clean
+}
+
+/// The same on one line, so that no text can pass for lines of ours.
+pub(crate) fn one_line(text: &str) -> String {
+    clean(text).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Whether a character does something else than to be read.
+pub(crate) fn steers(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// What follows a character that steers; if it begins a sequence such as `ESC [ 31 m`, what follows all of that.
+fn without_sequence(text: &str) -> &str {
+    let mut chars = text.chars();
+    let first = chars.next();
+    let after = chars.as_str();
+    let Some(inside) = after.strip_prefix('[').filter(|_| first == Some('\u{1b}')) else {
+        return after;
+    };
+    let end = inside.trim_start_matches(|c| ('\u{20}'..='\u{3f}').contains(&c));
+    end.strip_prefix(|c| ('@'..='~').contains(&c))
+        .unwrap_or(after)
+}
+
+/// JSON on one line.
+fn compact(json: &Json) -> String {
+    if !json.as_str().contains('\n') {
+        return json.as_str().to_owned();
+    }
+    let value: Option<Value> = serde_json::from_str(json.as_str()).ok();
+    value.map_or_else(|| json.as_str().to_owned(), |value| value.to_string())
+}
+
+/// The words of a tool's answer where it consists of words, else the JSON it is.
+fn readable(response: &Json) -> String {
+    let words = |value: &Value| match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Object(fields) => Some(fields.get("text")?.as_str()?.to_owned()),
+        _ => None,
+    };
+    let text = match serde_json::from_str(response.as_str()).unwrap_or_default() {
+        Value::String(text) => Some(text),
+        Value::Array(blocks) => {
+            let texts: Option<Vec<String>> = blocks.iter().map(words).collect();
+            texts.map(|texts| texts.join("\n"))
+        }
+        Value::Object(fields) => match fields.iter().collect::<Vec<_>>().as_slice() {
+            [(name, Value::String(text))] if ["output", "error"].contains(&name.as_str()) => {
+                Some(text.clone())
+            }
+            _ => None,
+        },
+        _ => None,
+    };
+    text.unwrap_or_else(|| compact(response))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_steers_is_removed() {
+        let cases = [
+            ("plain\n\ttext", "plain\n\ttext"),
+            ("a\u{1b}[31mb\u{9b}c\rd\u{7}\ne\tf\u{202e}g", "abcd\ne\tfg"),
+            // What only begins like a sequence stays, without the escape.
+            ("a\u{1b}[31", "a[31"),
+            ("\u{1b}]0;t\u{7}x", "]0;tx"),
+            ("\u{1b}[1;31mü\u{1b}[0m", "ü"),
+            ("\u{1b}", ""),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(clean(text), expected, "{text:?}");
+        }
+        assert_eq!(one_line(" a\n\n b\u{1b}[0m\tc "), "a b c");
+    }
+
+    #[test]
+    fn answers_are_words_where_they_are_words() {
+        let cases = [
+            (r#""a\nb""#, "a\nb"),
+            (
+                r#"[{"type":"text","text":"a"},{"type":"text","text":"b"}]"#,
+                "a\nb",
+            ),
+            (r#"{"output":"a"}"#, "a"),
+            ("{\"code\":\n1}", r#"{"code":1}"#),
+            ("[1]", "[1]"),
+        ];
+        for (json, expected) in cases {
+            assert_eq!(readable(&Json::parse(json).unwrap()), expected);
+        }
+    }
+
+    #[test]
+    fn what_asks_about_conversations_is_told_apart() {
+        let call = |name: &str| Part::FunctionCall {
+            id: "1".into(),
+            name: name.into(),
+            args: Json::empty_object(),
+        };
+        let cases = [
+            ("Bash", Kind::Tool),
+            ("mcp__segue__session_search", Kind::Recall),
+            ("session_history (segue MCP Server)", Kind::Recall),
+            ("mcp__segue__session_describe", Kind::Tool),
+        ];
+        for (name, kind) in cases {
+            assert_eq!(plain(&call(name)).kind, kind, "{name}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! The server: the handshake, the list of tools, and their calls.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,
+    CustomResult, ErrorCode, Implementation, ListToolsResult, PaginatedRequestParams,
+    ServerCapabilities, ServerConfig,
+};
+use rmcp::service::{QuitReason, RequestContext, ServerInitializeError};
+use rmcp::{ErrorData, RoleServer, ServerHandler, ServiceExt};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::transport::Patient;
+use crate::{LazyDesk, tools};
+
+/// Why serving ended other than by the end of the input.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The first words went wrong.
+    #[error("the handshake failed: {0}")]
+    Handshake(String),
+    /// Something here broke.
+    #[error("the server broke off")]
+    Broken(#[source] tokio::task::JoinError),
+}
+
+/// What agents tell their model about the server.
+const INSTRUCTIONS: &str = "segue keeps the record of this conversation and of earlier ones in this project, \
+also those with other agents. Use session_history and session_search to recall what was said, and \
+session_describe to give this session a short title.";
+
+struct Server {
+    version: &'static str,
+    desk: LazyDesk,
+}
+
+impl Server {
+    async fn answer(
+        &self,
+        tool: tools::Tool,
+        call: CallToolRequestParams,
+    ) -> Result<String, String> {
+        let arguments = call.arguments.unwrap_or_default();
+        let asked = tools::Asked::parse(tool, serde_json::Value::Object(arguments))?;
+        asked.answer(self.desk.get().await?).await
+    }
+}
+
+impl ServerHandler for Server {
+    fn get_info(&self) -> ServerConfig {
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+            .with_server_info(Implementation::new("segue", self.version))
+            .with_instructions(INSTRUCTIONS)
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let tools = tools::Tool::ALL.map(tools::Tool::described);
+        Ok(ListToolsResult::with_all_items(tools.into()))
+    }
+
+    /// What the model can set right is an answer for it; only a tool that there is not is an error of the protocol.
+    async fn call_tool(
+        &self,
+        call: CallToolRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let Some(tool) = tools::Tool::named(&call.name) else {
+            let names = tools::Tool::ALL.map(tools::Tool::name).join(", ");
+            let message = format!("there is no tool {:?}; there are: {names}", call.name);
+            return Err(ErrorData::invalid_params(message, None));
+        };
+        let result = match self.answer(tool, call).await {
+            Ok(text) => CallToolResult::success(vec![ContentBlock::text(text)]),
+            Err(text) => CallToolResult::error(vec![ContentBlock::text(text)]),
+        };
+        Ok(result.into())
+    }
+
+    /// Whatever the library can't place: an unknown method, or a known one whose parameters make no sense.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let method = request.method;
+        Err(match method.as_str() {
+            "tools/call" | "tools/list" => {
+                let message = format!("the parameters of {method} make no sense");
+                ErrorData::invalid_params(message, None)
+            }
+            _ => {
+                let message = format!("there is no method {method:?}");
+                ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None)
+            }
+        })
+    }
+}
+
+/// Serves until the input ends.
+pub async fn serve(
+    desk: LazyDesk,
+    version: &'static str,
+    input: impl AsyncRead + Send + Unpin + 'static,
+    output: impl AsyncWrite + Send + Unpin + 'static,
+) -> Result<(), ServeError> {
+    let server = Server { version, desk };
+    let shaken = Arc::new(AtomicBool::new(false));
+    let transport = Patient::new(input, output, Arc::clone(&shaken));
+    let running = match server.serve(transport).await {
+        Ok(running) => running,
+        // Whoever started us went away, or looked only whether we are there.
+        Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
+        Err(error) => return Err(ServeError::Handshake(error.to_string())),
+    };
+    shaken.store(true, Ordering::Relaxed);
+    match running.waiting().await {
+        Ok(QuitReason::JoinError(error)) | Err(error) => Err(ServeError::Broken(error)),
+        Ok(_) => Ok(()),
+    }
+}

@@ -1,0 +1,45 @@
+//! `segue mcp`: an MCP server for the agent that is at work in a session.
+
+use std::process::ExitCode;
+
+use segue_core::SessionId;
+use segue_engine::Scope;
+use segue_mcp::{Desk, LazyDesk};
+
+use crate::cli::McpArgs;
+use crate::error::CliError;
+use crate::last_list;
+use crate::setup::{App, VERSION};
+
+pub(crate) async fn run(args: McpArgs) -> Result<ExitCode, CliError> {
+    let desk = match args.session {
+        // A session that is not there is told at once, not at the first call: whoever named it can still mend it.
+        Some(reference) => {
+            let mut app = App::open()?;
+            let session = app.find(&reference).await?;
+            app.project = session.project;
+            LazyDesk::ready(desk(app, Some(session.id)))
+        }
+        None => LazyDesk::later(|| match App::open() {
+            Ok(app) => Ok(desk(app, None)),
+            Err(error) => Err([vec![error.message], error.hints].concat().join("; ")),
+        }),
+    };
+    segue_mcp::serve(desk, VERSION, tokio::io::stdin(), tokio::io::stdout())
+        .await
+        .map_err(|error| CliError::failed("cannot go on").because(&error))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn desk(app: App, session: Option<SessionId>) -> Desk {
+    let (home, project) = (app.home, app.project);
+    let scope = move || Scope {
+        last_list: last_list::recall(&home, &project),
+        project: project.clone(),
+    };
+    Desk {
+        engine: app.engine,
+        session,
+        scope: Box::new(scope),
+    }
+}

@@ -1,0 +1,181 @@
+//! Sessions outlive Gemini CLI's own clean-up.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use segue_agents::Agent;
+use segue_core::{NativeId, Opened};
+use segue_testkit::model::Script;
+use segue_testkit::sandbox::{Cli, Sandbox};
+use serde_json::Value;
+
+use super::direct::{agent, request, run, turn};
+use super::{ACP, LINES, files_of, last_prompts, with_retention};
+use crate::stage::{Stage, Way};
+
+/// The minute of the clock, as in the names of session files.
+fn minute() -> String {
+    Timestamp::now().to_string()[..16].replace(':', "-")
+}
+
+fn second() -> i64 {
+    Timestamp::now().as_second().rem_euclid(60)
+}
+
+/// Waits for the beginning of a minute, unless it is near.
+fn begin_a_minute() {
+    while second() > 15 {
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+fn sandbox() -> Sandbox {
+    with_retention(Sandbox::new(Script::new()))
+}
+
+/// A session that the raw CLI made.
+fn made(sandbox: &Sandbox) -> String {
+    let ran = sandbox.run(Cli::Gemini, ["-o", "json", "first"]);
+    let answer: Value = serde_json::from_str(&ran.stdout).unwrap();
+    answer["session_id"].as_str().unwrap().to_owned()
+}
+
+fn started_otherwise(sandbox: &Sandbox) {
+    let ran = sandbox.run(Cli::Gemini, ["-o", "json", "something else"]);
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+}
+
+/// A session over ACP and a second go at it in the minute it was made: it is left as it was. Returns it.
+fn left_alone_in_its_minute(sandbox: &Sandbox) -> NativeId {
+    let agent = agent(sandbox, "acp");
+    for _ in 0..3 {
+        begin_a_minute();
+        let id = run(async {
+            let opening = agent.open(&request(sandbox, None, false)).await.unwrap();
+            let mut conversation = opening.conversation;
+            turn(conversation.as_mut(), "first").await.1.unwrap();
+            let id = conversation.native_id().unwrap().clone();
+            conversation.close().await;
+            id
+        });
+        let [file] = files_of(sandbox, id.as_str()).try_into().unwrap();
+        let before = fs::read(&file).unwrap();
+        let strict = run(agent.open(&request(sandbox, Some(&id), true)));
+        let opened = run(async {
+            let opening = agent
+                .open(&request(sandbox, Some(&id), false))
+                .await
+                .unwrap();
+            let (opened, why_not) = (opening.opened, opening.why_not);
+            opening.conversation.close().await;
+            (opened, why_not)
+        });
+        if !file.to_str().unwrap().contains(&minute()) {
+            // Too slow: the minute is over.
+            continue;
+        }
+        let error = strict.err().unwrap().to_string();
+        assert!(error.contains("in the minute it was made"), "{error}");
+        assert_eq!(opened.0, Opened::Fresh);
+        assert!(opened.1.unwrap().contains("in the minute it was made"));
+        assert_eq!(fs::read(&file).unwrap(), before);
+        return id;
+    }
+    panic!("the machine is too slow for two starts within a minute");
+}
+
+/// A stage with a session of one turn, by segue.
+fn staged(way: Way) -> (Stage, String, PathBuf) {
+    let stage = Stage::of(way, sandbox());
+    let result = stage.says(&["first"]);
+    let id = result["native_session_id"].as_str().unwrap().to_owned();
+    let [file] = files_of(&stage.sandbox, &id).try_into().unwrap();
+    (stage, id, file)
+}
+
+/// One test for all that needs the next minute, since it waits for it.
+#[test]
+#[ignore = "runs the real CLIs: cargo xtask test"]
+fn sessions_survive_the_clean_up() {
+    let alone = sandbox();
+    let loaded = left_alone_in_its_minute(&alone);
+    let control = sandbox();
+    let lost = made(&control);
+    let stages = [LINES, ACP].map(staged);
+    let here = minute();
+    while minute() == here {
+        std::thread::sleep(Duration::from_millis(200));
+    }
+
+    // Without segue: a resume, another start, and the session is gone.
+    let ran = control.run(Cli::Gemini, ["-o", "json", "-r", &lost, "second"]);
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    assert_eq!(files_of(&control, &lost).len(), 2, "no twin was made");
+    started_otherwise(&control);
+    assert!(
+        files_of(&control, &lost).is_empty(),
+        "Gemini CLI has changed its ways"
+    );
+
+    // With segue: it goes on as if nothing had happened.
+    for (stage, id, file) in &stages {
+        let way = stage.way;
+        let opened = if way == ACP { "loaded" } else { "resumed" };
+        let result = stage.says(&["--continue", "second"]);
+        assert_eq!(result["opened"], opened, "{way:?}: {result:#}");
+        assert_eq!(
+            files_of(&stage.sandbox, id),
+            std::slice::from_ref(file),
+            "{way:?}: a twin is left"
+        );
+        started_otherwise(&stage.sandbox);
+        started_otherwise(&stage.sandbox);
+        let result = stage.says(&["--continue", "third"]);
+        assert_eq!(result["opened"], opened, "{way:?}: {result:#}");
+        assert_eq!(result["native_session_id"], id.as_str(), "{way:?}");
+        assert_eq!(
+            last_prompts(&stage.sandbox),
+            ["first", "second", "third"],
+            "{way:?}"
+        );
+    }
+
+    // What was left alone in its minute can be loaded in the next.
+    run(async {
+        let agent = agent(&alone, "acp");
+        let opening = agent
+            .open(&request(&alone, Some(&loaded), true))
+            .await
+            .unwrap();
+        assert_eq!(opening.opened, Opened::Loaded);
+        assert_eq!(opening.protected.len(), 1, "{:?}", opening.protected);
+        assert!(opening.protected[0].starts_with("removed an empty twin"));
+        let mut conversation = opening.conversation;
+        turn(conversation.as_mut(), "second").await.1.unwrap();
+        assert_eq!(conversation.close().await, Vec::<String>::new());
+    });
+    assert_eq!(last_prompts(&alone), ["first", "second"]);
+}
+
+#[test]
+#[ignore = "runs the real CLIs: cargo xtask test"]
+fn a_session_deleted_behind_our_back_is_put_back() {
+    let (stage, id, file) = staged(LINES);
+    let text = fs::read_to_string(&file).unwrap();
+    fs::remove_file(&file).unwrap();
+    let result = stage.says(&["--continue", "second"]);
+    assert_eq!(result["opened"], "resumed", "{result:#}");
+    assert_eq!(result["native_session_id"], id.as_str());
+    assert!(fs::read_to_string(&file).unwrap().starts_with(&text));
+    assert_eq!(last_prompts(&stage.sandbox), ["first", "second"]);
+
+    // Over ACP a reset is what happens; it is undone at the next opening.
+    let whole = fs::read_to_string(&file).unwrap();
+    let beginning: String = whole.split_inclusive('\n').take(2).collect();
+    fs::write(&file, format!("{whole}{beginning}")).unwrap();
+    let result = stage.says(&["--continue", "third"]);
+    assert_eq!(result["opened"], "resumed", "{result:#}");
+    assert_eq!(last_prompts(&stage.sandbox), ["first", "second", "third"]);
+}
