@@ -12,6 +12,8 @@
 )]
 
 mod added;
+mod bare;
+mod driven;
 mod events;
 mod memory;
 
