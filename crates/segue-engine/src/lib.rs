@@ -8,6 +8,7 @@ mod error;
 mod hold;
 mod native;
 mod open;
+mod pieces;
 mod recall;
 mod record;
 mod recover;

@@ -10,6 +10,7 @@ use segue_core::{
 use segue_store::NewLeg;
 
 use crate::hold::Hold;
+use crate::pieces::joined;
 use crate::{ChatRequest, Engine, EngineError};
 
 /// A leg with an agent at its end.
@@ -174,7 +175,7 @@ impl Engine {
             if size > TELLABLE {
                 break;
             }
-            let messages = self.store.messages(turn.id).await?;
+            let messages = joined(self.store.messages(turn.id).await?);
             size += messages.iter().map(length).sum::<usize>();
             newest_first.extend(messages.into_iter().rev());
             turns_told += 1;

@@ -283,6 +283,7 @@ impl Stage {
             permissions: Some(PermissionPolicy::Ask),
             open_timeout: Some(Duration::from_secs(5)),
             turn_timeout: None,
+            text_up_to: usize::MAX,
             keep_open: false,
             stop: self.stop.subscribe(),
         }
