@@ -12,6 +12,7 @@ mod keep;
 mod record;
 mod refusal;
 mod stream;
+mod tools;
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -48,7 +49,6 @@ pub fn gemini(settings: &Settings, host: &Host) -> Provider {
     });
     let ways = chosen(ways, &settings.transports);
     Provider::new(ProviderId::gemini(), ways, settings.defaults.clone())
-        .at(settings.program.as_ref())
 }
 
 /// What is added to its environment.
