@@ -453,9 +453,9 @@ impl Conversation for AcpConversation {
 /// Cannot be seen, and is no blank to anybody who trims.
 const UNSEEN: char = '\u{200b}';
 
-/// A prompt as agents take it for a text: what begins with a slash, or with a dollar, is a command to some of them.
+/// A prompt as agents take it for a text: what begins with one of these signs is a command to some of them.
 fn as_text(prompt: &str) -> Cow<'_, str> {
-    if prompt.trim_start().starts_with(['/', '$']) {
+    if prompt.trim_start().starts_with(['/', '$', '?']) {
         Cow::Owned(format!("{UNSEEN}{prompt}"))
     } else {
         Cow::Borrowed(prompt)

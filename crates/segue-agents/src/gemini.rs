@@ -31,7 +31,11 @@ use crate::{Agent, Host, Provider, Settings, Way};
 pub fn gemini(settings: &Settings, host: &Host) -> Provider {
     let ways = settings.program.as_ref().map_or_else(Vec::new, |program| {
         let kept = host.kept.join("gemini");
-        let keep = Arc::new(Keep::new(settings.home.clone(), kept.clone()));
+        let keep = Arc::new(Keep::new(
+            settings.home.clone(),
+            kept.clone(),
+            host.outside.now,
+        ));
         let guarded = |name, agent: Arc<dyn Agent>, life| Way {
             name,
             agent: Arc::new(Guarded::new(agent, Arc::clone(&keep), life)),
