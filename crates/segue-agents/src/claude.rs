@@ -3,20 +3,20 @@
 mod ask;
 mod conversation;
 mod end;
+mod mcp;
 mod retold;
 mod tools;
 mod turn;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use segue_core::{
-    Capabilities, FailureClass, How, McpReach, McpServer, NativeId, Opened, ProviderId,
-};
-use serde_json::{Map, Value, json};
+use segue_core::{Capabilities, FailureClass, How, McpServer, NativeId, Opened, ProviderId};
+use serde_json::json;
 use tokio::time::Instant;
 
 use crate::classify::{self, Refusal};
@@ -29,6 +29,7 @@ use crate::{
     Way, known, uuid,
 };
 use conversation::ClaudeConversation;
+use mcp::{Handed, OWN_TOOLS};
 
 /// The programs that speak ACP for it, the newer one first.
 const ADAPTERS: [&str; 2] = ["claude-agent-acp", "claude-code-acp"];
@@ -84,6 +85,8 @@ struct ClaudeAgent {
     env: Vec<(OsString, OsString)>,
     leash: Leash,
     outside: Outside,
+    /// Where files for it are put.
+    kept: PathBuf,
 }
 
 /// Which native session a process is to be for.
@@ -107,11 +110,17 @@ impl ClaudeAgent {
                 .collect(),
             leash: host.leash.clone(),
             outside: host.outside,
+            kept: host.kept.clone(),
         }
     }
 
     /// Values are tied to their options, since some options take all that follows.
-    fn arguments(&self, request: &OpenRequest, start: Start<'_>) -> Vec<OsString> {
+    fn arguments(
+        &self,
+        request: &OpenRequest,
+        start: Start<'_>,
+        mcp_config: Option<&Path>,
+    ) -> Vec<OsString> {
         let mut args: Vec<String> = [
             "-p",
             "--input-format=stream-json",
@@ -131,8 +140,8 @@ impl ClaudeAgent {
         if let Some(model) = request.model.as_ref().or(self.model.as_ref()) {
             args.push(format!("--model={model}"));
         }
-        if !request.mcp.is_empty() {
-            args.push(format!("--mcp-config={}", mcp_config(&request.mcp)));
+        if let Some(path) = mcp_config {
+            args.push(format!("--mcp-config={}", path.display()));
         }
         if request.mcp.iter().any(|server| server.name == OWN_TOOLS) {
             args.push(format!("--allowedTools=mcp__{OWN_TOOLS}"));
@@ -143,7 +152,13 @@ impl ClaudeAgent {
 
     /// Starts a process and greets it. One that is to go on with a session it does not know ends instead.
     async fn start(&self, request: &OpenRequest, start: Start<'_>) -> Result<Wire, AgentError> {
-        let args = self.arguments(request, start);
+        let tools = self
+            .hand_over(&request.mcp)
+            .map_err(|source| AgentError::NotStarted {
+                program: self.program.display().to_string(),
+                source,
+            })?;
+        let args = self.arguments(request, start, tools.as_ref().map(Handed::path));
         let program = Program {
             path: &self.program,
             args: &args,
@@ -158,6 +173,16 @@ impl ClaudeAgent {
                 Err(error)
             }
         }
+    }
+
+    /// Writes down which tools the program is to use. Not on its command line, which everybody on the machine can read.
+    fn hand_over(&self, servers: &[McpServer]) -> io::Result<Option<Handed>> {
+        if servers.is_empty() {
+            return Ok(None);
+        }
+        let name = format!("mcp-{}.json", uuid::v4(self.outside.random));
+        let config = mcp::config(servers).to_string();
+        Handed::write(self.kept.join(name), &config).map(Some)
     }
 
     async fn go_on(&self, request: &OpenRequest, id: &NativeId) -> Result<Wire, AgentError> {
@@ -176,37 +201,6 @@ impl ClaudeAgent {
             outcome => outcome,
         }
     }
-}
-
-/// The name of our own MCP server, whose tools need no permission.
-const OWN_TOOLS: &str = "segue";
-
-fn mcp_config(servers: &[McpServer]) -> Value {
-    let object = |pairs: &[(String, String)]| -> Value {
-        let pairs = pairs.iter().cloned();
-        pairs
-            .map(|(name, value)| (name, Value::from(value)))
-            .collect()
-    };
-    let servers: Map<String, Value> = servers
-        .iter()
-        .map(|server| {
-            let mut reach = match &server.reach {
-                McpReach::Program { command, args, env } => {
-                    json!({"type": "stdio", "command": command, "args": args, "env": object(env)})
-                }
-                McpReach::Http { url, headers } => {
-                    json!({"type": "http", "url": url, "headers": object(headers)})
-                }
-            };
-            // Claude hides the tools of a server behind a search unless told otherwise.
-            if server.name == OWN_TOOLS {
-                reach["alwaysLoad"] = true.into();
-            }
-            (server.name.clone(), reach)
-        })
-        .collect();
-    json!({ "mcpServers": servers })
 }
 
 /// Waits until the program has answered our greeting; any answer shows that it talks the way we do.
