@@ -1,7 +1,7 @@
 //! Gemini CLI.
 //!
 //! It speaks ACP itself, and without its screen it answers in lines or as a whole. Its own clean-up destroys sessions,
-//! so every way is [guarded](guarded).
+//! so every way is [`guarded`].
 
 mod acp;
 mod answer;
