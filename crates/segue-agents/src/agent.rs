@@ -120,6 +120,8 @@ pub struct Opening {
     pub why_not: Option<String>,
     /// What was done to keep native sessions from harm, a line each.
     pub protected: Vec<String>,
+    /// Why the agent is talked to in another way than the first one, if it is.
+    pub fell_back: Option<String>,
 }
 
 impl Opening {
@@ -131,6 +133,7 @@ impl Opening {
             opened,
             why_not: None,
             protected: Vec::new(),
+            fell_back: None,
         }
     }
 }

@@ -5,6 +5,9 @@ use serde_json::error::Category;
 
 use crate::wire::Line;
 
+/// How the parser complains about more levels than it goes down.
+const TOO_DEEP: &str = "recursion limit exceeded";
+
 /// How much of a line that is not JSON is told.
 const EXCERPT: usize = 200;
 
@@ -19,8 +22,13 @@ pub(crate) fn lines(line: &[u8]) -> Vec<Line> {
         return Vec::new();
     }
     // As it is first: what looks like noise may be a part of what was said.
-    if let Ok(value @ Value::Object(_)) = serde_json::from_slice(line) {
-        return vec![Line::Json(value)];
+    match serde_json::from_slice(line) {
+        Ok(value @ Value::Object(_)) => return vec![Line::Json(value)],
+        // Objects inside of one that is nested too deeply are parts of it, not lines.
+        Err(error) if error.to_string().starts_with(TOO_DEEP) => {
+            return vec![Line::Noise(excerpt(&clean(line)))];
+        }
+        Ok(_) | Err(_) => {}
     }
     let text = clean(line);
     let found = objects(&text);

@@ -136,12 +136,24 @@ impl Agent for Provider {
         for way in &self.ways {
             match way.agent.open(request).await {
                 Err(error) if error.is_about_the_way() => {
-                    first_error.get_or_insert(error);
+                    first_error.get_or_insert((way.name, error));
                 }
-                outcome => return outcome,
+                Ok(opening) => {
+                    let fell_back = first_error.map(|(name, error)| {
+                        format!(
+                            "talking to {} by {}, since {name} does not work: {error}",
+                            self.id, way.name
+                        )
+                    });
+                    return Ok(Opening {
+                        fell_back,
+                        ..opening
+                    });
+                }
+                Err(error) => return Err(error),
             }
         }
-        Err(first_error.unwrap_or_else(|| self.nowhere()))
+        Err(first_error.map_or_else(|| self.nowhere(), |(_, error)| error))
     }
 
     async fn probe(&self, timeout: Duration) -> Result<Probe, AgentError> {

@@ -6,7 +6,7 @@ use segue_catalog::NativeTurn;
 use segue_core::{
     Decision, DecisionKind, NativeId, Project, ProviderId, Session, Title, TurnState,
 };
-use segue_store::{Adopted, AdoptedTurn, StoreError};
+use segue_store::{Adopted, AdoptedTurn, NewSession, StoreError};
 
 use crate::native::keeper;
 use crate::{Engine, EngineError, Native};
@@ -43,29 +43,41 @@ impl Engine {
             native_id: id.clone(),
             turns,
         };
+        let new = self.free_session(&at_home, &title, provider).await?;
+        let session = new.id.clone();
+        match self.store.adopt(new, self.world.me.clone(), native).await {
+            // Somebody else was quicker.
+            Err(StoreError::Carried(carrier)) => Ok((self.existing(&carrier).await?, None)),
+            Err(error) => Err(error.into()),
+            Ok(lease) => {
+                self.store.release(&lease).await?;
+                let text = format!(
+                    "took {named} over as session {session}, with its {count} turn{}",
+                    if count == 1 { "" } else { "s" }
+                );
+                let decision = Decision::new(DecisionKind::Session, text);
+                Ok((self.existing(&session).await?, Some(decision)))
+            }
+        }
+    }
+
+    /// A session to be made now, under an id that is free: what it is made of is too large to be handed over twice.
+    async fn free_session(
+        &self,
+        project: &Project,
+        title: &Title,
+        provider: &ProviderId,
+    ) -> Result<NewSession, EngineError> {
         loop {
-            let new = self.new_session(&at_home, &title, None, provider);
-            let session = new.id.clone();
-            let me = self.world.me.clone();
-            match self.store.adopt(new, me, native.clone()).await {
-                // Another session of this second drew the same four characters: draw again.
-                Err(StoreError::Exists(_)) => {}
-                Err(error) => return Err(error.into()),
-                Ok(lease) => {
-                    self.store.release(&lease).await?;
-                    let text = format!(
-                        "took {named} over as session {session}, with its {count} turn{}",
-                        if count == 1 { "" } else { "s" }
-                    );
-                    let decision = Decision::new(DecisionKind::Session, text);
-                    return Ok((self.existing(&session).await?, Some(decision)));
-                }
+            let new = self.new_session(project, title, None, provider);
+            if self.store.session(&new.id).await?.is_none() {
+                return Ok(new);
             }
         }
     }
 
     /// The session of ours whose active leg is this native session.
-    async fn carrier(
+    pub(crate) async fn carrier(
         &self,
         provider: &ProviderId,
         id: &NativeId,

@@ -155,32 +155,38 @@ impl Engine {
     }
 
     /// The native sessions that fit a filter and carry none of segue's own.
-    pub(crate) async fn natives(
+    async fn natives(
         &self,
         filter: &Filter,
     ) -> Result<(Vec<Native>, Vec<(ProviderId, String)>), EngineError> {
+        let (natives, unreadable) = self.all_natives(filter).await;
+        Ok((self.not_carried(natives).await?, unreadable))
+    }
+
+    /// The native sessions that fit a filter.
+    pub(crate) async fn all_natives(
+        &self,
+        filter: &Filter,
+    ) -> (Vec<Native>, Vec<(ProviderId, String)>) {
         // What a native session is for, only segue knows.
         if filter.feature.is_some() {
-            return Ok((Vec::new(), Vec::new()));
+            return (Vec::new(), Vec::new());
         }
         let wanted = filter.clone();
-        let found = self
-            .with_catalog(move |catalog| {
-                let keeper = wanted.provider.as_ref().map(keeper);
-                let found = catalog.sessions(keeper.as_ref(), wanted.since);
-                let fits = |native: &Native| {
-                    let head = &native.session.head;
-                    let project = wanted.project.as_ref();
-                    wanted.since.is_none_or(|since| head.updated_at >= since)
-                        && project.is_none_or(|project| native.project.as_ref() == Some(project))
-                };
-                let unreadable = causes(&found);
-                let natives = placed(found.sessions).into_iter().filter(fits);
-                (natives.collect::<Vec<_>>(), unreadable)
-            })
-            .await;
-        let (natives, unreadable) = found;
-        Ok((self.not_carried(natives).await?, unreadable))
+        self.with_catalog(move |catalog| {
+            let keeper = wanted.provider.as_ref().map(keeper);
+            let found = catalog.sessions(keeper.as_ref(), wanted.since);
+            let fits = |native: &Native| {
+                let head = &native.session.head;
+                let project = wanted.project.as_ref();
+                wanted.since.is_none_or(|since| head.updated_at >= since)
+                    && project.is_none_or(|project| native.project.as_ref() == Some(project))
+            };
+            let unreadable = causes(&found);
+            let natives = placed(found.sessions).into_iter().filter(fits);
+            (natives.collect::<Vec<_>>(), unreadable)
+        })
+        .await
     }
 
     /// Adds native sessions that were found in another way, unless they are there.

@@ -24,6 +24,8 @@ pub(crate) struct OpenLeg {
     pub(crate) prompt: String,
     /// What was done to keep native sessions from harm.
     pub(crate) protected: Vec<String>,
+    /// Why the agent is talked to in another way than usual, if it is.
+    pub(crate) fell_back: Option<String>,
 }
 
 impl OpenLeg {
@@ -41,6 +43,7 @@ impl OpenLeg {
             why: why.to_owned(),
             prompt: terms.request.prompt.clone(),
             protected: opening.protected,
+            fell_back: opening.fell_back,
         }
     }
 }
@@ -90,13 +93,15 @@ impl Engine {
         let live = self
             .warm
             .take(&session.id, usable, terms.permissions, model);
-        if let (Some(conversation), Some(leg)) = (live.await, usable) {
+        let (live, mut protected) = live.await;
+        if let (Some(conversation), Some(leg)) = (live, usable) {
             hold.agent.send_replace(conversation.process());
             let opening = Opening {
                 conversation,
                 opened: Opened::Live,
                 why_not: None,
                 protected: Vec::new(),
+                fell_back: None,
             };
             return Ok(OpenLeg::going_on(leg, opening, terms));
         }
@@ -107,7 +112,8 @@ impl Engine {
         let open = OpenRequest {
             cwd: PathBuf::from(&session.project.cwd),
             // Without anything on record there is nothing to tell a new native session, which would be blank.
-            strict: terms.request.strict || (native_id.is_some() && before.is_empty()),
+            strict: terms.request.strict
+                || (native_id.is_some() && !before.iter().any(|turn| turn.sent)),
             native_id,
             permissions: terms.permissions,
             model: terms.request.model.clone(),
@@ -115,7 +121,9 @@ impl Engine {
             timeout: terms.timeouts.start,
             started: hold.agent.clone(),
         };
-        let opening = agent.open(&open).await.map_err(CannotOpen::Agent)?;
+        let mut opening = agent.open(&open).await.map_err(CannotOpen::Agent)?;
+        protected.append(&mut opening.protected);
+        opening.protected = protected;
         if let (true, Some(leg)) = (opening.opened.goes_on(), usable) {
             return Ok(OpenLeg::going_on(leg, opening, terms));
         }
@@ -161,6 +169,7 @@ impl Engine {
             why,
             prompt,
             protected: opening.protected,
+            fell_back: opening.fell_back,
         })
     }
 

@@ -212,17 +212,28 @@ impl Engine {
             provider: provider.cloned(),
             ..Filter::default()
         };
-        let own = self.newest(filter).await?;
-        let native = self.newest_native_here(project, provider).await?;
-        let own_at = own.as_ref().map(|session| session.updated_at);
-        let newest = match native {
-            Some((at, provider, id)) if own_at.is_none_or(|own| at > own) => {
-                let (session, adopted) = self.adopt(&provider, &id, project).await?;
-                decisions.extend(adopted);
-                Some(session)
+        let mut newest = self.newest(filter).await?;
+        let mut newest_at = newest.as_ref().map(|session| session.updated_at);
+        for (at, provider, id) in self.natives_here(project, provider).await? {
+            if newest_at.is_some_and(|newest| newest >= at) {
+                break;
             }
-            Some(_) | None => own,
-        };
+            // The user may have gone on with one of ours in the agent's own program since.
+            let carrier = self.carrier(&provider, &id).await?;
+            let ids = std::slice::from_ref(&id);
+            let past = carrier.is_none() && !self.store.carried(&provider, ids).await?.is_empty();
+            if past {
+                // It carried one of ours, which has gone on elsewhere.
+                continue;
+            }
+            let (session, adopted) = match carrier {
+                Some(session) => (session, None),
+                None => self.adopt(&provider, &id, project).await?,
+            };
+            decisions.extend(adopted);
+            newest_at = Some(at);
+            newest = Some(session);
+        }
         let text = match &newest {
             Some(session) => format!(
                 "continuing session {} ({})",
@@ -235,18 +246,18 @@ impl Engine {
         Ok(newest)
     }
 
-    /// The newest native session of a working directory that carries none of ours.
-    async fn newest_native_here(
+    /// The native sessions of a working directory that can be gone on with, the newest first.
+    async fn natives_here(
         &self,
         project: &Project,
         provider: Option<&ProviderId>,
-    ) -> Result<Option<(Timestamp, ProviderId, NativeId)>, EngineError> {
+    ) -> Result<Vec<(Timestamp, ProviderId, NativeId)>, EngineError> {
         let filter = Filter {
             project: Some(project.key.clone()),
             provider: provider.cloned(),
             ..Filter::default()
         };
-        let (natives, _) = self.natives(&filter).await?;
+        let (natives, _) = self.all_natives(&filter).await;
         let readable = natives.into_iter().filter_map(|native| {
             let head = native.session.head;
             let here = is_same_directory(head.cwd.as_deref()?, &project.cwd);
@@ -258,7 +269,8 @@ impl Engine {
         if let Some(provider) = provider.filter(|provider| !self.reads(provider)) {
             all.extend(self.asked(provider, project).await?);
         }
-        Ok(all.into_iter().max_by_key(|(at, ..)| *at))
+        all.sort_by_key(|(at, ..)| std::cmp::Reverse(*at));
+        Ok(all)
     }
 
     /// The native sessions of a directory by the word of an agent whose files can't be read, where it can tell.
@@ -272,13 +284,10 @@ impl Engine {
         // An agent that can't be started says so when the prompt is sent.
         let listed = agent.list(Path::new(&project.cwd), timeout).await;
         let listed = listed.ok().flatten().unwrap_or_default();
-        let ids: Vec<NativeId> = listed.iter().map(|entry| entry.id.clone()).collect();
-        let carried = self.store.carried(provider, &ids).await?;
-        let free = listed.into_iter().filter(|entry| {
-            let here = is_same_directory(&entry.cwd.to_string_lossy(), &project.cwd);
-            here && !carried.contains(&entry.id)
-        });
-        let timed = free.map(|entry| {
+        let here = listed
+            .into_iter()
+            .filter(|entry| is_same_directory(&entry.cwd.to_string_lossy(), &project.cwd));
+        let timed = here.map(|entry| {
             let at = entry.updated_at.unwrap_or(Timestamp::UNIX_EPOCH);
             (at, provider.clone(), entry.id)
         });

@@ -24,6 +24,8 @@ use crate::{ChatRequest, Engine, EngineError, Stop, TurnEvent, TurnReport};
 struct Outcome {
     state: TurnState,
     failure: Option<Failure>,
+    /// Whether the agent itself ended the turn, and waits for the next one.
+    idle: bool,
 }
 
 /// What became of one try at a turn.
@@ -39,13 +41,14 @@ impl Outcome {
         Self {
             state,
             failure: None,
+            idle: false,
         }
     }
 
     fn failed(failure: Failure) -> Self {
         Self {
-            state: TurnState::Failed,
             failure: Some(failure),
+            ..Self::ended(TurnState::Failed)
         }
     }
 }
@@ -292,7 +295,8 @@ impl Run<'_> {
             }
         };
         self.leg = Some(leg.leg.id);
-        let goes_on = leg.opened.goes_on();
+        // One that can't be told anything would be blank.
+        let replaceable = leg.opened.goes_on() && before.iter().any(|turn| turn.sent);
         let noted = self.note_leg(&leg).await;
         let mut conversation = leg.conversation;
         let outcome = match noted {
@@ -307,7 +311,7 @@ impl Run<'_> {
         match outcome.failure {
             Some(failure)
                 if failure.class == FailureClass::SessionUnknown
-                    && goes_on
+                    && replaceable
                     && !self.heard
                     && !self.request.strict =>
             {
@@ -324,7 +328,7 @@ impl Run<'_> {
         outcome: &Result<Outcome, EngineError>,
     ) -> Result<(), EngineError> {
         let went_well = outcome.as_ref().is_ok_and(|outcome| {
-            matches!(outcome.state, TurnState::Finished | TurnState::Cancelled)
+            outcome.idle && matches!(outcome.state, TurnState::Finished | TurnState::Cancelled)
         });
         let named = conversation.native_id().is_some();
         if let (true, true, true, Some(leg)) = (self.request.keep_open, went_well, named, self.leg)
@@ -388,6 +392,10 @@ impl Run<'_> {
             opened: leg.opened,
         })
         .await?;
+        if let Some(why) = &leg.fell_back {
+            self.decide(Decision::new(DecisionKind::Provider, why.as_str()))
+                .await?;
+        }
         for line in &leg.protected {
             self.decide(Decision::new(DecisionKind::Protected, line.as_str()))
                 .await?;

@@ -35,27 +35,27 @@ impl Waiting {
 pub(crate) struct Warm(Mutex<HashMap<SessionId, Waiting>>);
 
 impl Warm {
-    /// The conversation that can carry the next prompt of a leg; one that can't any more is ended.
+    /// The conversation that can carry the next prompt of a leg; one that can't any more is ended, and what was done
+    /// then to keep native sessions from harm is told.
     pub(crate) async fn take(
         &self,
         session: &SessionId,
         leg: Option<&Leg>,
         permissions: PermissionPolicy,
         model: Option<&str>,
-    ) -> Option<Box<dyn Conversation>> {
-        let mut waiting = self.0.lock().await.remove(session)?;
+    ) -> (Option<Box<dyn Conversation>>, Vec<String>) {
+        let Some(mut waiting) = self.0.lock().await.remove(session) else {
+            return (None, Vec::new());
+        };
         if leg.is_some_and(|leg| waiting.fits(leg, permissions, model)) {
-            return Some(waiting.conversation);
+            return (Some(waiting.conversation), Vec::new());
         }
-        waiting.conversation.close().await;
-        None
+        (None, waiting.conversation.close().await)
     }
 
+    /// Keeps a conversation. There is no other one of the session: its turn had to take it first.
     pub(crate) async fn keep(&self, session: &SessionId, waiting: Waiting) {
-        let before = self.0.lock().await.insert(session.clone(), waiting);
-        if let Some(before) = before {
-            before.conversation.close().await;
-        }
+        self.0.lock().await.insert(session.clone(), waiting);
     }
 }
 

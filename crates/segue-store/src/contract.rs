@@ -40,7 +40,7 @@ pub use sessions::{
     paging_sees_each_session_once, what_is_created_is_found_again,
 };
 pub use turns::{
-    a_failed_attempt_leaves_room_for_another, a_finished_turn_is_immutable, a_leg_is_named_once,
+    a_failed_attempt_leaves_room_for_another, a_finished_turn_is_immutable, a_leg_is_named_later,
     a_turn_is_recorded_whole, an_unsent_turn_is_told_apart, drafts_become_messages,
     every_kind_of_part_survives, failures_are_counted_on_the_leg, one_turn_at_a_time,
     parallel_appends_are_all_there,
@@ -56,7 +56,7 @@ macro_rules! store_contract {
         $crate::store_contract!(@cases $open;
             a_native_session_is_adopted_whole
             a_failed_attempt_leaves_room_for_another
-            a_leg_is_named_once
+            a_leg_is_named_later
             what_is_created_is_found_again
             ids_are_unique_and_unknown_ones_are_said
             filters_select

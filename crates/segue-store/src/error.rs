@@ -27,6 +27,9 @@ pub enum StoreError {
     /// The id is taken.
     #[error("there is already a session {0}")]
     Exists(SessionId),
+    /// The native session is carried by this session already.
+    #[error("session {0} carries this native session already")]
+    Carried(SessionId),
     /// Another process is at work in the session.
     #[error("session {session} is in use by process {} on {}", .by.owner.pid, .by.owner.host)]
     Held {

@@ -44,7 +44,8 @@ pub trait Store: Send + Sync {
     /// Makes a session, claims it, and writes its first prompt down, all at once.
     async fn start(&self, new: NewSession, owner: ProcessMark, prompt: &Message)
     -> Result<Started>;
-    /// Makes a session out of a native session, with all of its turns, and claims it; its leg knows them all.
+    /// Makes a session out of a native session, with all of its turns, and claims it; its leg knows them all. A native
+    /// session that another session is at is refused with [`StoreError::Carried`].
     async fn adopt(&self, new: NewSession, owner: ProcessMark, native: Adopted) -> Result<Lease>;
     /// Makes a session whose head is a turn of another; the turns up to there are shared, not copied.
     async fn fork(&self, new: NewSession, from: ForkPoint) -> Result<Session>;
@@ -98,7 +99,7 @@ pub trait Store: Send + Sync {
 
     /// Opens the next leg, with no turn seen yet.
     async fn open_leg(&self, lease: &Lease, leg: NewLeg) -> Result<Leg>;
-    /// Notes what the provider calls a leg that had no name yet.
+    /// Notes what the provider calls a leg that has not ended.
     async fn name_leg(&self, lease: &Lease, leg: LegId, native_id: &NativeId) -> Result<()>;
     /// Ends a leg.
     async fn end_leg(&self, lease: &Lease, leg: LegId, why: LegEnd, at: Timestamp) -> Result<()>;

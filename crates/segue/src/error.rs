@@ -165,6 +165,7 @@ impl From<StoreError> for CliError {
             | StoreError::TurnUnderWay(_)
             | StoreError::NoLeg(_)
             | StoreError::Exists(_)
+            | StoreError::Carried(_)
             | StoreError::LeaseLost(_)
             | StoreError::Backend { .. } => failed,
         }

@@ -116,6 +116,7 @@ impl Agent for Guarded {
             opened: opening.opened,
             why_not: opening.why_not.or(harm.map(|refusal| refusal.message)),
             protected,
+            fell_back: None,
         })
     }
 

@@ -107,11 +107,16 @@ impl Run<'_> {
                     }
                     Step::Ask(request, reply) => {
                         self.heard = true;
-                        reply(self.permit(&request).await?);
-                        // The time it took to answer is not the agent's.
-                        patience.restart();
+                        let since = Instant::now();
+                        let answer = self.permit(&request).await?;
+                        let allowed = request.allows(&answer).then_some(&request.call);
+                        patience.answered(since, allowed);
+                        reply(answer);
                     }
-                    Step::Done(end) => return self.done(end, stopping).await,
+                    Step::Done(end) => {
+                        let outcome = self.done(end, stopping).await?;
+                        return Ok(Outcome { idle: true, ..outcome });
+                    }
                 },
             }
         }
@@ -119,11 +124,19 @@ impl Run<'_> {
 
     /// The agent said what it calls the conversation.
     async fn named(&mut self, native_id: NativeId) -> Result<(), EngineError> {
-        if let Some(leg) = self.leg.filter(|_| self.report.native_id.is_none()) {
+        let before = self.report.native_id.replace(native_id.clone());
+        if before.as_ref() == Some(&native_id) {
+            return Ok(());
+        }
+        if let Some(leg) = self.leg {
             let (store, lease) = (&self.engine.store, &self.hold.lease);
             store.name_leg(lease, leg, &native_id).await?;
         }
-        self.report.native_id = Some(native_id.clone());
+        if let Some(before) = before {
+            let text = format!("the agent goes on in its session {native_id} instead of {before}");
+            self.decide(Decision::new(DecisionKind::Oddity, text))
+                .await?;
+        }
         Ok(self.emit(TurnEvent::Named { native_id }).await?)
     }
 
@@ -310,23 +323,15 @@ fn plan(steps: &[PlanStep]) -> Json {
     Json::from(serde_json::json!({ "plan": steps }))
 }
 
-/// Whether a request is for one of the tools that segue itself hands out; those need no permission. The configuration
-/// lets nobody else be called `segue`.
+/// Whether a request is for one of the tools that segue itself hands out; those need no permission. A command that is
+/// called like one is a command: its kind says so. The configuration lets no other server be called `segue`.
 fn is_our_own(request: &PermissionRequest) -> bool {
-    let name = request.call.name.as_str();
-    OWN_TOOLS.iter().any(|tool| {
-        [
-            format!("mcp__segue__{tool}"),
-            format!("mcp_segue_{tool}"),
-            format!("mcp.segue.{tool}"),
-            format!("segue.{tool}"),
-            format!("segue/{tool}"),
-            format!("segue_{tool}"),
-            format!("{tool} (segue MCP Server)"),
-        ]
+    let call = &request.call;
+    let prefixes = ["mcp__segue__", "mcp_segue_", "mcp.segue.", "segue_"];
+    let tool = prefixes
         .iter()
-        .any(|known| known == name)
-    })
+        .find_map(|prefix| call.name.strip_prefix(prefix));
+    call.kind == "other" && tool.is_some_and(|tool| OWN_TOOLS.contains(&tool))
 }
 
 /// Whether one text is the beginning of the other, apart from blanks and from what shows that it was cut.

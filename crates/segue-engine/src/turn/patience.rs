@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use segue_agents::Timeouts;
-use segue_core::{AgentEvent, Failure, FailureClass};
+use segue_core::{AgentEvent, Failure, FailureClass, ToolCall};
 use tokio::time::Instant;
 
 /// What is waited for in a turn that is under way.
@@ -43,8 +43,16 @@ impl Patience {
         self.restart();
     }
 
-    /// What was waited for until now was not the agent.
-    pub(super) fn restart(&mut self) {
+    /// A question was asked at `since` and is answered now: that time is not the agent's. What was allowed runs from
+    /// now on, also where the agent did not announce it before it asked.
+    pub(super) fn answered(&mut self, since: Instant, allowed: Option<&ToolCall>) {
+        self.heard = true;
+        self.began += since.elapsed();
+        self.running.extend(allowed.map(|call| call.id.clone()));
+        self.restart();
+    }
+
+    fn restart(&mut self) {
         self.since = Instant::now();
     }
 

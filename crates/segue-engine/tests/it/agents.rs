@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use segue_agents::{AgentError, Defaults, Refusal, SessionDefault, Timeouts};
 use segue_core::{
-    AgentEvent, DecisionKind, FailureClass, LegEnd, NativeId, Opened, PermissionPolicy, PlanStatus,
-    PlanStep, TurnState,
+    AgentEvent, DecisionKind, FailureClass, Json, LegEnd, NativeId, Opened, PermissionAnswer,
+    PermissionKind, PermissionOption, PermissionPolicy, PermissionRequest, PlanStatus, PlanStep,
+    ToolCall, ToolStatus, TurnState,
 };
 use segue_engine::{Stop, Target, TurnEvent};
 use segue_store::Store;
@@ -258,15 +259,146 @@ async fn patience_ends() {
 }
 
 #[tokio::test]
-async fn the_users_stop_is_a_cancel_also_in_the_last_moment_of_patience() {
+async fn the_users_stop_is_a_cancel_and_no_failure() {
     let stage = Stage::new();
-    stage.script([say("a"), Cue::Hang]);
-    stage.stop.send_replace(Stop::Ask);
+    stage.agent.defaults.lock().unwrap().timeouts.turn = Some(Duration::from_secs(60));
+    let stop = stage.stop.clone();
+    let ask = Cue::Aside(Box::new(move || {
+        Box::pin(async move {
+            stop.send_replace(Stop::Ask);
+        })
+    }));
+    stage.script([say("a"), ask, Cue::Hang]);
     let report = stage
         .chat(stage.request("go", Target::New), |_| {})
         .await
         .unwrap();
     assert_eq!((report.state, report.failure), (TurnState::Cancelled, None));
+    assert_eq!(stage.agent.heard.lock().unwrap().cancelled, 1);
+}
+
+fn asks(name: &str, kind: &str) -> Cue {
+    let option = |id: &str, kind| PermissionOption {
+        id: id.into(),
+        name: id.into(),
+        kind,
+    };
+    Cue::Ask(PermissionRequest {
+        call: ToolCall {
+            id: "c1".into(),
+            name: name.into(),
+            kind: kind.into(),
+            args: Json::empty_object(),
+            status: ToolStatus::Pending,
+            output: None,
+            diffs: Vec::new(),
+        },
+        options: vec![
+            option("yes", PermissionKind::AllowOnce),
+            option("no", PermissionKind::RejectOnce),
+        ],
+    })
+}
+
+#[tokio::test]
+async fn only_our_own_tools_need_no_permission_not_what_is_called_like_them() {
+    let cases = [
+        ("mcp__segue__session_describe", "other", "yes"),
+        ("segue_session_search", "other", "yes"),
+        ("mcp__segue__session_describe", "execute", "no"),
+        ("segue/session_search", "other", "no"),
+        ("session_search (segue MCP Server)", "other", "no"),
+        ("mcp__segue__delete_everything", "other", "no"),
+        ("mcp__other__session_search", "other", "no"),
+    ];
+    for (name, kind, expected) in cases {
+        let stage = Stage::new();
+        stage.script([asks(name, kind), done()]);
+        let mut request = stage.request("go", Target::New);
+        request.permissions = Some(PermissionPolicy::Deny);
+        stage.chat(request, |_| {}).await.unwrap();
+        let answers = stage.agent.heard.lock().unwrap().answers.clone();
+        let expected = PermissionAnswer::Choose(expected.into());
+        assert_eq!(answers, [expected], "{name} ({kind})");
+    }
+}
+
+#[tokio::test]
+async fn neither_a_question_nor_what_it_allowed_is_silence() {
+    let moment = Duration::from_millis(100);
+    let stage = Stage::new();
+    stage.agent.defaults.lock().unwrap().timeouts = Timeouts {
+        first: Some(moment),
+        silence: Some(moment),
+        turn: Some(moment * 3),
+        ..Timeouts::default()
+    };
+    let pause = |time| Cue::Aside(Box::new(move || Box::pin(tokio::time::sleep(time))));
+    // The agent announces nothing before it asks, and says nothing while the tool runs.
+    stage.script([
+        asks("build", "execute"),
+        pause(moment * 2),
+        say("built"),
+        done(),
+    ]);
+    let mut request = stage.request("go", Target::New);
+    request.permissions = Some(PermissionPolicy::Ask);
+    let (sender, mut events) = tokio::sync::mpsc::channel(8);
+    let chat = stage.engine.chat(request, sender);
+    let person = async {
+        while let Some(event) = events.recv().await {
+            if let TurnEvent::Ask(_, answer) = event {
+                // A person takes longer than all the agent's time together.
+                tokio::time::sleep(moment * 5).await;
+                answer.send(PermissionAnswer::Choose("yes".into())).unwrap();
+            }
+        }
+    };
+    let report = tokio::join!(chat, person).0.unwrap();
+    assert_eq!(report.state, TurnState::Finished, "{:?}", report.failure);
+}
+
+#[tokio::test]
+async fn nobody_is_given_a_blank_agent_for_a_session_that_only_the_agent_knew() {
+    let stage = Stage::new();
+    let theirs = Target::Native(
+        "scripted".parse().unwrap(),
+        NativeId::parse("theirs-1").unwrap(),
+    );
+    *stage.agent.goes_on.lock().unwrap() = Opened::Fresh;
+    for _ in 0..2 {
+        let report = stage
+            .chat(stage.request("go on", theirs.clone()), |_| {})
+            .await
+            .unwrap();
+        assert_eq!(report.failure.unwrap().class, FailureClass::SessionUnknown);
+    }
+    // The same if it turns out only at the prompt.
+    *stage.agent.goes_on.lock().unwrap() = Opened::Resumed;
+    stage.script([fails(FailureClass::SessionUnknown, "who?")]);
+    let report = stage
+        .chat(stage.request("go on", theirs), |_| {})
+        .await
+        .unwrap();
+    assert_eq!(report.failure.unwrap().class, FailureClass::SessionUnknown);
+    assert_eq!(stage.agent.heard.lock().unwrap().prompts, ["go on"]);
+}
+
+#[tokio::test]
+async fn an_agent_that_does_not_stop_is_not_kept() {
+    let stage = Stage::new();
+    let stop = stage.stop.clone();
+    let now = Cue::Aside(Box::new(move || {
+        Box::pin(async move {
+            stop.send_replace(Stop::Now);
+        })
+    }));
+    stage.script([say("a"), now, Cue::Hang]);
+    let mut request = stage.request("go", Target::New);
+    request.keep_open = true;
+    let report = stage.chat(request, |_| {}).await.unwrap();
+    assert_eq!(report.state, TurnState::Cancelled);
+    assert_eq!(stage.agent.heard.lock().unwrap().closed, 1);
 }
 
 #[tokio::test]

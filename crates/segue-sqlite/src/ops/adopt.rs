@@ -1,8 +1,8 @@
 //! Adoption: a native session becomes one of ours, whole.
 
-use rusqlite::{Connection, params};
-use segue_core::{ProcessMark, TurnId, TurnState};
-use segue_store::{Adopted, AdoptedTurn, Finish, Lease, NewLeg, NewSession};
+use rusqlite::{Connection, OptionalExtension, params};
+use segue_core::{Message, ProcessMark, Role, SessionId, TurnId, TurnState};
+use segue_store::{Adopted, AdoptedTurn, Finish, Lease, NewLeg, NewSession, StoreError};
 
 use super::{Outcome, legs, sessions, turns};
 use crate::rows::micros;
@@ -13,6 +13,9 @@ pub(crate) fn adopt(
     owner: &ProcessMark,
     native: &Adopted,
 ) -> Outcome<Lease> {
+    if let Some(carrier) = carrier(db, new, native)? {
+        return Err(StoreError::Carried(carrier).into());
+    }
     let lease = sessions::create_claimed(db, new, owner)?;
     let leg = NewLeg {
         provider: new.provider.clone(),
@@ -35,9 +38,24 @@ pub(crate) fn adopt(
     Ok(lease)
 }
 
+/// The session that is at this native session.
+fn carrier(db: &Connection, new: &NewSession, native: &Adopted) -> Outcome<Option<SessionId>> {
+    let found: Option<String> = db
+        .prepare_cached(
+            "SELECT l.session_id FROM legs l JOIN sessions s ON s.leg_id = l.id
+             WHERE l.native_id = ?1 AND l.provider = ?2 AND l.ended_at IS NULL",
+        )?
+        .query_row(
+            params![native.native_id.as_str(), new.provider.as_str()],
+            |row| row.get(0),
+        )
+        .optional()?;
+    Ok(found.and_then(|id| SessionId::parse(&id).ok()))
+}
+
 /// Writes a turn that was made without us, and moves the head to it.
 fn write(db: &Connection, lease: &Lease, turn: &AdoptedTurn) -> Outcome<TurnId> {
-    let empty = segue_core::Message::text(segue_core::Role::User, "", turn.started_at);
+    let empty = Message::text(Role::User, "", turn.started_at);
     let prompt = turn.messages.first().unwrap_or(&empty);
     let begun = turns::begin(db, lease, prompt)?;
     db.prepare_cached("UPDATE turns SET sent = 1 WHERE id = ?1")?

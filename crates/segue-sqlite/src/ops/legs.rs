@@ -42,7 +42,7 @@ pub(crate) fn name_it(
     lease::check(db, held)?;
     let named = db
         .prepare_cached(
-            "UPDATE legs SET native_id = ?3 WHERE id = ?1 AND session_id = ?2 AND native_id = ''",
+            "UPDATE legs SET native_id = ?3 WHERE id = ?1 AND session_id = ?2 AND ended_at IS NULL",
         )?
         .execute(params![leg.0, held.session.as_str(), native_id.as_str()])?;
     match named {

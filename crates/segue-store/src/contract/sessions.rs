@@ -291,8 +291,18 @@ pub async fn a_native_session_is_adopted_whole(store: &dyn Store) {
         store.holder(&id(1)).await.unwrap().unwrap().epoch,
         lease.epoch
     );
-    let again = store.adopt(new_session(1), owner(1), native).await;
-    assert!(matches!(again, Err(StoreError::Exists(_))));
+    let again = store.adopt(new_session(3), owner(1), native.clone()).await;
+    assert!(
+        matches!(&again, Err(StoreError::Carried(carrier)) if *carrier == id(1)),
+        "{again:?}"
+    );
+    assert!(store.session(&id(3)).await.unwrap().is_none());
+    let other = Adopted {
+        native_id: NativeId::parse("n-3").unwrap(),
+        ..native
+    };
+    let taken = store.adopt(new_session(1), owner(1), other).await;
+    assert!(matches!(taken, Err(StoreError::Exists(_))));
     // A native session in which nothing was said is one too.
     let empty = Adopted {
         native_id: NativeId::parse("n-2").unwrap(),

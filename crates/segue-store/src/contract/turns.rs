@@ -2,7 +2,8 @@
 
 use futures::future::join_all;
 use segue_core::{
-    Failure, FailureClass, InlineData, Json, Message, NativeId, Part, Role, TurnState, Usage,
+    Failure, FailureClass, InlineData, Json, LegEnd, Message, NativeId, Part, Role, TurnState,
+    Usage,
 };
 
 use super::{at, finished, native, open_session, prompt, story, whole_turn};
@@ -306,8 +307,8 @@ pub async fn a_failed_attempt_leaves_room_for_another(store: &dyn Store) {
     assert_eq!(turns[0].state, TurnState::Finished);
 }
 
-/// A leg that was opened before the provider named it gets its name, once.
-pub async fn a_leg_is_named_once(store: &dyn Store) {
+/// A leg that was opened before the provider named it gets its name; a provider may also change its mind.
+pub async fn a_leg_is_named_later(store: &dyn Store) {
     let (session, lease) = open_session(store, 1).await;
     let nameless = NewLeg {
         native_id: None,
@@ -321,5 +322,13 @@ pub async fn a_leg_is_named_once(store: &dyn Store) {
     store.name_leg(&lease, leg.id, &name).await.unwrap();
     let read = store.session(&session.id).await.unwrap().unwrap();
     assert_eq!(read.native_id, Some(name.clone()));
+    let other = NativeId::parse("n2").unwrap();
+    store.name_leg(&lease, leg.id, &other).await.unwrap();
+    let read = store.session(&session.id).await.unwrap().unwrap();
+    assert_eq!(read.native_id, Some(other));
+    store
+        .end_leg(&lease, leg.id, LegEnd::Lost, at(9))
+        .await
+        .unwrap();
     assert!(store.name_leg(&lease, leg.id, &name).await.is_err());
 }

@@ -183,14 +183,12 @@ impl Key {
             Self::Agent(_, AgentKey::Path | AgentKey::AcpPath) => Some("a program to start"),
             Self::Agent(_, AgentKey::Args) => Some("arguments of a program"),
             Self::Agent(_, AgentKey::Env(_)) => Some("the environment of a program"),
-            Self::Agent(
-                who,
-                AgentKey::Transports
-                | AgentKey::Model
-                | AgentKey::Timeout(_)
-                | AgentKey::ResumeId
-                | AgentKey::ContinueLast,
-            ) => matches!(who, Who::Acp(_)).then_some("an agent of its own"),
+            // Some ways to talk to an agent can't ask.
+            Self::Agent(_, AgentKey::Transports) => Some("how an agent is talked to"),
+            Self::Agent(_, AgentKey::ResumeId) => Some("the session that prompts go to"),
+            Self::Agent(who, AgentKey::Model | AgentKey::Timeout(_) | AgentKey::ContinueLast) => {
+                matches!(who, Who::Acp(_)).then_some("an agent of its own")
+            }
             Self::Mcp(..) => Some("an MCP server that agents are handed"),
         }
     }
