@@ -87,6 +87,15 @@ impl Conversation {
         }
     }
 
+    /// What tells the project it belongs to from others, where that is known.
+    #[must_use]
+    pub fn project(&self) -> Option<&str> {
+        match self {
+            Self::Session(session, _) => Some(&session.project.key),
+            Self::Native(native) => native.project.as_deref(),
+        }
+    }
+
     fn updated_at(&self) -> jiff::Timestamp {
         match self {
             Self::Session(session, _) => session.updated_at,

@@ -233,6 +233,9 @@ impl Asked {
                 limit,
                 all_projects,
             } => {
+                if all_projects && bound(desk).is_some() {
+                    return Err(ELSEWHERE.to_owned());
+                }
                 let project = (!all_projects).then(|| (desk.scope)().project.key);
                 let request = SearchRequest {
                     query,
@@ -298,8 +301,9 @@ async fn conversation(desk: &Desk, asked: Option<SessionRef>) -> Result<Conversa
     let reference = asked.or_else(own).ok_or(
         "this server was started without --session: name one with session, for example latest",
     )?;
-    let found = desk.engine.find_any(&reference, &(desk.scope)()).await;
-    found.map_err(|error| match &error {
+    let scope = (desk.scope)();
+    let found = desk.engine.find_any(&reference, &scope).await;
+    let found = found.map_err(|error| match &error {
         EngineError::Ambiguous { candidates, .. } => {
             let named = candidates.iter().take(NAMED).map(ToString::to_string);
             let named: Vec<String> = named.collect();
@@ -310,8 +314,16 @@ async fn conversation(desk: &Desk, asked: Option<SessionRef>) -> Result<Conversa
             format!("{error}: {}{more}", named.join(", "))
         }
         _ => in_words(&error),
-    })
+    })?;
+    if bound(desk).is_some() && found.project() != Some(scope.project.key.as_str()) {
+        return Err(ELSEWHERE.to_owned());
+    }
+    Ok(found)
 }
+
+/// What an agent is told that looks beyond the project it is at work in: nobody was asked whether it may.
+const ELSEWHERE: &str =
+    "an agent at work in a session may look only into the sessions of its project";
 
 /// An error with its causes.
 fn in_words(error: &dyn Error) -> String {

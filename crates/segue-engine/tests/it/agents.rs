@@ -261,7 +261,7 @@ async fn patience_ends() {
 #[tokio::test]
 async fn the_users_stop_is_a_cancel_and_no_failure() {
     let stage = Stage::new();
-    stage.agent.defaults.lock().unwrap().timeouts.turn = Some(Duration::from_secs(60));
+    stage.agent.defaults.lock().unwrap().timeouts.turn = Some(Duration::from_mins(1));
     let stop = stage.stop.clone();
     let ask = Cue::Aside(Box::new(move || {
         Box::pin(async move {

@@ -343,7 +343,15 @@ fn a_search_stays_in_its_project_unless_asked() {
         !here.contains("elsewhere") && !here.contains(NATIVE),
         "{here}"
     );
+    // An agent at work in a session is not asked about, so it may not look elsewhere.
     let all = json!({"query": "milk", "all_projects": true});
+    let refused = server.call("session_search", &all).unwrap_err();
+    assert!(refused.contains("its project"), "{refused}");
+    let theirs = json!({ "session": NATIVE });
+    let refused = server.call("session_history", &theirs).unwrap_err();
+    assert!(refused.contains("its project"), "{refused}");
+    // Somebody who runs the server for themselves may.
+    let mut server = Server::open(&world, &[]);
     let all = server.call("session_search", &all).unwrap();
     assert!(
         all.contains("milk from elsewhere") && all.contains(NATIVE),

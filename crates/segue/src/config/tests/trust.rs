@@ -38,6 +38,7 @@ fn an_untrusted_project_starts_nothing_and_widens_nothing() {
         "permissions",
         "claude.path",
         "claude.acp_path",
+        "claude.transports",
         "claude.mode",
         "claude.args",
         "claude.permissions",
@@ -50,7 +51,7 @@ fn an_untrusted_project_starts_nothing_and_widens_nothing() {
     assert_eq!(withheld, expected);
     assert_eq!(
         in_short(&loaded.withheld),
-        "permissions, claude.path, claude.acp_path, claude.mode, claude.args, claude.permissions, claude.env.A, acp.x, mcp.x, mcp.y"
+        "permissions, claude.path, claude.acp_path, claude.transports, claude.mode, claude.args, claude.permissions, claude.env.A, acp.x, mcp.x, mcp.y"
     );
     let granted: Vec<String> = loaded.settings.iter()
         .filter(|(_, entry)| matches!(&entry.origin, Origin::File { path, .. } if *path == machine.project()))
@@ -59,7 +60,6 @@ fn an_untrusted_project_starts_nothing_and_widens_nothing() {
     let expected = [
         "prefer",
         "timeouts.silence",
-        "claude.transports",
         "claude.model",
         "claude.timeouts.silence",
         "claude.session.continue_last",
