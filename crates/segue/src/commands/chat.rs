@@ -66,8 +66,8 @@ async fn turn(
     let (stop, stopped) = watch::channel(Stop::No);
     let listening = tokio::spawn(listen_for_signals(stop));
     let request = request(&app, &args.talk, prompt, target, stopped.clone());
-    let (outcome, begun) = play::play(&app.engine, request, form, impatience(stopped)).await;
-    *began = begun;
+    let (outcome, written) = play::play(&app.engine, request, form, impatience(stopped)).await;
+    *began = written;
     listening.abort();
     Ok(outcome?)
 }

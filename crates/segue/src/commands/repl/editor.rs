@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use reedline::{
-    ColumnarMenu, Completer, CompletionResult, EditCommand, Emacs, FileBackedHistory, HistoryItem,
-    KeyCode, KeyModifiers, MenuBuilder, PromptEditMode, PromptHistorySearch,
-    PromptHistorySearchStatus, Reedline, ReedlineEvent, ReedlineMenu, Signal, Span, Suggestion,
-    ValidationResult, Validator, default_emacs_keybindings,
+    Color, ColumnarMenu, Completer, CompletionResult, EditCommand, Emacs, FileBackedHistory,
+    Highlighter, HistoryItem, KeyCode, KeyModifiers, MenuBuilder, PromptEditMode,
+    PromptHistorySearch, PromptHistorySearchStatus, Reedline, ReedlineEvent, ReedlineMenu, Signal,
+    Span, StyledText, Suggestion, ValidationResult, Validator, default_emacs_keybindings,
 };
 
 use super::command;
@@ -23,6 +23,8 @@ const FILE: &str = "history";
 /// How many texts the history keeps.
 const KEPT: usize = 10_000;
 const MENU: &str = "completion";
+/// What stands between the label and the line.
+const INDICATOR: &str = " › ";
 
 /// What came of letting a person type.
 pub(super) enum Edited {
@@ -55,7 +57,10 @@ impl Editor {
         );
         let newline = ReedlineEvent::Edit(vec![EditCommand::InsertNewline]);
         keys.add_binding(KeyModifiers::ALT, KeyCode::Enter, newline);
-        let menu = ReedlineMenu::EngineCompleter(Box::new(ColumnarMenu::default().with_name(MENU)));
+        let menu = ColumnarMenu::default()
+            .with_name(MENU)
+            .with_marker(INDICATOR);
+        let menu = ReedlineMenu::EngineCompleter(Box::new(menu));
         let line = Reedline::create()
             .with_ansi_colors(Style::stdout().has_colour())
             .use_bracketed_paste(true)
@@ -64,6 +69,7 @@ impl Editor {
             .with_validator(Box::new(Whole(Arc::clone(&begun))))
             .with_completer(Box::new(Commands { agents }))
             .with_menu(menu)
+            .with_highlighter(Box::new(Plain))
             .with_quick_completions(true)
             .with_partial_completions(true)
             .with_history_exclusion_prefix(Some(" ".to_owned()));
@@ -137,6 +143,17 @@ impl Validator for Whole {
     }
 }
 
+/// Shows what is typed in the colour of the terminal, whatever that is.
+struct Plain;
+
+impl Highlighter for Plain {
+    fn highlight(&self, line: &str, _: usize) -> StyledText {
+        let mut text = StyledText::new();
+        text.push((Color::Default.normal(), line.to_owned()));
+        text
+    }
+}
+
 /// Completes commands.
 struct Commands {
     agents: Vec<String>,
@@ -169,7 +186,7 @@ impl reedline::Prompt for Label<'_> {
     }
 
     fn render_prompt_indicator(&self, _: PromptEditMode) -> Cow<'_, str> {
-        " › ".into()
+        INDICATOR.into()
     }
 
     fn render_prompt_multiline_indicator(&self) -> Cow<'_, str> {

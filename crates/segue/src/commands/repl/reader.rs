@@ -112,22 +112,22 @@ async fn lines(gathered: &mut Gathered, signals: &Signals) -> Read {
     };
     match line {
         Ok(Ok(line)) if line.is_empty() => gathered.rest().map_or(Read::End, Read::Text),
-        Ok(Ok(line)) => match String::from_utf8(line) {
-            Ok(line) => {
-                let line = line.strip_suffix('\n').unwrap_or(&line);
-                let line = line.strip_suffix('\r').unwrap_or(line);
-                gathered.add(line).map_or(Read::Nothing, Read::Text)
-            }
-            Err(_) => {
-                *gathered = Gathered::default();
-                Read::Bad(CliError::usage(
-                    "a line of standard input is not valid UTF-8; nothing was sent",
-                ))
-            }
-        },
+        Ok(Ok(line)) => add(gathered, line),
         Ok(Err(error)) => {
             Read::Broken(CliError::failed("cannot read standard input").because(&error))
         }
         Err(_) => Read::End,
     }
+}
+
+fn add(gathered: &mut Gathered, line: Vec<u8>) -> Read {
+    let Ok(line) = String::from_utf8(line) else {
+        *gathered = Gathered::default();
+        return Read::Bad(CliError::usage(
+            "a line of standard input is not valid UTF-8; nothing was sent",
+        ));
+    };
+    let line = line.strip_suffix('\n').unwrap_or(&line);
+    let line = line.strip_suffix('\r').unwrap_or(line);
+    gathered.add(line).map_or(Read::Nothing, Read::Text)
 }

@@ -69,10 +69,13 @@ fn figure(tokens: Option<u64>) -> String {
 }
 
 fn in_words(usage: &Usage) -> String {
+    let cached = match usage.cached_tokens {
+        Some(cached) => format!(" ({cached} of them from a cache)"),
+        None => String::new(),
+    };
     format!(
-        "{} in ({} of them from a cache), {} out, {} in all",
+        "{} in{cached}, {} out, {} in all",
         figure(usage.input_tokens),
-        figure(usage.cached_tokens),
         figure(usage.output_tokens),
         figure(usage.total_tokens)
     )
@@ -99,7 +102,16 @@ mod tests {
         assert_eq!(context(&unknown), "unknown");
         assert_eq!(
             in_words(&unknown),
-            "unknown in (unknown of them from a cache), unknown out, unknown in all"
+            "unknown in, unknown out, unknown in all"
+        );
+        let cached = Usage {
+            input_tokens: Some(5),
+            cached_tokens: Some(3),
+            ..unknown
+        };
+        assert_eq!(
+            in_words(&cached),
+            "5 in (3 of them from a cache), unknown out, unknown in all"
         );
         let known = Usage {
             context_tokens: Some(50),
