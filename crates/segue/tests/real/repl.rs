@@ -14,7 +14,7 @@ const WAY: Way = Way {
 };
 
 /// How long the whole conversation may take.
-const LIMIT: Duration = Duration::from_secs(180);
+const LIMIT: Duration = Duration::from_mins(3);
 
 /// What `segue repl` says to these lines.
 fn repl(stage: &Stage, args: &[&str], lines: &[&str]) -> Ran {

@@ -79,8 +79,10 @@ impl Signals {
         self.stop.subscribe()
     }
 
-    pub(super) fn turn_is_over(&self) {
+    /// A turn is over; how urgently it was to stop.
+    pub(super) fn turn_is_over(&self) -> Stop {
         self.in_turn.store(false, Ordering::Relaxed);
+        *self.stop.borrow()
     }
 
     /// Whether we were told to end.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use segue_core::{Decision, DecisionKind, ProviderId, SessionId, SessionRef, Title, TitleSource};
 use segue_engine::{
-    ChatRequest, Conversation, ConversationId, EngineError, Scope, Target, TurnReport,
+    ChatRequest, Conversation, ConversationId, EngineError, Scope, Stop, Target, TurnReport,
 };
 
 use super::command::Command;
@@ -108,9 +108,11 @@ impl Talk {
             ..chat::request(&self.app, &self.terms, prompt, self.target.clone(), stop)
         };
         let gone = self.signals.long_over();
-        let played = play::play(&self.app.engine, request, Form::Words, gone).await;
-        self.signals.turn_is_over();
-        let (outcome, began) = played;
+        let (outcome, began) = play::play(&self.app.engine, request, Form::Words, gone).await;
+        if self.signals.turn_is_over() == Stop::Now {
+            // Whoever did not stop when asked to is not fit for the next prompt.
+            self.close_agents().await;
+        }
         if let Some((session, _)) = began {
             self.target = Target::Session(session);
         }

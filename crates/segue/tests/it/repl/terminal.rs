@@ -19,7 +19,7 @@ const WHERE: &str = "\u{1b}[6n";
 /// What the editor shows when it gives the terminal back.
 const TAKEN: &str = "\u{1b}[?2004l";
 /// How long is waited for something that must come.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 /// Somebody at a terminal.
 struct Person {
@@ -59,8 +59,8 @@ impl Person {
             while let Ok(length @ 1..) = output.read(&mut piece) {
                 bytes.extend_from_slice(&piece[..length]);
                 let text = String::from_utf8_lossy(&bytes).into_owned();
-                for _ in answered..text.matches(WHERE).count() {
-                    answered += 1;
+                let asked = text.matches(WHERE).count();
+                for _ in std::mem::replace(&mut answered, asked)..asked {
                     let _ = answers.lock().unwrap().write_all(b"\x1b[5;1R");
                 }
                 *shown.0.lock().unwrap() = text;
@@ -196,6 +196,42 @@ fn ctrl_c_stops_a_turn_and_the_conversation_goes_on() {
     person.sees_the_prompt().types(CTRL_D);
     let (screen, code) = person.leaves();
     assert_eq!(code, Some(0), "{screen}");
+    world.assert_nothing_runs();
+}
+
+#[test]
+fn a_second_ctrl_c_ends_an_agent_that_does_not_stop() {
+    let world = world();
+    let mut person = Person::sit_down(&world, "repl");
+    person
+        .sees_the_prompt()
+        .types("rehearse: say so far; hang\r");
+    person.sees(TAKEN).sees("so far");
+    // Whoever is frozen hears nothing.
+    let running = world.processes();
+    let mut agents = running.iter().filter(|line| !line.contains(" leash "));
+    let agent = agents
+        .find(|line| line.contains(" rehearsal-agent "))
+        .unwrap();
+    let (pid, _) = agent.split_once(':').unwrap();
+    assert!(
+        world
+            .program("kill")
+            .args(["-STOP", pid])
+            .status()
+            .unwrap()
+            .success()
+    );
+    person.types(CTRL_C).sees("Ctrl-C again ends it");
+    person.types(CTRL_C).sees("interrupted").sees_the_prompt();
+    person
+        .types("and now?\r")
+        .sees(TAKEN)
+        .sees("This is turn 2")
+        .sees_the_prompt();
+    person.types("/session\r").sees("opened").sees("resumed: ");
+    person.sees_the_prompt().types(CTRL_D);
+    assert_eq!(person.leaves().1, Some(0));
     world.assert_nothing_runs();
 }
 
