@@ -6,10 +6,11 @@
 
 use std::io;
 
-use agent_client_protocol::v1::schema::SessionUpdate;
+use agent_client_protocol::v1::schema::{SessionUpdate, ToolCall, ToolCallUpdate};
 use futures::Stream;
 use segue_core::Json;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
 use tokio::sync::mpsc;
@@ -25,7 +26,11 @@ const EXCERPT: usize = 200;
 /// What arrives outside of answers and requests.
 #[derive(Debug)]
 pub(crate) enum Incoming {
-    /// An update that is understood.
+    /// Some words of the answer.
+    Text(String),
+    /// Some words of thinking.
+    Thought(String),
+    /// Another update that is understood.
     Update(Box<SessionUpdate>),
     /// The agent made its own context smaller, in the words of a later protocol.
     Compacted,
@@ -35,24 +40,43 @@ pub(crate) enum Incoming {
     Garbage(String),
 }
 
+/// A message, with as much of its parameters as is asked for.
 #[derive(Deserialize)]
-struct Head<'a> {
+struct Message<'a, P> {
     #[serde(borrow)]
     method: Option<&'a RawValue>,
     #[serde(borrow)]
     id: Option<&'a RawValue>,
+    params: Option<P>,
 }
 
-#[derive(Deserialize)]
-struct Notification<'a> {
-    #[serde(borrow)]
-    params: Params<'a>,
+impl<P> Message<'_, P> {
+    fn is_update(&self) -> bool {
+        let method = self.method.map(RawValue::get);
+        method == Some("\"session/update\"") && self.id.is_none()
+    }
 }
 
 #[derive(Deserialize)]
 struct Params<'a> {
     #[serde(borrow)]
-    update: &'a RawValue,
+    update: Option<&'a RawValue>,
+}
+
+/// What an update is, and what most of them consist of.
+#[derive(Deserialize)]
+struct Update<'a> {
+    #[serde(rename = "sessionUpdate")]
+    kind: &'a str,
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Words<'a> {
+    #[serde(rename = "type")]
+    kind: &'a str,
+    text: String,
 }
 
 /// What to do with a line.
@@ -68,27 +92,54 @@ fn sort(bytes: &[u8]) -> Sorted {
     if line.is_empty() {
         return Sorted::Blank;
     }
-    let Ok(head) = serde_json::from_str::<Head<'_>>(line) else {
-        return Sorted::Update(Incoming::Garbage(line.chars().take(EXCERPT).collect()));
-    };
-    let is_update = head
-        .method
-        .is_some_and(|method| method.get() == "\"session/update\"");
-    if !is_update || head.id.is_some() {
-        return Sorted::Message(line.to_owned());
+    let garbage = || Sorted::Update(Incoming::Garbage(line.chars().take(EXCERPT).collect()));
+    // Serde would take an array for the fields of a message in their order.
+    if !line.starts_with('{') {
+        return garbage();
     }
-    Sorted::Update(read_update(line))
+    match serde_json::from_str::<Message<'_, Params<'_>>>(line) {
+        Ok(message) if !message.is_update() => Sorted::Message(line.to_owned()),
+        Ok(message) => match message.params.and_then(|params| params.update) {
+            Some(update) => Sorted::Update(read_update(update)),
+            None => garbage(),
+        },
+        // Whoever sends a message of another kind may give it parameters of any shape.
+        Err(_) => match serde_json::from_str::<Message<'_, IgnoredAny>>(line) {
+            Ok(message) if !message.is_update() => Sorted::Message(line.to_owned()),
+            Ok(_) | Err(_) => garbage(),
+        },
+    }
 }
 
-fn read_update(line: &str) -> Incoming {
-    let Ok(Notification { params }) = serde_json::from_str(line) else {
-        return Incoming::Garbage(line.chars().take(EXCERPT).collect());
-    };
-    match serde_json::from_str(params.update.get()) {
-        Ok(update) if update::is_translated(&update) => Incoming::Update(Box::new(update)),
-        Ok(_) | Err(_) if is_compaction(params.update) => Incoming::Compacted,
-        Ok(_) | Err(_) => Incoming::Unknown(Json::from(params.update)),
+fn read_update(update: &RawValue) -> Incoming {
+    if let Some(usual) = read_usual(update.get()) {
+        return usual;
     }
+    match serde_json::from_str(update.get()) {
+        Ok(update) if update::is_translated(&update) => Incoming::Update(Box::new(update)),
+        Ok(_) | Err(_) if is_compaction(update) => Incoming::Compacted,
+        Ok(_) | Err(_) => Incoming::Unknown(Json::from(update)),
+    }
+}
+
+/// The updates that an agent sends by the thousand. The protocol library would read all of an update into
+/// memory before it looks at what it is.
+fn read_usual(update: &str) -> Option<Incoming> {
+    let Update { kind, content } = serde_json::from_str(update).ok()?;
+    let words = || {
+        let words: Words<'_> = serde_json::from_str(content?.get()).ok()?;
+        (words.kind == "text").then_some(words.text)
+    };
+    let understood = match kind {
+        "agent_message_chunk" => return words().map(Incoming::Text),
+        "agent_thought_chunk" => return words().map(Incoming::Thought),
+        "tool_call" => SessionUpdate::ToolCall(serde_json::from_str::<ToolCall>(update).ok()?),
+        "tool_call_update" => {
+            SessionUpdate::ToolCallUpdate(serde_json::from_str::<ToolCallUpdate>(update).ok()?)
+        }
+        _ => return None,
+    };
+    Some(Incoming::Update(Box::new(understood)))
 }
 
 /// Whether an update says, as later versions of the protocol do, that the agent has made its context smaller.
@@ -167,10 +218,14 @@ mod tests {
               {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\r\n\
               \n\
               {\"method\":\"session/update\",\"params\":{\"sessionId\":\"s\",\"update\":{\"sessionUpdate\":\"agent_message_chunk\",\"content\":{\"type\":\"text\",\"text\":\"hi\"}}}}\n\
+              {\"method\":\"session/update\",\"params\":{\"update\":{\"content\":{\"text\":\"h\\u006d\",\"type\":\"text\"},\"sessionUpdate\":\"agent_thought_chunk\"}}}\n\
+              {\"method\":\"session/update\",\"params\":{\"update\":{\"sessionUpdate\":\"tool_call\",\"toolCallId\":\"c\",\"title\":\"t\"}}}\n\
               {\"method\":\"session/update\",\"params\":{\"sessionId\":\"s\",\"update\":{\"sessionUpdate\":\"new\",\"z\":1}}}\n\
               {\"method\":\"session/update\",\"params\":{\"sessionId\":\"s\",\"update\":{\"sessionUpdate\":\"compaction_update\",\"compactionId\":\"c\",\"status\":\"completed\"}}}\n\
               {\"method\":\"session/update\",\"params\":7}\n\
-              {\"method\":\"other\"}\n\
+              {\"method\":\"session/update\"}\n\
+              [1,2,3]\n\
+              {\"method\":\"other\",\"params\":[7]}\n\
               {\"id\":2,\"resu",
         )
         .await;
@@ -178,16 +233,17 @@ mod tests {
             lines,
             [
                 "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}",
-                "{\"method\":\"other\"}"
+                "{\"method\":\"other\",\"params\":[7]}"
             ]
         );
         let told: Vec<String> = updates
             .iter()
             .map(|update| match update {
-                Incoming::Update(update) => format!(
-                    "update {}",
-                    matches!(**update, SessionUpdate::AgentMessageChunk(_))
-                ),
+                Incoming::Text(words) => format!("text {words}"),
+                Incoming::Thought(words) => format!("thought {words}"),
+                Incoming::Update(update) => {
+                    format!("update {}", matches!(**update, SessionUpdate::ToolCall(_)))
+                }
                 Incoming::Compacted => "compacted".to_owned(),
                 Incoming::Unknown(json) => format!("unknown {json:?}"),
                 Incoming::Garbage(line) => format!("garbage {line}"),
@@ -197,10 +253,14 @@ mod tests {
             told,
             [
                 "garbage Warning: noise",
+                "text hi",
+                "thought hm",
                 "update true",
                 "unknown {\"sessionUpdate\":\"new\",\"z\":1}",
                 "compacted",
                 "garbage {\"method\":\"session/update\",\"params\":7}",
+                "garbage {\"method\":\"session/update\"}",
+                "garbage [1,2,3]",
                 "garbage {\"id\":2,\"resu",
             ]
         );

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use agent_client_protocol::v1::schema as acp;
 use segue_core::{Diff, Json, ToolCall, ToolStatus};
-use serde_json::json;
+use serde::Serialize;
+use serde_json::value::to_raw_value;
 use similar::TextDiff;
 
 /// The calls of one turn, each as far as it is known.
@@ -66,16 +67,24 @@ impl ToolCalls {
                 call.diffs = diffs;
             }
         }
-        let content = content.and_then(|content| serde_json::to_value(content).ok());
-        match (fields.raw_output, content) {
-            (Some(output), Some(content)) => {
-                call.output = Some(Json::from(json!({ "output": output, "content": content })));
-            }
-            (Some(only), None) | (None, Some(only)) => call.output = Some(Json::from(only)),
-            (None, None) => {}
+        let output = match (fields.raw_output, content) {
+            (Some(output), Some(content)) => to_raw_value(&Both { content, output }).ok(),
+            (Some(output), None) => to_raw_value(&output).ok(),
+            (None, Some(content)) => to_raw_value(&content).ok(),
+            (None, None) => None,
+        };
+        if let Some(output) = output {
+            call.output = Some(Json::from(&*output));
         }
         call.clone()
     }
+}
+
+/// What came of a call, where it is told twice: for the screen and for the model.
+#[derive(Serialize)]
+struct Both {
+    content: Vec<acp::ToolCallContent>,
+    output: serde_json::Value,
 }
 
 /// What is more than this is told without its lines: a file of that size is data, not something to be read.

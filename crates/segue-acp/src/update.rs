@@ -35,6 +35,8 @@ pub(crate) fn translate(incoming: Incoming, calls: &mut ToolCalls) -> Option<Age
         Incoming::Garbage(line) => return Some(AgentEvent::Garbage(line)),
         Incoming::Unknown(json) => return Some(AgentEvent::Unknown(json)),
         Incoming::Compacted => return Some(AgentEvent::Compacted),
+        Incoming::Text(words) => return Some(AgentEvent::Text(words)),
+        Incoming::Thought(words) => return Some(AgentEvent::Thought(words)),
         Incoming::Update(update) => *update,
     };
     match update {

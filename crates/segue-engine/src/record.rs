@@ -12,6 +12,8 @@ use segue_core::{Json, Message, Part, Role, ToolCall, ToolStatus, TurnId, close_
 use segue_store::{Draft, DraftKind, Entry, Lease, Store, StoreError};
 use tokio::time::Instant;
 
+use crate::pieces::{PIECE, Text};
+
 /// How long streamed words may be in memory only. A second is promised; this leaves time for the disk.
 const DRAFT_EVERY: Duration = Duration::from_millis(700);
 
@@ -23,13 +25,15 @@ pub(crate) struct Recorder {
     next_seq: u32,
     speech: Option<Speech>,
     calls: HashMap<String, Call>,
-    /// All the words of the answer so far.
-    pub(crate) text: String,
+    /// The words of the answer so far, as far as they are to be reported.
+    pub(crate) text: Text,
 }
 
-/// A message that is being streamed.
+/// A message that is being streamed, or the newest piece of one that is long.
 struct Speech {
     seq: u32,
+    /// The number that the message is told by: that of its first piece.
+    told: u32,
     kind: DraftKind,
     words: String,
     /// How many bytes of it are drafted.
@@ -42,6 +46,7 @@ impl Speech {
     fn new(seq: u32, kind: DraftKind) -> Self {
         Self {
             seq,
+            told: seq,
             kind,
             words: String::new(),
             drafted: 0,
@@ -69,7 +74,7 @@ struct Call {
 
 impl Recorder {
     /// A record that so far holds only the prompt.
-    pub(crate) fn new(store: Arc<dyn Store>, lease: Lease, turn: TurnId) -> Self {
+    pub(crate) fn new(store: Arc<dyn Store>, lease: Lease, turn: TurnId, text: Text) -> Self {
         Self {
             store,
             lease,
@@ -77,7 +82,7 @@ impl Recorder {
             next_seq: 1,
             speech: None,
             calls: HashMap::new(),
-            text: String::new(),
+            text,
         }
     }
 
@@ -94,25 +99,20 @@ impl Recorder {
         at: Timestamp,
     ) -> Result<(u32, Option<u32>), StoreError> {
         let mut ended = None;
-        if self
-            .speech
-            .as_ref()
-            .is_some_and(|speech| speech.kind != kind)
-        {
-            ended = self.end_speech(at).await?;
+        match &self.speech {
+            Some(speech) if speech.kind != kind => ended = self.end_speech(at).await?,
+            Some(speech) if speech.words.len() >= PIECE => self.end_piece(at).await?,
+            Some(_) | None => {}
         }
         let speech = match self.speech.take() {
             Some(speech) => speech,
             None => Speech::new(self.take_number(), kind),
         };
         let speech = self.speech.insert(speech);
-        let message = speech.seq;
+        let message = speech.told;
         if kind == DraftKind::Text {
-            // The answer as a whole has each of its messages on lines of its own.
-            let between =
-                speech.words.is_empty() && !self.text.is_empty() && !self.text.ends_with('\n');
-            self.text.push_str(if between { "\n" } else { "" });
-            self.text.push_str(words);
+            let begins = speech.words.is_empty() && speech.seq == speech.told;
+            self.text.add(words, begins);
         }
         speech.words.push_str(words);
         let due = *speech
@@ -138,6 +138,20 @@ impl Recorder {
         self.store.append(&self.lease, self.turn, entry).await?;
         speech.drafted = speech.words.len();
         speech.due = None;
+        Ok(())
+    }
+
+    /// Writes the piece that is being streamed down, as one that is not the end of its message.
+    async fn end_piece(&mut self, at: Timestamp) -> Result<(), StoreError> {
+        let Some(speech) = self.speech.take() else {
+            return Ok(());
+        };
+        let (told, kind) = (speech.told, speech.kind);
+        let (seq, mut message) = speech.message(at);
+        message.complete = false;
+        self.write(seq, message).await?;
+        let next = Speech::new(self.take_number(), kind);
+        self.speech = Some(Speech { told, ..next });
         Ok(())
     }
 

@@ -58,6 +58,8 @@ pub struct ChatRequest {
     pub open_timeout: Option<Duration>,
     /// How long the turn may take, if not as configured for the agent.
     pub turn_timeout: Option<Duration>,
+    /// How many bytes of answer the report may hold. All of it is told as it comes and written down anyway.
+    pub text_up_to: usize,
     /// Whether the agent stays running after the turn, for the next one; [`crate::Engine::close`] ends it.
     pub keep_open: bool,
     /// Tells when to stop.
@@ -141,8 +143,8 @@ pub struct TurnReport {
     pub leg: Option<u32>,
     /// How the conversation was opened, and why so.
     pub opened: Option<(Opened, String)>,
-    /// The words of the answer, each message of it on lines of its own.
-    pub text: String,
+    /// The words of the answer, each message of it on lines of its own; none if they are more than was asked for.
+    pub text: Option<String>,
     /// How the turn ended.
     pub state: TurnState,
     /// Whether it was cancelled because a permission was refused without a person having said so.

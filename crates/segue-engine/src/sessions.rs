@@ -8,6 +8,7 @@ use segue_core::{
 use segue_store::{Cursor, Filter, ForkPoint, Holder, Page, StoreError};
 
 use crate::hold::{EXPIRES_AFTER, Hold};
+use crate::pieces::joined;
 use crate::{Engine, EngineError};
 
 /// How many decisions a view shows.
@@ -134,7 +135,7 @@ impl Engine {
             if turn.state == TurnState::Running && status == SessionStatus::Interrupted {
                 turn.state = TurnState::Interrupted;
             }
-            let messages = self.store.messages(turn.id).await?;
+            let messages = joined(self.store.messages(turn.id).await?);
             turns.push(TranscriptTurn { turn, messages });
         }
         Ok(Transcript {

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use crate::hold::Hold;
 use crate::open::{CannotOpen, OpenLeg, OpenTerms};
+use crate::pieces::Text;
 use crate::record::Recorder;
 use crate::resolve::Resolved;
 use crate::warm::Waiting;
@@ -83,7 +84,12 @@ impl Engine {
         } = self.begin(&request, resolved).await?;
         let run = Run {
             engine: self,
-            recorder: Recorder::new(self.store.clone(), hold.lease.clone(), turn.id),
+            recorder: Recorder::new(
+                self.store.clone(),
+                hold.lease.clone(),
+                turn.id,
+                Text::up_to(request.text_up_to),
+            ),
             report: TurnReport {
                 session: session.id.clone(),
                 turn: turn.n,
@@ -91,7 +97,7 @@ impl Engine {
                 native_id: None,
                 leg: None,
                 opened: None,
-                text: String::new(),
+                text: None,
                 state: TurnState::Running,
                 stopped_by_policy: false,
                 usage: Usage::default(),
@@ -356,9 +362,14 @@ impl Run<'_> {
         prompt.clone_into(&mut self.sent);
         match conversation.send(prompt).await {
             Ok(()) => {
-                // An agent that is started for each turn is started by now.
+                // An agent that is started for each turn is started by now. What is known already is not
+                // written down again.
                 if let Some(process) = conversation.process() {
-                    self.hold.agent.send_replace(Some(process));
+                    self.hold.agent.send_if_modified(|known| {
+                        let changed = known.as_ref() != Some(&process);
+                        *known = Some(process);
+                        changed
+                    });
                 }
                 self.listen(conversation).await
             }
@@ -416,7 +427,7 @@ impl Run<'_> {
         self.end_full_leg(failure.as_ref()).await?;
         self.saved(last_number).await?;
         self.emit(TurnEvent::Ended { state }).await?;
-        self.report.text = std::mem::take(&mut self.recorder.text);
+        self.report.text = self.recorder.text.take();
         self.report.state = state;
         self.report.failure = failure;
         Ok(self.report)

@@ -25,6 +25,8 @@ pub enum Step {
     Title(String),
     /// `big 50mb`: one message of that many bytes in one piece.
     Big(usize),
+    /// `stream 100mb`: one message of that many bytes in pieces of about a kilobyte.
+    Stream(usize),
     /// `unknown`: sends an update of a kind nobody knows.
     Unknown,
     /// `garbage`: prints a line that is not a message.
@@ -80,6 +82,7 @@ fn parse_step(text: &str) -> Result<Step, ScriptError> {
         "ask" => Step::Ask,
         "title" => Step::Title(rest.to_owned()),
         "big" => Step::Big(size(rest).ok_or_else(unknown)?),
+        "stream" => Step::Stream(size(rest).ok_or_else(unknown)?),
         "unknown" => Step::Unknown,
         "garbage" => Step::Garbage,
         "bad-utf8" => Step::BadUtf8,
@@ -126,13 +129,14 @@ mod tests {
 
     #[test]
     fn steps_are_read_in_order() {
-        let script = parse("please\nrehearse: say a b; slow 20ms; big 2kb;; die")
+        let script = parse("please\nrehearse: say a b; slow 20ms; big 2kb;; stream 3mb; die")
             .unwrap()
             .unwrap();
         let expected = [
             Step::Say("a b".into()),
             Step::Slow(Duration::from_millis(20)),
             Step::Big(2000),
+            Step::Stream(3_000_000),
             Step::Die,
         ];
         assert_eq!(script, expected);

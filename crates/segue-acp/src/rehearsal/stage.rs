@@ -211,6 +211,7 @@ impl<'a> Stage<'a> {
                     .await;
             }
             Step::Big(size) => self.say("x".repeat(size)).await,
+            Step::Stream(size) => self.flow(size).await,
             Step::Fail(why) => return Err(super::failed(why)),
             Step::Hang => std::future::pending().await,
             Step::Unknown | Step::Garbage | Step::BadUtf8 | Step::HalfLine => {
@@ -245,6 +246,20 @@ impl<'a> Stage<'a> {
         self.said.push_str(&text);
         self.update(acp::SessionUpdate::AgentMessageChunk(chunk(text)))
             .await;
+    }
+
+    /// Says so many bytes, numbered, so that one that is lost or out of place can be seen.
+    async fn flow(&mut self, size: usize) {
+        let mut said = 0;
+        for number in 1_u32.. {
+            let mut piece = format!("{number:>9} ").repeat(100);
+            piece.truncate(size - said);
+            if piece.is_empty() {
+                return;
+            }
+            said += piece.len();
+            self.say(piece).await;
+        }
     }
 
     /// Sends an update, past the protocol library, so that it keeps its place among what is misprinted.

@@ -172,7 +172,8 @@ impl Conversation for Play {
                 let mut cues = self.cues.lock().unwrap();
                 match cues.front() {
                     Some(Cue::Hang) => None,
-                    _ => Some(cues.pop_front().expect("the script has ended")),
+                    Some(_) => cues.pop_front(),
+                    None => panic!("the script has ended"),
                 }
             };
             match cue {
@@ -282,6 +283,7 @@ impl Stage {
             permissions: Some(PermissionPolicy::Ask),
             open_timeout: Some(Duration::from_secs(5)),
             turn_timeout: None,
+            text_up_to: usize::MAX,
             keep_open: false,
             stop: self.stop.subscribe(),
         }

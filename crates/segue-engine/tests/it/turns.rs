@@ -66,7 +66,7 @@ async fn words_thoughts_and_calls_become_messages() {
         .chat(stage.request("go", Target::New), |_| {})
         .await
         .unwrap();
-    assert_eq!(report.text, "I write.\nDone.");
+    assert_eq!(report.text.as_deref(), Some("I write.\nDone."));
     let turns = stage.store.turns(&report.session).await.unwrap();
     let messages = stage.store.messages(turns[0].id).await.unwrap();
     let parts: Vec<Part> = messages
@@ -91,6 +91,55 @@ async fn words_thoughts_and_calls_become_messages() {
         Part::Text("Done.".into()),
     ];
     assert_eq!(parts, expected);
+}
+
+#[tokio::test]
+async fn a_long_message_is_one_message_though_it_is_written_in_pieces() {
+    let stage = Stage::new();
+    let long = |letter: &str| letter.repeat(700_000);
+    stage.script([
+        say(&long("a")),
+        say(&long("b")),
+        say(&long("c")),
+        say(&long("d")),
+        say("the end"),
+        Cue::Event(AgentEvent::Tool(tool(ToolStatus::Completed, "{}"))),
+        say("after it"),
+        done(),
+    ]);
+    let mut request = stage.request("go", Target::New);
+    request.text_up_to = 2_000_000;
+    let mut told = Vec::new();
+    let report = stage
+        .chat(request, |event| match event {
+            TurnEvent::Text { message, .. } => told.push(format!("text {message}")),
+            TurnEvent::Saved { message } => told.push(format!("saved {message}")),
+            _ => {}
+        })
+        .await
+        .unwrap();
+    assert_eq!(report.text, None, "it is longer than was asked for");
+    // The pieces are 1, 2 and 3: a to b, c to d, and the end; the call is 4 and 5.
+    let expected = [
+        "text 1", "text 1", "text 1", "text 1", "text 1", "saved 5", "text 6", "saved 6",
+    ];
+    assert_eq!(told, expected);
+    let session = stage.store.session(&report.session).await.unwrap().unwrap();
+    let pieces = stage.store.messages(session.head.unwrap()).await.unwrap();
+    let lengths: Vec<_> = pieces
+        .iter()
+        .map(|message| (message.words().len(), message.complete))
+        .collect();
+    assert_eq!(
+        lengths[1..4],
+        [(1_400_000, false), (1_400_000, false), (7, true)]
+    );
+    let transcript = stage.engine.transcript(session).await.unwrap();
+    let said = &transcript.turns[0].messages;
+    let whole = [long("a"), long("b"), long("c"), long("d"), "the end".into()].concat();
+    assert!(said[1].words() == whole, "words were lost");
+    assert!(said[1].complete);
+    assert_eq!(said.last().unwrap().words(), "after it");
 }
 
 #[tokio::test]
@@ -206,8 +255,8 @@ async fn a_stop_asks_the_agent_and_keeps_what_it_said() {
         .await
         .unwrap();
     assert_eq!(
-        (report.state, report.text.as_str()),
-        (TurnState::Cancelled, "half")
+        (report.state, report.text.as_deref()),
+        (TurnState::Cancelled, Some("half"))
     );
     assert_eq!(report.failure, None, "a cancel is not a failure");
     {
@@ -291,7 +340,7 @@ async fn noise_is_noted_a_few_times_and_then_ignored() {
         .chat(stage.request("go", Target::New), |_| {})
         .await
         .unwrap();
-    assert_eq!(report.text, "fine");
+    assert_eq!(report.text.as_deref(), Some("fine"));
     let noted = report
         .decisions
         .iter()

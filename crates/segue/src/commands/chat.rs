@@ -36,6 +36,16 @@ impl Form {
             (false, false) => Self::Words,
         }
     }
+
+    /// How much of the answer is told again at the end.
+    fn text_up_to(self) -> usize {
+        match self {
+            Self::Words => 0,
+            Self::Json => usize::MAX,
+            // Whoever wants a long one has it by then.
+            Self::Events => 1024 * 1024,
+        }
+    }
 }
 
 pub(crate) async fn run(args: ChatArgs) -> Result<ExitCode, CliError> {
@@ -106,6 +116,7 @@ pub(super) fn request(
         permissions: args.permissions.map(Into::into),
         open_timeout: args.open_timeout.map(Duration::from_secs_f64),
         turn_timeout: args.timeout.map(Duration::from_secs_f64),
+        text_up_to: form.text_up_to(),
         keep_open: false,
         stop,
     }

@@ -232,6 +232,37 @@ fn what_an_agent_prints_besides_the_protocol_does_not_stop_it() {
 }
 
 #[test]
+fn an_answer_that_is_too_long_for_one_piece_is_kept_whole() {
+    let world = world();
+    let events = world
+        .segue(["chat", "--events", "rehearse: stream 3mb"])
+        .stdout;
+    let events: Vec<serde_json::Value> = events
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let told: String = events
+        .iter()
+        .filter(|event| event["event"] == "text")
+        .map(|event| event["text"].as_str().unwrap())
+        .collect();
+    assert_eq!(told.len(), 3_000_000);
+    let result = events.last().unwrap();
+    assert_eq!(
+        (&result["event"], &result["stop"]),
+        (&"result".into(), &"finished".into())
+    );
+    assert!(result["text"].is_null(), "what was told is not told again");
+    let shown = world.json(["session", "show", "--json", "latest"]);
+    let messages = shown["turns"][0]["messages"].as_array().unwrap();
+    assert_eq!(messages.len(), 2);
+    assert_eq!(messages[1]["complete"], true);
+    assert!(messages[1]["parts"][0]["text"] == told.as_str());
+    let whole = world.json(["chat", "--json", "rehearse: stream 3mb"]);
+    assert!(whole["text"] == told.as_str());
+}
+
+#[test]
 fn the_agent_may_name_the_session_and_the_user_has_the_last_word() {
     let world = world();
     let title = || {
@@ -262,6 +293,7 @@ fn help_teaches() {
     Commands:
       chat         Say one thing to an agent and stream its answer
       session      List, show and change sessions
+      mcp          Let an agent ask segue: an MCP server over standard input and output
       doctor       Show which agents are on this machine, what they can do, and whether the store is
                    healthy
       config       Show what is configured, where it comes from, and whether the files are good
@@ -287,6 +319,11 @@ fn help_teaches() {
     where.
     --- exit 0
     "#);
+}
+
+#[test]
+fn help_of_a_command_teaches_as_well() {
+    let world = world();
     assert_snapshot!(world.segue(["chat", "--help"]), @r#"
     Say one thing to an agent and stream its answer
 

@@ -1,0 +1,113 @@
+//! The engine, driving an agent that stays open.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
+
+use jiff::Timestamp;
+use segue_agents::{Agent, mark_of};
+use segue_catalog::Catalog;
+use segue_core::{Opened, Project, SessionId, TurnState};
+use segue_engine::{ChatRequest, Engine, Stop, Target, World};
+use segue_sqlite::SqliteStore;
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+use tokio::sync::{mpsc, watch};
+
+use crate::home;
+
+/// The engine on a store on the disk, with an agent that stays open.
+pub(crate) struct Driven {
+    runtime: Runtime,
+    engine: Engine,
+    place: PathBuf,
+    session: Option<SessionId>,
+    stop: watch::Sender<Stop>,
+    _directory: TempDir,
+}
+
+impl Driven {
+    /// An engine whose one agent works in `place`.
+    pub(crate) fn start(agent: Arc<dyn Agent>, place: &Path) -> Self {
+        let directory = home();
+        let store = Arc::new(SqliteStore::open(directory.path()).unwrap());
+        Self {
+            engine: Engine::new(store, vec![agent], Catalog::default(), world()),
+            // As the program has it.
+            runtime: tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap(),
+            place: place.to_owned(),
+            session: None,
+            stop: watch::channel(Stop::No).0,
+            _directory: directory,
+        }
+    }
+
+    /// Has one turn, and returns the milliseconds it took.
+    pub(crate) fn turn(&mut self, prompt: &str, answer: &str) -> f64 {
+        let start = Instant::now();
+        let request = request(prompt, self.session.as_ref(), &self.place, &self.stop);
+        let report = self.runtime.block_on(async {
+            let (sender, mut events) = mpsc::channel(64);
+            let listening = async { while events.recv().await.is_some() {} };
+            tokio::join!(self.engine.chat(request, sender), listening).0
+        });
+        let took = start.elapsed();
+        let report = report.unwrap();
+        assert_eq!(report.state, TurnState::Finished);
+        let opened = if self.session.is_some() {
+            Opened::Live
+        } else {
+            Opened::Fresh
+        };
+        assert_eq!(report.opened.unwrap().0, opened);
+        assert_eq!(report.text.as_deref(), Some(answer));
+        self.session = Some(report.session);
+        took.as_secs_f64() * 1e3
+    }
+}
+
+impl Drop for Driven {
+    fn drop(&mut self) {
+        self.runtime.block_on(self.engine.close());
+    }
+}
+
+fn request(
+    prompt: &str,
+    session: Option<&SessionId>,
+    place: &Path,
+    stop: &watch::Sender<Stop>,
+) -> ChatRequest {
+    let place = place.to_str().unwrap().to_owned();
+    ChatRequest {
+        prompt: prompt.to_owned(),
+        target: session.map_or(Target::New, |session| Target::Session(session.clone())),
+        project: Project {
+            key: place.clone(),
+            cwd: place,
+        },
+        provider: None,
+        model: None,
+        feature: None,
+        strict: false,
+        permissions: None,
+        open_timeout: None,
+        turn_timeout: None,
+        text_up_to: usize::MAX,
+        keep_open: true,
+        stop: stop.subscribe(),
+    }
+}
+
+fn world() -> World {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    World {
+        now: Timestamp::now,
+        random: || NEXT.fetch_add(1, Ordering::Relaxed),
+        me: mark_of(std::process::id()).unwrap(),
+    }
+}

@@ -1,0 +1,45 @@
+//! What segue adds to a turn: time, memory, and work for each event.
+//!
+//! `cargo bench -p segue --bench turns`; docs/benchmarks.md explains the tables. After `--` may stand the parts that
+//! are wanted: `added`, `memory`, `events`.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a benchmark speaks on standard output and stops at the first surprise"
+)]
+
+mod added;
+mod bare;
+mod driven;
+mod events;
+mod memory;
+
+use segue_testkit::figures::Extent;
+use tempfile::TempDir;
+
+/// The binary as built; it is the rehearsal agent and the leash, too.
+const SEGUE: &str = env!("CARGO_BIN_EXE_segue");
+
+fn main() {
+    let extent = Extent::from_args();
+    extent.announce();
+    let named = |name: &str| std::env::args().any(|arg| arg == name);
+    let all = !["added", "memory", "events"].iter().any(|name| named(name));
+    if all || named("added") {
+        added::measure(extent);
+    }
+    if all || named("memory") {
+        memory::measure(extent);
+    }
+    if all || named("events") {
+        events::measure(extent);
+    }
+}
+
+/// A directory on the disk that the build is on; the usual one for temporary files may be memory.
+fn home() -> TempDir {
+    TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
