@@ -75,7 +75,10 @@ async fn turn(
     let target = target(&app, &args.talk).await?;
     let (stop, stopped) = watch::channel(Stop::No);
     let listening = tokio::spawn(listen_for_signals(stop));
-    let request = request(&app, &args.talk, prompt, target, stopped.clone());
+    let request = ChatRequest {
+        text_up_to: form.text_up_to(),
+        ..request(&app, &args.talk, prompt, target, stopped.clone())
+    };
     let (outcome, written) = play::play(&app.engine, request, form, impatience(stopped)).await;
     *began = written;
     listening.abort();
@@ -97,7 +100,7 @@ pub(super) async fn target(app: &App, args: &TalkArgs) -> Result<Target, CliErro
     })
 }
 
-/// A prompt on the terms of the options.
+/// A prompt on the terms of the options, whose answer is told as it comes and not again.
 pub(super) fn request(
     app: &App,
     args: &TalkArgs,
@@ -116,7 +119,7 @@ pub(super) fn request(
         permissions: args.permissions.map(Into::into),
         open_timeout: args.open_timeout.map(Duration::from_secs_f64),
         turn_timeout: args.timeout.map(Duration::from_secs_f64),
-        text_up_to: form.text_up_to(),
+        text_up_to: 0,
         keep_open: false,
         stop,
     }
