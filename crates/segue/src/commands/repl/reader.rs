@@ -106,7 +106,7 @@ async fn lines(gathered: &mut Gathered, signals: &Signals) -> Read {
     });
     let line = tokio::select! {
         biased;
-        // What was read just now and is not asked about yet is not lost: nobody was told that it was taken.
+        // A line that comes together with the end is not sent any more.
         () = signals.over() => return Read::End,
         line = &mut line => line,
     };
