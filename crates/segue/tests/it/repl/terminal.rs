@@ -26,7 +26,7 @@ struct Person {
     child: Child,
     keys: Arc<Mutex<ChildStdin>>,
     screen: Arc<(Mutex<String>, Condvar)>,
-    watching: JoinHandle<()>,
+    watching: Option<JoinHandle<()>>,
     /// How much of the screen was waited for already.
     seen: usize,
 }
@@ -71,7 +71,7 @@ impl Person {
             child,
             keys,
             screen,
-            watching,
+            watching: Some(watching),
             seen: 0,
         }
     }
@@ -108,9 +108,17 @@ impl Person {
     /// Waits for the end; what was shown, and the exit code.
     fn leaves(mut self) -> (String, Option<i32>) {
         let code = self.child.wait().unwrap().code();
-        self.watching.join().unwrap();
+        self.watching.take().unwrap().join().unwrap();
         let screen = self.screen.0.lock().unwrap().clone();
         (screen, code)
+    }
+}
+
+/// Whoever fails a test leaves nobody behind: without its terminal, segue ends.
+impl Drop for Person {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
