@@ -1,10 +1,14 @@
 //! What can be typed. The help texts are the doc comments.
 
+mod talk;
+
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use segue_core::{FeatureId, PermissionPolicy, ProviderId, SessionRef};
+
+pub(crate) use talk::{ReplArgs, TalkArgs};
 
 /// The session layer for AI coding agents: sessions that outlive the agent's process.
 ///
@@ -21,6 +25,7 @@ use segue_core::{FeatureId, PermissionPolicy, ProviderId, SessionRef};
 Examples:
   segue chat \"explain this repository\"     start a session
   segue chat --continue \"go on\"            go on with the newest one of this directory
+  segue repl                               a conversation, prompt by prompt
   segue session list                       what there is
   segue session show latest                what was said
 
@@ -34,6 +39,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Chat(ChatArgs),
+    Repl(ReplArgs),
     Session(SessionArgs),
     Mcp(McpArgs),
     Doctor(DoctorArgs),
@@ -61,10 +67,6 @@ impl Hidden {
 ///
 /// The prompt is on the disk before it is sent, and the answer as it comes. A new session is started unless
 /// --resume or --continue names one.
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "flags, each of which is a thing of its own"
-)]
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -76,45 +78,8 @@ pub(crate) struct ChatArgs {
     /// What to say; `-`, or none at all in a pipe, reads it from standard input
     pub(crate) prompt: Option<String>,
 
-    /// The agent to use (`segue doctor` lists them)
-    #[arg(short, long, value_name = "NAME", env = "SEGUE_PROVIDER", value_hint = ValueHint::Other)]
-    pub(crate) provider: Option<ProviderId>,
-
-    /// The model to use, by the agent's own name for it
-    #[arg(short, long, value_name = "NAME", value_hint = ValueHint::Other)]
-    pub(crate) model: Option<String>,
-
-    /// Go on with this session: an id, a unique beginning of one, a native id, `latest`, `feature:NAME`, or a number from the last list
-    #[arg(long, value_name = "ID", conflicts_with = "continue_last", value_parser = SessionRef::parse)]
-    pub(crate) resume: Option<SessionRef>,
-
-    /// Go on with the newest session of this directory (of the agent, with -p), or start one if there is none
-    #[arg(long = "continue")]
-    pub(crate) continue_last: bool,
-
-    /// Start a new session, whatever is configured
-    #[arg(long, conflicts_with_all = ["resume", "continue_last"])]
-    pub(crate) new: bool,
-
-    /// Fail rather than tell a new native session what was said before
-    #[arg(long)]
-    pub(crate) strict: bool,
-
-    /// What a new session is about
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["resume", "continue_last"])]
-    pub(crate) feature: Option<FeatureId>,
-
-    /// How to answer when the agent asks for permission [default: as configured, else ask]
-    #[arg(long, value_name = "POLICY", value_enum)]
-    pub(crate) permissions: Option<Policy>,
-
-    /// How long the agent may take to start, in seconds [default: as configured, else 60]
-    #[arg(long, value_name = "SECONDS", env = "SEGUE_OPEN_TIMEOUT", value_parser = seconds)]
-    pub(crate) open_timeout: Option<f64>,
-
-    /// How long the whole turn may take, in seconds [default: as configured, else for ever]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
-    pub(crate) timeout: Option<f64>,
+    #[command(flatten)]
+    pub(crate) talk: TalkArgs,
 
     /// Print one JSON object when the turn is over, instead of the answer as it comes
     #[arg(long, conflicts_with = "events")]

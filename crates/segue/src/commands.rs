@@ -6,5 +6,6 @@ pub(crate) mod config;
 pub(crate) mod doctor;
 pub(crate) mod hidden;
 pub(crate) mod mcp;
+pub(crate) mod repl;
 pub(crate) mod session;
 pub(crate) mod trust;

@@ -27,6 +27,7 @@ use crate::error::CliError;
 use accept::Base;
 pub(crate) use files::{Owner, PROJECT_FILE, Source, project_root};
 pub(crate) use key::{Key, Who};
+pub(crate) use nearest::nearest;
 pub(crate) use problem::{Place, Problem};
 pub(crate) use resolved::{AgentConfig, Config};
 pub(crate) use trusted::{Trusted, TrustedFile, fingerprint};

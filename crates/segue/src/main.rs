@@ -53,6 +53,7 @@ enum Asked {
 async fn run(asked: Asked) -> Result<ExitCode, CliError> {
     match asked {
         Asked::Command(Command::Chat(args)) => commands::chat::run(args).await,
+        Asked::Command(Command::Repl(args)) => commands::repl::run(args).await,
         Asked::Command(Command::Session(args)) => commands::session::run(args).await,
         Asked::Command(Command::Mcp(args)) => commands::mcp::run(args).await,
         Asked::Command(Command::Doctor(args)) => commands::doctor::run(args).await,

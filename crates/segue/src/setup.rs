@@ -78,7 +78,7 @@ impl App {
         Ok(self.engine.find_any(reference, &self.scope()).await?)
     }
 
-    fn scope(&self) -> Scope {
+    pub(crate) fn scope(&self) -> Scope {
         Scope {
             project: self.project.clone(),
             last_list: last_list::recall(&self.home, &self.project),

@@ -34,6 +34,10 @@ impl Style {
         }
     }
 
+    pub(crate) fn has_colour(self) -> bool {
+        self.colour
+    }
+
     fn paint(self, code: &str, text: &str) -> String {
         if self.colour {
             format!("\x1b[{code}m{text}\x1b[0m")

@@ -1,32 +1,28 @@
 //! `segue chat`: one turn.
 
+pub(super) mod play;
 mod printer;
 mod question;
 
 use std::io::{IsTerminal, Read};
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use segue_core::{SessionRef, TurnState};
-use segue_engine::{ChatRequest, Conversation, Stop, Target, TurnEvent, TurnReport};
+use segue_core::SessionRef;
+use segue_engine::{ChatRequest, Conversation, Scope, Stop, Target, TurnReport};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
-use crate::cli::ChatArgs;
-use crate::error::{CliError, Kind};
+use crate::cli::{ChatArgs, TalkArgs};
+use crate::error::CliError;
 use crate::setup::App;
-use crate::terminal::{Style, clean, say};
+use crate::terminal::say;
 use crate::wire::{self, ChatJson, print_json};
-use printer::Printer;
-
-/// How many events may wait to be printed before the turn does.
-const WAITING: usize = 64;
 
 /// In which form the turn is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+pub(super) enum Form {
     Words,
     Json,
     Events,
@@ -59,7 +55,9 @@ pub(crate) async fn run(args: ChatArgs) -> Result<ExitCode, CliError> {
         Ok(report) => Ok(tell(&report, form)),
         Err(error) if form == Form::Words => Err(error),
         Err(error) => {
-            let (session, turn) = began.unzip();
+            let (session, turn) = began
+                .map(|(session, turn)| (session.to_string(), turn))
+                .unzip();
             print_result(&ChatJson::failed(session, turn, &error), form);
             Ok(error.kind.exit_code())
         }
@@ -70,21 +68,47 @@ pub(crate) async fn run(args: ChatArgs) -> Result<ExitCode, CliError> {
 async fn turn(
     args: ChatArgs,
     form: Form,
-    began: &mut Option<(String, u32)>,
+    began: &mut Option<play::Began>,
 ) -> Result<TurnReport, CliError> {
     let prompt = prompt(args.prompt.as_deref())?;
     let app = App::open()?;
-    let target = match (&args.resume, args.continue_last, args.new) {
-        (Some(reference), ..) => resumable(&app, reference).await?,
+    let target = target(&app, &args.talk).await?;
+    let (stop, stopped) = watch::channel(Stop::No);
+    let listening = tokio::spawn(listen_for_signals(stop));
+    let request = ChatRequest {
+        text_up_to: form.text_up_to(),
+        ..request(&app, &args.talk, prompt, target, stopped.clone())
+    };
+    let (outcome, written) = play::play(&app.engine, request, form, impatience(stopped)).await;
+    *began = written;
+    listening.abort();
+    Ok(outcome?)
+}
+
+/// Which session the options mean.
+pub(super) async fn target(app: &App, args: &TalkArgs) -> Result<Target, CliError> {
+    Ok(match (&args.resume, args.continue_last, args.new) {
+        (Some(reference), ..) => {
+            let found = resumable(app, reference, &app.scope()).await?;
+            found.id().into()
+        }
         (None, true, _) => Target::Continue,
         // What is configured to go on with is not what a new feature is about.
         (None, false, true) => Target::New,
         (None, false, false) if args.feature.is_some() => Target::New,
         (None, false, false) => Target::Usual,
-    };
-    let (stop, stopped) = watch::channel(Stop::No);
-    let listening = tokio::spawn(listen_for_signals(stop));
-    let request = ChatRequest {
+    })
+}
+
+/// A prompt on the terms of the options, whose answer is told as it comes and not again.
+pub(super) fn request(
+    app: &App,
+    args: &TalkArgs,
+    prompt: String,
+    target: Target,
+    stop: watch::Receiver<Stop>,
+) -> ChatRequest {
+    ChatRequest {
         prompt,
         target,
         project: app.project.clone(),
@@ -95,31 +119,10 @@ async fn turn(
         permissions: args.permissions.map(Into::into),
         open_timeout: args.open_timeout.map(Duration::from_secs_f64),
         turn_timeout: args.timeout.map(Duration::from_secs_f64),
-        text_up_to: form.text_up_to(),
+        text_up_to: 0,
         keep_open: false,
-        stop: stopped.clone(),
-    };
-    let (sender, events) = mpsc::channel(WAITING);
-    let telling = Telling::start(form, events);
-    let outcome = {
-        // The events end when this future is gone.
-        let mut chat = std::pin::pin!(app.engine.chat(request, sender));
-        loop {
-            tokio::select! {
-                biased;
-                outcome = &mut chat => break outcome,
-                () = tokio::time::sleep(printer::FRAME) => telling.spin(),
-            }
-        }
-    };
-    let told = tokio::task::spawn_blocking(move || telling.end());
-    tokio::select! {
-        told = told => *began = told.ok().flatten(),
-        // The turn is settled; only a reader that does not read keeps us, and we were told to end.
-        () = impatience(stopped) => std::process::exit(130),
+        stop,
     }
-    listening.abort();
-    Ok(outcome?)
 }
 
 /// Returns a moment after we were told to end now.
@@ -130,53 +133,13 @@ async fn impatience(mut stop: watch::Receiver<Stop>) {
     tokio::time::sleep(Duration::from_secs(1)).await;
 }
 
-/// The telling of a turn, on a thread of its own: a reader that does not read must not hold the turn up.
-struct Telling {
-    printer: Arc<Mutex<Printer>>,
-    thread: std::thread::JoinHandle<Option<(String, u32)>>,
-}
-
-impl Telling {
-    fn start(form: Form, mut events: mpsc::Receiver<TurnEvent>) -> Self {
-        let printer = Arc::new(Mutex::new(Printer::new(form)));
-        let shared = Arc::clone(&printer);
-        let thread = std::thread::spawn(move || {
-            let mut began = None;
-            while let Some(event) = events.blocking_recv() {
-                if let TurnEvent::Began { session, turn } = &event {
-                    began = Some((session.to_string(), *turn));
-                }
-                shared
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .tell(event);
-            }
-            began
-        });
-        Self { printer, thread }
-    }
-
-    /// Shows that time passes, unless something is being printed just now.
-    fn spin(&self) {
-        if let Ok(mut printer) = self.printer.try_lock() {
-            printer.spin();
-        }
-    }
-
-    /// Waits until everything is told; returns the session and turn, if the prompt was written down.
-    fn end(self) -> Option<(String, u32)> {
-        let began = self.thread.join().ok().flatten();
-        self.printer
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .end();
-        began
-    }
-}
-
 /// The session to go on with, if it can be: an agent needs the directory it works in.
-async fn resumable(app: &App, reference: &SessionRef) -> Result<Target, CliError> {
-    let found = app.find_any(reference).await?;
+pub(super) async fn resumable(
+    app: &App,
+    reference: &SessionRef,
+    scope: &Scope,
+) -> Result<Conversation, CliError> {
+    let found = app.engine.find_any(reference, scope).await?;
     let (cwd, fork) = match &found {
         Conversation::Session(session, _) => {
             let fork = format!(
@@ -192,7 +155,7 @@ async fn resumable(app: &App, reference: &SessionRef) -> Result<Target, CliError
             "the session's directory {cwd} is not there"
         ))
         .hint(format!("make it again{fork}"))),
-        Some(_) | None => Ok(found.id().into()),
+        Some(_) | None => Ok(found),
     }
 }
 
@@ -207,13 +170,7 @@ async fn listen_for_signals(stop: watch::Sender<Stop>) {
     };
     loop {
         tokio::select! {
-            _ = interrupt.recv() => {
-                let asked_before = stop.borrow().gt(&Stop::No);
-                stop.send_replace(if asked_before { Stop::Now } else { Stop::Ask });
-                if !asked_before && std::io::stderr().is_terminal() {
-                    say("\nsegue: asking the agent to stop; Ctrl-C again ends it");
-                }
-            }
+            _ = interrupt.recv() => play::interrupt(&stop),
             _ = terminate.recv() => { stop.send_replace(Stop::Now); }
             _ = hangup.recv() => { stop.send_replace(Stop::Now); }
         }
@@ -243,12 +200,18 @@ fn prompt(argument: Option<&str>) -> Result<String, CliError> {
     if text.trim().is_empty() {
         return Err(CliError::usage("the prompt is empty"));
     }
+    sendable(&text)?;
+    Ok(text)
+}
+
+/// Whether an agent can take the text at all.
+pub(super) fn sendable(text: &str) -> Result<(), CliError> {
     if text.contains('\0') {
         return Err(CliError::usage(
             "the prompt contains a NUL character, which no agent can take",
         ));
     }
-    Ok(text)
+    Ok(())
 }
 
 /// Tells how the turn ended, and says with what to exit.
@@ -256,14 +219,18 @@ fn tell(report: &TurnReport, form: Form) -> ExitCode {
     if form != Form::Words {
         print_result(&ChatJson::from(report), form);
     }
-    let kind = match report.state {
-        TurnState::Finished => return ExitCode::SUCCESS,
-        TurnState::Cancelled if report.stopped_by_policy => Kind::Policy,
-        TurnState::Cancelled => Kind::Interrupted,
-        TurnState::Running | TurnState::Failed | TurnState::Interrupted => Kind::Agent,
+    let Some(kind) = play::failed(report) else {
+        return ExitCode::SUCCESS;
     };
     if form == Form::Words {
-        tell_failure(report);
+        match &report.failure {
+            Some(failure) => play::tell_failure(&report.provider, failure),
+            None => say(&format!(
+                "{}; go on with: segue chat --resume {} \"…\"",
+                play::why_cancelled(report),
+                report.session
+            )),
+        }
     }
     kind.exit_code()
 }
@@ -276,32 +243,4 @@ fn print_result(result: &ChatJson, form: Form) {
         }
         Form::Json | Form::Words => print_json(result),
     }
-}
-
-fn tell_failure(report: &TurnReport) {
-    let Some(failure) = &report.failure else {
-        let what = if report.stopped_by_policy {
-            "the agent stopped, since it was not allowed to do what it asked for (--permissions)"
-        } else {
-            "interrupted"
-        };
-        say(&format!(
-            "{what}; go on with: segue chat --resume {} \"…\"",
-            report.session
-        ));
-        return;
-    };
-    if let Some(stderr) = &failure.stderr {
-        let style = Style::stderr();
-        say(&style.dim(&format!("{} wrote to its error output:", report.provider)));
-        for line in clean(stderr).lines() {
-            say(&style.dim(&format!("  {line}")));
-        }
-    }
-    let error = CliError {
-        kind: Kind::Agent,
-        message: failure.message.clone(),
-        hints: failure.hint.clone().into_iter().collect(),
-    };
-    error.report();
 }

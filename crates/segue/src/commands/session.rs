@@ -22,18 +22,22 @@ use crate::terminal::{clean, print, say, say_decision};
 use crate::wire::{SessionJson, print_json};
 
 pub(crate) async fn run(args: SessionArgs) -> Result<ExitCode, CliError> {
-    let app = App::open_to_look()?;
-    match args.command {
-        SessionCommand::List(args) => list::run(&app, &args).await?,
-        SessionCommand::Info(args) => show::info(&app, &args).await?,
-        SessionCommand::Show(args) => show::transcript(&app, &args).await?,
-        SessionCommand::Rename(args) => rename(&app, &args).await?,
-        SessionCommand::Revert(args) => revert(&app, &args).await?,
-        SessionCommand::Undo(args) => undo(&app, &args).await?,
-        SessionCommand::Fork(args) => fork(&app, &args).await?,
-        SessionCommand::Delete(args) => delete(&app, &args).await?,
-    }
+    perform(&App::open_to_look()?, args.command).await?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Does what one of the commands says.
+pub(super) async fn perform(app: &App, command: SessionCommand) -> Result<(), CliError> {
+    match command {
+        SessionCommand::List(args) => list::run(app, &args).await,
+        SessionCommand::Info(args) => show::info(app, &args).await,
+        SessionCommand::Show(args) => show::transcript(app, &args).await,
+        SessionCommand::Rename(args) => rename(app, &args).await,
+        SessionCommand::Revert(args) => revert(app, &args).await,
+        SessionCommand::Undo(args) => undo(app, &args).await,
+        SessionCommand::Fork(args) => fork(app, &args).await,
+        SessionCommand::Delete(args) => delete(app, &args).await,
+    }
 }
 
 /// Tells of a changed session: as JSON, or in words.

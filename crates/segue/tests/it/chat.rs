@@ -292,6 +292,7 @@ fn help_teaches() {
 
     Commands:
       chat         Say one thing to an agent and stream its answer
+      repl         Hold a conversation with an agent: every line is a turn
       session      List, show and change sessions
       mcp          Let an agent ask segue: an MCP server over standard input and output
       doctor       Show which agents are on this machine, what they can do, and whether the store is
@@ -311,6 +312,7 @@ fn help_teaches() {
     Examples:
       segue chat "explain this repository"     start a session
       segue chat --continue "go on"            go on with the newest one of this directory
+      segue repl                               a conversation, prompt by prompt
       segue session list                       what there is
       segue session show latest                what was said
 

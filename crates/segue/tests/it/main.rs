@@ -17,6 +17,7 @@ mod kills;
 mod mcp;
 mod native;
 mod recall;
+mod repl;
 mod sessions;
 mod terminal;
 mod writers;

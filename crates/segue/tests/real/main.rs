@@ -14,4 +14,5 @@ mod config;
 mod direct;
 mod gemini;
 mod matrix;
+mod repl;
 mod stage;

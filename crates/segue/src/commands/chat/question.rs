@@ -3,10 +3,17 @@
 use std::io::{BufRead, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use segue_core::{PermissionAnswer, PermissionRequest};
 use tokio::sync::oneshot;
 
 use crate::terminal::{Style, one_line, say};
+
+/// How often it is looked whether the answer is still wanted.
+const PATIENCE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 50_000_000,
+};
 
 static OPEN: AtomicBool = AtomicBool::new(false);
 
@@ -24,7 +31,7 @@ pub(super) fn ask(request: PermissionRequest, reply: oneshot::Sender<PermissionA
     OPEN.store(true, Ordering::Relaxed);
     // Reading a line blocks; Ctrl-C must still be heard meanwhile.
     std::thread::spawn(move || {
-        let answer = read_answer(&request);
+        let answer = read_answer(&request, &reply);
         OPEN.store(false, Ordering::Relaxed);
         if let Some(answer) = answer {
             let _ = reply.send(answer);
@@ -32,7 +39,10 @@ pub(super) fn ask(request: PermissionRequest, reply: oneshot::Sender<PermissionA
     });
 }
 
-fn read_answer(request: &PermissionRequest) -> Option<PermissionAnswer> {
+fn read_answer(
+    request: &PermissionRequest,
+    reply: &oneshot::Sender<PermissionAnswer>,
+) -> Option<PermissionAnswer> {
     let style = Style::stderr();
     say(&format!(
         "{} {} {}",
@@ -49,6 +59,9 @@ fn read_answer(request: &PermissionRequest) -> Option<PermissionAnswer> {
             "Your choice, 1 to {}: ",
             request.options.len()
         );
+        if !answered(reply) {
+            return None;
+        }
         let mut line = String::new();
         match std::io::stdin().lock().read_line(&mut line) {
             Ok(0) | Err(_) => {
@@ -61,6 +74,23 @@ fn read_answer(request: &PermissionRequest) -> Option<PermissionAnswer> {
         let option = number.and_then(|number| request.options.get(number.checked_sub(1)?));
         if let Some(option) = option {
             return Some(PermissionAnswer::Choose(option.id.clone()));
+        }
+    }
+}
+
+/// Waits until a line was typed; false if the answer is not wanted any more. Whatever is typed after that is for
+/// somebody else.
+fn answered(reply: &oneshot::Sender<PermissionAnswer>) -> bool {
+    loop {
+        let stdin = std::io::stdin();
+        let ready = poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&PATIENCE));
+        if reply.is_closed() {
+            return false;
+        }
+        // What can't be waited for shows when it is read.
+        match ready {
+            Ok(0) | Err(rustix::io::Errno::INTR) => {}
+            Ok(_) | Err(_) => return true,
         }
     }
 }

@@ -1,0 +1,138 @@
+//! Playing one turn: the prompt goes to the engine, and what happens is told as it happens.
+
+use std::io::IsTerminal;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use segue_core::{Failure, ProviderId, SessionId, TurnState};
+use segue_engine::{ChatRequest, Engine, EngineError, Stop, TurnEvent, TurnReport};
+use tokio::sync::{mpsc, watch};
+
+use super::Form;
+use super::printer::{self, Printer};
+use crate::error::{CliError, Kind};
+use crate::terminal::{Style, clean, say};
+
+/// How many events may wait to be printed before the turn does.
+const WAITING: usize = 64;
+
+/// The session and turn a prompt was written down as.
+pub(in crate::commands) type Began = (SessionId, u32);
+
+/// Runs a turn and tells what happens on the way; also says as what the prompt was written down, if it was.
+///
+/// The process ends when `nobody_waits` returns while something is still to be told to a reader that does not read.
+pub(in crate::commands) async fn play(
+    engine: &Engine,
+    request: ChatRequest,
+    form: Form,
+    nobody_waits: impl Future<Output = ()>,
+) -> (Result<TurnReport, EngineError>, Option<Began>) {
+    let (sender, events) = mpsc::channel(WAITING);
+    let telling = Telling::start(form, events);
+    let outcome = {
+        // The events end when this future is gone.
+        let mut chat = std::pin::pin!(engine.chat(request, sender));
+        loop {
+            tokio::select! {
+                biased;
+                outcome = &mut chat => break outcome,
+                () = tokio::time::sleep(printer::FRAME) => telling.spin(),
+            }
+        }
+    };
+    let told = tokio::task::spawn_blocking(move || telling.end());
+    tokio::select! {
+        told = told => (outcome, told.ok().flatten()),
+        // The turn is settled; only a reader that does not read keeps us, and we were told to end.
+        () = nobody_waits => std::process::exit(130),
+    }
+}
+
+/// The telling of a turn, on a thread of its own: a reader that does not read must not hold the turn up.
+struct Telling {
+    printer: Arc<Mutex<Printer>>,
+    thread: std::thread::JoinHandle<Option<Began>>,
+}
+
+impl Telling {
+    fn start(form: Form, mut events: mpsc::Receiver<TurnEvent>) -> Self {
+        let printer = Arc::new(Mutex::new(Printer::new(form)));
+        let shared = Arc::clone(&printer);
+        let thread = std::thread::spawn(move || {
+            let mut began = None;
+            while let Some(event) = events.blocking_recv() {
+                if let TurnEvent::Began { session, turn } = &event {
+                    began = Some((session.clone(), *turn));
+                }
+                shared
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .tell(event);
+            }
+            began
+        });
+        Self { printer, thread }
+    }
+
+    /// Shows that time passes, unless something is being printed just now.
+    fn spin(&self) {
+        if let Ok(mut printer) = self.printer.try_lock() {
+            printer.spin();
+        }
+    }
+
+    /// Waits until everything is told; returns the session and turn, if the prompt was written down.
+    fn end(self) -> Option<Began> {
+        let began = self.thread.join().ok().flatten();
+        self.printer
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .end();
+        began
+    }
+}
+
+/// The first interrupt asks the agent to stop, the second ends it.
+pub(in crate::commands) fn interrupt(stop: &watch::Sender<Stop>) {
+    let asked_before = stop.borrow().gt(&Stop::No);
+    stop.send_replace(if asked_before { Stop::Now } else { Stop::Ask });
+    if !asked_before && std::io::stderr().is_terminal() {
+        say("\nsegue: asking the agent to stop; Ctrl-C again ends it");
+    }
+}
+
+/// What kind of failure a turn was; none if it was finished.
+pub(in crate::commands) fn failed(report: &TurnReport) -> Option<Kind> {
+    match report.state {
+        TurnState::Finished => None,
+        TurnState::Cancelled if report.stopped_by_policy => Some(Kind::Policy),
+        TurnState::Cancelled => Some(Kind::Interrupted),
+        TurnState::Running | TurnState::Failed | TurnState::Interrupted => Some(Kind::Agent),
+    }
+}
+
+/// Tells why an agent failed, with what it wrote to its error output.
+pub(in crate::commands) fn tell_failure(provider: &ProviderId, failure: &Failure) {
+    if let Some(stderr) = &failure.stderr {
+        let style = Style::stderr();
+        say(&style.dim(&format!("{provider} wrote to its error output:")));
+        for line in clean(stderr).lines() {
+            say(&style.dim(&format!("  {line}")));
+        }
+    }
+    let error = CliError {
+        kind: Kind::Agent,
+        message: failure.message.clone(),
+        hints: failure.hint.clone().into_iter().collect(),
+    };
+    error.report();
+}
+
+/// Why a turn without a failure was not finished, in words.
+pub(in crate::commands) fn why_cancelled(report: &TurnReport) -> &'static str {
+    if report.stopped_by_policy {
+        "the agent stopped, since it was not allowed to do what it asked for (--permissions)"
+    } else {
+        "interrupted"
+    }
+}

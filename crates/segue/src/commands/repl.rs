@@ -1,0 +1,83 @@
+//! `segue repl`: a conversation, one turn after another with one process of the agent.
+
+mod command;
+mod editor;
+mod input;
+mod reader;
+mod show;
+mod signals;
+mod talk;
+
+use std::process::ExitCode;
+
+use command::{Command, Typed};
+use reader::{Read, Reader};
+use signals::{Interrupt, Signals};
+use talk::Talk;
+
+use crate::cli::ReplArgs;
+use crate::error::{CliError, Kind};
+use crate::setup::App;
+use crate::terminal::{Style, say};
+
+pub(crate) async fn run(args: ReplArgs) -> Result<ExitCode, CliError> {
+    let interactive = reader::is_interactive();
+    let app = App::open()?;
+    let signals = Signals::listen(if interactive {
+        Interrupt::Turn
+    } else {
+        Interrupt::Everything
+    })?;
+    let mut talk = Talk::new(app, args.talk, signals.clone()).await?;
+    let mut reader = Reader::new(talk.home(), talk.agents());
+    if interactive {
+        say(&Style::stderr().dim("/help lists the commands, Ctrl-C stops a turn, Ctrl-D ends"));
+    }
+    let failed = converse(&mut talk, &mut reader, &signals).await;
+    talk.end().await;
+    if let Some(session) = talk.session().filter(|_| interactive) {
+        let how = format!("go on with: segue repl --resume {session}");
+        say(&Style::stderr().dim(&how));
+    }
+    Ok(match failed {
+        _ if signals.is_over() => Kind::Interrupted.exit_code(),
+        // Whoever saw it happen does not need to be told again.
+        Some(kind) if !interactive => kind.exit_code(),
+        Some(_) | None => ExitCode::SUCCESS,
+    })
+}
+
+/// Takes one text after another until the end; says what failed last.
+async fn converse(talk: &mut Talk, reader: &mut Reader, signals: &Signals) -> Option<Kind> {
+    let mut failed = None;
+    while !signals.is_over() {
+        let outcome = match reader.next(&talk.label(), signals).await {
+            Read::Text(text) => match command::parse(&text) {
+                Ok(Typed::Nothing) => Ok(()),
+                Ok(Typed::Prompt(prompt)) => talk.prompt(prompt).await,
+                Ok(Typed::Command(Command::Exit)) => break,
+                Ok(Typed::Command(command)) => talk.obey(command).await.map_err(told),
+                Err(error) => Err(told(error)),
+            },
+            Read::Nothing => Ok(()),
+            Read::Bad(error) => Err(told(error)),
+            Read::Broken(error) => {
+                failed = Some(told(error));
+                break;
+            }
+            Read::End => break,
+        };
+        failed = outcome.err().or(failed);
+    }
+    failed
+}
+
+/// Tells an error; the conversation goes on.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "an error that is told is done with"
+)]
+fn told(error: CliError) -> Kind {
+    error.report();
+    error.kind
+}

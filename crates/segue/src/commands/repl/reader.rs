@@ -1,0 +1,133 @@
+//! Where prompts come from: a person at a terminal, or a pipe.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::path::Path;
+
+use super::editor::{Edited, Editor};
+use super::input::Gathered;
+use super::signals::Signals;
+use crate::error::CliError;
+
+/// What was read.
+pub(super) enum Read {
+    Text(String),
+    /// Nothing that counts; the prompt is shown again.
+    Nothing,
+    /// Something that is no text.
+    Bad(CliError),
+    /// Nothing, and nothing more will come.
+    Broken(CliError),
+    End,
+}
+
+pub(super) enum Reader {
+    /// None only while somebody types.
+    Editor(Option<Box<Editor>>),
+    /// Line by line as they come; with a prompt if a person types them.
+    Lines { prompted: bool, gathered: Gathered },
+}
+
+/// Whether a person types.
+pub(super) fn is_interactive() -> bool {
+    io::stdin().is_terminal()
+}
+
+impl Reader {
+    pub(super) fn new(home: &Path, agents: Vec<String>) -> Self {
+        // The editor asks the terminal by standard output where the cursor is.
+        if is_interactive() && io::stdout().is_terminal() && io::stderr().is_terminal() {
+            return Self::Editor(Some(Box::new(Editor::new(home, agents))));
+        }
+        Self::Lines {
+            prompted: is_interactive() && io::stderr().is_terminal(),
+            gathered: Gathered::default(),
+        }
+    }
+
+    /// The next text.
+    pub(super) async fn next(&mut self, label: &str, signals: &Signals) -> Read {
+        match self {
+            Self::Editor(editor) => {
+                let Some(taken) = editor.take() else {
+                    return Read::End;
+                };
+                let (back, read) = edit(taken, label.to_owned(), signals).await;
+                *editor = back;
+                read
+            }
+            Self::Lines { prompted, gathered } => {
+                if *prompted {
+                    let label = if gathered.is_empty() { label } else { "…" };
+                    let _ = write!(io::stderr().lock(), "{label} › ");
+                }
+                lines(gathered, signals).await
+            }
+        }
+    }
+}
+
+/// Lets a person type. Reading blocks, and signals must be heard meanwhile.
+async fn edit(
+    mut editor: Box<Editor>,
+    label: String,
+    signals: &Signals,
+) -> (Option<Box<Editor>>, Read) {
+    let leave = editor.leave();
+    let mut typing = tokio::task::spawn_blocking(move || {
+        let edited = editor.read(&label);
+        (editor, edited)
+    });
+    let typed = tokio::select! {
+        biased;
+        typed = &mut typing => typed,
+        () = signals.over() => {
+            // The terminal is given back as it was.
+            leave();
+            typing.await
+        }
+    };
+    match typed {
+        Ok((editor, Ok(Edited::Text(text)))) => (Some(editor), Read::Text(text)),
+        Ok((editor, Ok(Edited::Cleared))) => (Some(editor), Read::Nothing),
+        Ok((editor, Ok(Edited::End))) => (Some(editor), Read::End),
+        Ok((_, Err(error))) => {
+            let error = CliError::failed("cannot read from the terminal").because(&error);
+            (None, Read::Broken(error))
+        }
+        Err(_) => (None, Read::End),
+    }
+}
+
+async fn lines(gathered: &mut Gathered, signals: &Signals) -> Read {
+    let mut line = tokio::task::spawn_blocking(|| {
+        let mut line = Vec::new();
+        let read = io::stdin().lock().read_until(b'\n', &mut line);
+        read.map(|_| line)
+    });
+    let line = tokio::select! {
+        biased;
+        // A line that comes together with the end is not sent any more.
+        () = signals.over() => return Read::End,
+        line = &mut line => line,
+    };
+    match line {
+        Ok(Ok(line)) if line.is_empty() => gathered.rest().map_or(Read::End, Read::Text),
+        Ok(Ok(line)) => add(gathered, line),
+        Ok(Err(error)) => {
+            Read::Broken(CliError::failed("cannot read standard input").because(&error))
+        }
+        Err(_) => Read::End,
+    }
+}
+
+fn add(gathered: &mut Gathered, line: Vec<u8>) -> Read {
+    let Ok(line) = String::from_utf8(line) else {
+        *gathered = Gathered::default();
+        return Read::Bad(CliError::usage(
+            "a line of standard input is not valid UTF-8; nothing was sent",
+        ));
+    };
+    let line = line.strip_suffix('\n').unwrap_or(&line);
+    let line = line.strip_suffix('\r').unwrap_or(line);
+    gathered.add(line).map_or(Read::Nothing, Read::Text)
+}

@@ -1,0 +1,104 @@
+//! What the person and the system ask for while a conversation is held.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use segue_engine::Stop;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::commands::chat::play;
+use crate::error::CliError;
+
+/// What Ctrl-C does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Interrupt {
+    /// It stops the turn that is under way, if one is; there is somebody to say more.
+    Turn,
+    /// It stops the turn and ends the conversation: nobody else could.
+    Everything,
+}
+
+/// Listens for signals, from the first prompt to the last.
+#[derive(Clone)]
+pub(super) struct Signals {
+    stop: watch::Sender<Stop>,
+    over: watch::Sender<bool>,
+    in_turn: Arc<AtomicBool>,
+}
+
+impl Signals {
+    pub(super) fn listen(interrupt: Interrupt) -> Result<Self, CliError> {
+        let catch = |kind| {
+            signal(kind)
+                .map_err(|error| CliError::failed("cannot listen for signals").because(&error))
+        };
+        let streams = [
+            catch(SignalKind::interrupt())?,
+            catch(SignalKind::terminate())?,
+            catch(SignalKind::hangup())?,
+        ];
+        let signals = Self {
+            stop: watch::Sender::new(Stop::No),
+            over: watch::Sender::new(false),
+            in_turn: Arc::default(),
+        };
+        tokio::spawn(signals.clone().run(streams, interrupt));
+        Ok(signals)
+    }
+
+    async fn run(self, [mut interrupted, mut terminate, mut hangup]: [Signal; 3], what: Interrupt) {
+        loop {
+            tokio::select! {
+                _ = interrupted.recv() => {
+                    if self.in_turn.load(Ordering::Relaxed) {
+                        play::interrupt(&self.stop);
+                    }
+                    if what == Interrupt::Everything {
+                        self.over.send_replace(true);
+                    }
+                }
+                _ = terminate.recv() => self.end(),
+                _ = hangup.recv() => self.end(),
+            }
+        }
+    }
+
+    fn end(&self) {
+        self.over.send_replace(true);
+        self.stop.send_replace(Stop::Now);
+    }
+
+    /// A turn begins; what stops it.
+    pub(super) fn turn_begins(&self) -> watch::Receiver<Stop> {
+        if !self.is_over() {
+            self.stop.send_replace(Stop::No);
+        }
+        self.in_turn.store(true, Ordering::Relaxed);
+        self.stop.subscribe()
+    }
+
+    /// A turn is over; how urgently it was to stop.
+    pub(super) fn turn_is_over(&self) -> Stop {
+        self.in_turn.store(false, Ordering::Relaxed);
+        *self.stop.borrow()
+    }
+
+    /// Whether we were told to end.
+    pub(super) fn is_over(&self) -> bool {
+        *self.over.borrow()
+    }
+
+    /// Waits until we are told to end.
+    pub(super) async fn over(&self) {
+        // The sender is our own, so this can't fail.
+        let _ = self.over.subscribe().wait_for(|over| *over).await;
+    }
+
+    /// Waits until a moment after we were told to end.
+    pub(super) async fn long_over(&self) {
+        self.over().await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}

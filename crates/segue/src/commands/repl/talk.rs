@@ -1,0 +1,344 @@
+//! The conversation that is held: in which session, who answers, and what the commands do to it.
+
+use std::path::Path;
+
+use segue_core::{Decision, DecisionKind, ProviderId, SessionId, SessionRef, Title, TitleSource};
+use segue_engine::{
+    ChatRequest, Conversation, ConversationId, EngineError, Scope, Stop, Target, TurnReport,
+};
+
+use super::command::Command;
+use super::show;
+use super::signals::Signals;
+use crate::cli::{ListArgs, OneArgs, Policy, SessionCommand, ShowArgs, TalkArgs};
+use crate::commands::chat::{self, Form, play};
+use crate::commands::session;
+use crate::config::Flags;
+use crate::error::{CliError, Kind};
+use crate::last_list;
+use crate::setup::{self, App};
+use crate::terminal::{one_line, say, say_decision};
+
+/// How many sessions are listed.
+const LISTED: u32 = 20;
+
+pub(super) struct Talk {
+    app: App,
+    /// The terms, as the commands have changed them.
+    terms: TalkArgs,
+    target: Target,
+    /// Who answered last, or will.
+    agent: Option<ProviderId>,
+    /// What came of the last turn in this session.
+    last: Option<TurnReport>,
+    /// Those that can be talked to.
+    agents: Vec<ProviderId>,
+    /// What was listed here, which others may have listed something else since.
+    listed: Option<Vec<ConversationId>>,
+    signals: Signals,
+}
+
+impl Talk {
+    pub(super) async fn new(app: App, terms: TalkArgs, signals: Signals) -> Result<Self, CliError> {
+        let target = chat::target(&app, &terms).await?;
+        let agent = match &target {
+            Target::Session(id) => Some(app.find(&by_id(id)).await?.provider),
+            Target::Native(provider, _) => Some(provider.clone()),
+            Target::Usual | Target::New | Target::Continue => None,
+        };
+        let config = setup::configuration(&Flags::default())?.config;
+        let agents = setup::agents(&app.home, &config).into_iter();
+        let agents = agents.map(|agent| segue_agents::Agent::provider(&*agent).clone());
+        Ok(Self {
+            agents: agents.collect(),
+            app,
+            terms,
+            target,
+            agent,
+            last: None,
+            listed: None,
+            signals,
+        })
+    }
+
+    pub(super) fn home(&self) -> &Path {
+        &self.app.home
+    }
+
+    pub(super) fn agents(&self) -> Vec<String> {
+        self.agents.iter().map(ToString::to_string).collect()
+    }
+
+    /// The session that the conversation is in, once it has one.
+    pub(super) fn session(&self) -> Option<&SessionId> {
+        match &self.target {
+            Target::Session(id) => Some(id),
+            Target::Usual | Target::New | Target::Native(..) | Target::Continue => None,
+        }
+    }
+
+    /// Who answers and in which session, in short.
+    pub(super) fn label(&self) -> String {
+        let agent = self.answers().map_or("segue", ProviderId::as_str);
+        match &self.target {
+            Target::Session(id) => format!("{agent} {}", show::short(id)),
+            Target::Native(_, id) => {
+                let start: String = id.as_str().chars().take(4).collect();
+                format!("{agent} {start}")
+            }
+            Target::Usual | Target::New | Target::Continue => agent.to_owned(),
+        }
+    }
+
+    /// Who answers the next prompt, as far as is known.
+    fn answers(&self) -> Option<&ProviderId> {
+        self.terms.provider.as_ref().or(self.agent.as_ref())
+    }
+
+    /// Has a prompt answered; says what kind of failure it was, if it was one, which is told by then.
+    pub(super) async fn prompt(&mut self, prompt: String) -> Result<(), Kind> {
+        let told = |error: CliError| {
+            error.report();
+            error.kind
+        };
+        chat::sendable(&prompt).map_err(told)?;
+        let stop = self.signals.turn_begins();
+        let request = ChatRequest {
+            keep_open: true,
+            ..chat::request(&self.app, &self.terms, prompt, self.target.clone(), stop)
+        };
+        let gone = self.signals.long_over();
+        let (outcome, began) = play::play(&self.app.engine, request, Form::Words, gone).await;
+        if self.signals.turn_is_over() == Stop::Now {
+            // Whoever did not stop when asked to is not fit for the next prompt.
+            self.close_agents().await;
+        }
+        if let Some((session, _)) = began {
+            self.target = Target::Session(session);
+        }
+        let report = outcome.map_err(|error| told(error.into()))?;
+        let failed = play::failed(&report);
+        match (&report.failure, failed) {
+            (Some(failure), _) => play::tell_failure(&report.provider, failure),
+            (None, Some(_)) => say(play::why_cancelled(&report)),
+            (None, None) => {}
+        }
+        self.target = Target::Session(report.session.clone());
+        self.agent = Some(report.provider.clone());
+        self.last = Some(report);
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Does what a command says.
+    pub(super) async fn obey(&mut self, command: Command) -> Result<(), CliError> {
+        match command {
+            Command::Help => show::help(),
+            // The loop ends before it comes to this.
+            Command::Exit => {}
+            Command::Sessions { all } => self.list(all).await?,
+            Command::Session => self.show().await?,
+            Command::Resume(reference) => self.resume(&reference).await?,
+            Command::New => self.start_anew().await,
+            Command::History(turns) => self.history(turns).await?,
+            Command::Rename(title) => self.rename(&title).await?,
+            Command::Agent(agent) => self.hand_to(agent)?,
+            Command::Permissions(policy) => self.permit(policy),
+            Command::Usage => self.usage().await?,
+        }
+        Ok(())
+    }
+
+    async fn list(&mut self, all: bool) -> Result<(), CliError> {
+        let args = ListArgs {
+            all,
+            provider: None,
+            feature: None,
+            since: None,
+            limit: LISTED,
+            ask: false,
+            json: false,
+        };
+        session::perform(&self.app, SessionCommand::List(args)).await?;
+        self.listed = Some(last_list::recall(&self.app.home, &self.app.project));
+        Ok(())
+    }
+
+    async fn show(&self) -> Result<(), CliError> {
+        match &self.target {
+            Target::Session(id) => {
+                let session = self.app.find(&by_id(id)).await?;
+                let opened = self.last.as_ref().and_then(|last| last.opened.as_ref());
+                show::session(&session, opened);
+                Ok(())
+            }
+            Target::Native(provider, id) => {
+                let id = ConversationId::Native(provider.clone(), id.clone());
+                session::perform(&self.app, SessionCommand::Info(one(&id)?)).await
+            }
+            Target::Continue => {
+                say(
+                    "no session yet: the next prompt goes on with the newest one of this directory",
+                );
+                Ok(())
+            }
+            Target::Usual | Target::New => {
+                say("no session yet: the next prompt starts one");
+                Ok(())
+            }
+        }
+    }
+
+    /// Goes on with another session; where that can't be, nothing changes.
+    async fn resume(&mut self, reference: &SessionRef) -> Result<(), CliError> {
+        let scope = Scope {
+            last_list: self
+                .listed
+                .clone()
+                .unwrap_or_else(|| last_list::recall(&self.app.home, &self.app.project)),
+            project: self.app.project.clone(),
+        };
+        let found = chat::resumable(&self.app, reference, &scope).await?;
+        let target = Target::from(found.id());
+        if target == self.target {
+            say("you are in this session already");
+            return Ok(());
+        }
+        let (provider, what) = match &found {
+            Conversation::Session(session, _) => {
+                let (id, title) = (&session.id, one_line(session.title.as_str()));
+                let turns = session.turns;
+                (
+                    &session.provider,
+                    format!("{id} ({title}), {turns} turn(s)"),
+                )
+            }
+            Conversation::Native(native) => {
+                let id = &native.session.head.id;
+                (&native.session.provider, id.to_string())
+            }
+        };
+        self.check_driven(provider)?;
+        self.close_agents().await;
+        if self.answers().is_some_and(|agent| agent != provider) {
+            self.terms.model = None;
+        }
+        say(&format!("going on with {what}, with {provider}"));
+        self.target = target;
+        self.terms.provider = None;
+        self.agent = Some(provider.clone());
+        self.last = None;
+        Ok(())
+    }
+
+    /// Whether somebody here can go on with what an agent keeps, by itself or over ACP.
+    fn check_driven(&self, provider: &ProviderId) -> Result<(), CliError> {
+        let over_acp = format!("acp:{provider}");
+        let mut agents = self.agents.iter();
+        if agents.any(|agent| agent == provider || agent.as_str() == over_acp) {
+            return Ok(());
+        }
+        Err(self.unknown(provider.clone()))
+    }
+
+    fn unknown(&self, provider: ProviderId) -> CliError {
+        let known = self.agents.clone();
+        EngineError::UnknownProvider { provider, known }.into()
+    }
+
+    async fn start_anew(&mut self) {
+        self.close_agents().await;
+        self.terms.provider = self.answers().cloned();
+        self.target = Target::New;
+        self.last = None;
+        say("the next prompt starts a new session");
+    }
+
+    async fn history(&self, turns: usize) -> Result<(), CliError> {
+        let id = match &self.target {
+            Target::Session(id) => ConversationId::Session(id.clone()),
+            Target::Native(provider, id) => ConversationId::Native(provider.clone(), id.clone()),
+            Target::Usual | Target::New | Target::Continue => return Err(no_session()),
+        };
+        let args = ShowArgs {
+            one: one(&id)?,
+            last: Some(turns),
+            full: false,
+        };
+        session::perform(&self.app, SessionCommand::Show(args)).await
+    }
+
+    async fn rename(&self, title: &str) -> Result<(), CliError> {
+        let title = Title::given(title, TitleSource::User)
+            .map_err(|error| CliError::usage(error.to_string()))?;
+        let id = self.session().ok_or_else(|| match &self.target {
+            Target::Native(provider, _) => CliError::failed(format!(
+                "{provider} keeps this session itself; it becomes segue's with the first prompt"
+            )),
+            _ => no_session(),
+        })?;
+        self.app.engine.rename(id, &title).await?;
+        say(&format!("{id} is now called {:?}", title.as_str()));
+        Ok(())
+    }
+
+    fn hand_to(&mut self, agent: ProviderId) -> Result<(), CliError> {
+        if !self.agents.contains(&agent) {
+            return Err(self.unknown(agent));
+        }
+        if self.answers() == Some(&agent) {
+            say(&format!("{agent} answers already"));
+            return Ok(());
+        }
+        let told = match &self.target {
+            Target::Session(_) | Target::Native(..) | Target::Continue => {
+                ", which is told the recent messages"
+            }
+            Target::Usual | Target::New => "",
+        };
+        say(&format!("the next prompt goes to {agent}{told}"));
+        // A model is called by a name that only its agent knows.
+        self.terms.model = None;
+        self.terms.provider = Some(agent);
+        Ok(())
+    }
+
+    fn permit(&mut self, policy: Policy) {
+        self.terms.permissions = Some(policy);
+        let policy = segue_core::PermissionPolicy::from(policy);
+        say(&format!("permissions from now on: {}", policy.as_str()));
+    }
+
+    async fn usage(&self) -> Result<(), CliError> {
+        let id = self.session().ok_or_else(no_session)?;
+        let session = self.app.find(&by_id(id)).await?;
+        show::usage(self.last.as_ref().map(|last| &last.usage), &session);
+        Ok(())
+    }
+
+    async fn close_agents(&self) {
+        for line in self.app.engine.close().await {
+            say_decision(&Decision::new(DecisionKind::Protected, line));
+        }
+    }
+
+    /// Ends the agent.
+    pub(super) async fn end(&self) {
+        self.close_agents().await;
+    }
+}
+
+fn no_session() -> CliError {
+    CliError::failed("there is no session yet").hint("the first prompt starts one")
+}
+
+fn by_id(id: &SessionId) -> SessionRef {
+    SessionRef::Text(id.to_string())
+}
+
+fn one(id: &ConversationId) -> Result<OneArgs, CliError> {
+    let id = SessionRef::parse(&id.to_string());
+    Ok(OneArgs {
+        id: id.map_err(|error| CliError::failed(error.to_string()))?,
+        json: false,
+    })
+}

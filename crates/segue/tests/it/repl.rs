@@ -1,0 +1,306 @@
+//! `segue repl`: in a pipe, and at a terminal.
+
+mod sessions;
+mod terminal;
+
+use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
+
+use insta::assert_snapshot;
+use segue_testkit::{Output, World};
+
+use crate::{count_sessions, world};
+
+/// What `segue repl` says to these lines.
+fn repl(world: &World, lines: &[&str]) -> Output {
+    repl_with(world, &["repl"], lines)
+}
+
+fn repl_with(world: &World, args: &[&str], lines: &[&str]) -> Output {
+    let mut input = lines.join("\n");
+    input.push('\n');
+    world.segue_with_input(args, input.as_bytes())
+}
+
+/// A session to begin with; its id.
+fn session(world: &World, prompt: &str) -> String {
+    let turn = world.json(["chat", "--json", "--new", prompt]);
+    turn["session_id"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn every_line_is_a_turn_of_one_session_with_one_agent() {
+    let world = world();
+    assert_snapshot!(repl(&world, &["hello", "", "  ", "and now?", "/session"]), @"
+    You said: hello
+    This is where our conversation begins.
+    You said: and now?
+    This is turn 2 of our conversation; before this you said: hello
+    id        [SESSION]
+    title     hello
+    agent     rehearsal
+    native id [NATIVE]
+    turns     2
+    tokens    38
+    opened    live: the agent is still running
+    --- stderr
+    segue: using rehearsal, the built-in offline agent: no other was found on this machine
+    --- exit 0
+    ");
+    world.assert_nothing_runs();
+    let shown = world.json(["session", "show", "latest", "--json"]);
+    assert_eq!(shown["legs"].as_array().unwrap().len(), 1, "{shown:#}");
+    assert!(
+        !world.home().join("history").exists(),
+        "a pipe leaves no history"
+    );
+}
+
+#[test]
+fn lines_that_belong_together_are_one_prompt() {
+    let world = world();
+    let lines = [
+        "one \\",
+        "two",
+        "```",
+        "/exit",
+        "",
+        "a \\",
+        "```",
+        "//help",
+        "```",
+        "open to the end",
+    ];
+    let output = repl(&world, &lines);
+    assert_eq!(output.code, Some(0), "{output}");
+    let shown = world.json(["session", "show", "latest", "--json"]);
+    let prompts: Vec<&str> = shown["turns"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|turn| turn["messages"][0]["parts"][0]["text"].as_str().unwrap())
+        .collect();
+    let expected = [
+        "one \ntwo",
+        "```\n/exit\n\na \\\n```",
+        "/help",
+        "```\nopen to the end",
+    ];
+    assert_eq!(prompts, expected);
+}
+
+#[test]
+fn a_turn_that_fails_is_told_and_the_next_one_goes_on() {
+    let world = world();
+    assert_snapshot!(repl(&world, &["first", "rehearse: fail out of tea", "third"]), @r#"
+    You said: first
+    This is where our conversation begins.
+    You said: third
+    This is turn 3 of our conversation; before this you said: rehearse: fail out of tea
+    --- stderr
+    segue: using rehearsal, the built-in offline agent: no other was found on this machine
+    error: the agent answered the prompt with an error: out of tea
+    hint: what was said is kept; go on with: segue chat --resume [SESSION] "…"
+    --- exit 3
+    "#);
+    let output = repl(&world, &["first", "rehearse: die", "third", "/session"]);
+    assert!(
+        output
+            .stdout
+            .contains("before this you said: rehearse: die"),
+        "{output}"
+    );
+    assert!(output.stdout.contains("opened    resumed"), "{output}");
+    assert_eq!(output.code, Some(3), "{output}");
+    world.assert_nothing_runs();
+}
+
+#[test]
+fn what_is_no_command_is_never_sent() {
+    let world = world();
+    assert_snapshot!(repl(&world, &["/sesions", "/etc/hosts is what?", "/resume", "/new x"]), @"
+    --- stderr
+    error: there is no command /sesions; nothing was sent
+    hint: did you mean /sessions? /help lists all
+    error: there is no command /etc/hosts; nothing was sent
+    hint: /help lists the commands; begin with // to send a text that begins with /
+    error: say it so: /resume ID|NUMBER
+    error: /new takes nothing
+    --- exit 2
+    ");
+    assert_eq!(count_sessions(&world), 0);
+    let output = world.segue_with_input(["repl"], b"a\0b\n\xff\xfe\nfine\n");
+    assert!(output.stderr.contains("NUL character"), "{output}");
+    assert!(output.stderr.contains("not valid UTF-8"), "{output}");
+    assert!(output.stdout.starts_with("You said: fine\n"), "{output}");
+    assert_eq!(output.code, Some(2));
+}
+
+#[test]
+fn without_a_session_commands_say_so() {
+    let world = world();
+    let lines = [
+        "/session",
+        "/sessions",
+        "/history",
+        "/rename x",
+        "/usage",
+        "/resume 1",
+    ];
+    assert_snapshot!(repl(&world, &lines), @r#"
+    --- stderr
+    no session yet: the next prompt starts one
+    no sessions in this project (--all looks everywhere); start one with: segue chat "…"
+    error: there is no session yet
+    hint: the first prompt starts one
+    error: there is no session yet
+    hint: the first prompt starts one
+    error: there is no session yet
+    hint: the first prompt starts one
+    error: there is no number 1 in the last list of this project
+    hint: `segue session list` shows one
+    --- exit 2
+    "#);
+    assert_snapshot!(repl(&world, &["/resume nosuch"]), @r#"
+    --- stderr
+    error: no session matches "nosuch"
+    hint: `segue session list --all` shows every session there is
+    --- exit 1
+    "#);
+    assert_eq!(repl(&world, &["/exit", "not sent"]).code, Some(0));
+    assert_eq!(count_sessions(&world), 0);
+}
+
+#[test]
+fn help_lists_every_command() {
+    let world = world();
+    assert_snapshot!(repl(&world, &["/help", "/quit", "not sent"]), @r"
+    /help                 this list
+    /sessions [all]       the sessions of this project, or of all, numbered
+    /session              the session you are in
+    /resume ID|NUMBER     go on with another session, also one that an agent keeps itself
+    /new                  start a new session with the next prompt
+    /history [N]          the last N turns of the session, 5 if not said
+    /rename TITLE         give the session another title
+    /agent NAME           have another agent answer from now on
+    /permissions POLICY   how to answer when the agent asks for permission
+    /usage                what the last turn and the session used
+    /exit                 end the conversation, as Ctrl-D does
+    /quit                 the same
+
+    Anything else is said to the agent; begin with // to say what begins with a slash.
+    A \ at the end of a line, or an open ``` fence, goes on on the next line.
+    --- exit 0
+    ");
+}
+
+#[test]
+fn permissions_can_be_changed_on_the_way() {
+    let world = world();
+    let lines = [
+        "rehearse: ask",
+        "/permissions allow-edits",
+        "rehearse: ask",
+        "/permissions yes",
+    ];
+    assert_snapshot!(repl_with(&world, &["repl", "--permissions", "deny"], &lines), @r#"
+    I was not allowed to edit the notes. 
+    I edited the notes. 
+    --- stderr
+    segue: using rehearsal, the built-in offline agent: no other was found on this machine
+    segue: refused "Edit notes.txt" by policy deny
+    permissions from now on: allow-edits
+    segue: allowed "Edit notes.txt" by policy allow-edits
+    error: "yes" is not a policy
+    hint: there are: ask, allow-reads, allow-edits, allow-all, deny
+    --- exit 2
+    "#);
+}
+
+#[test]
+fn the_options_of_chat_hold_for_the_conversation() {
+    let world = world();
+    let first = session(&world, "one");
+    let output = repl_with(&world, &["repl", "--continue"], &["two"]);
+    assert!(output.stdout.contains("This is turn 2"), "{output}");
+    let output = repl_with(&world, &["repl", "--resume", &first], &["three"]);
+    assert!(output.stdout.contains("This is turn 3"), "{output}");
+    let output = repl_with(&world, &["repl", "--feature", "tea"], &["a", "/new", "b"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    let list = world.json(["session", "list", "--feature", "tea", "--json"]);
+    assert_eq!(list.as_array().unwrap().len(), 2);
+    assert_snapshot!(repl_with(&world, &["repl", "--resume", "nosuch"], &["x"]), @r#"
+    --- stderr
+    error: no session matches "nosuch"
+    hint: `segue session list --all` shows every session there is
+    --- exit 1
+    "#);
+    assert_snapshot!(repl_with(&world, &["repl", "--timeout", "1"], &["rehearse: hang", "on"]), @r#"
+    You said: on
+    This is turn 2 of our conversation; before this you said: rehearse: hang
+    --- stderr
+    segue: using rehearsal, the agent last used in this project
+    error: the turn took longer than 1 s
+    hint: give it longer: segue chat --resume [SESSION] --open-timeout 120 --timeout 3600 "…"
+    --- exit 3
+    "#);
+    let output = repl_with(&world, &["repl", "--new", "--continue"], &["x"]);
+    assert_eq!(output.code, Some(2), "{output}");
+}
+
+#[test]
+fn a_signal_ends_a_piped_conversation_and_what_was_said_is_kept() {
+    let world = world();
+    for signal in ["-INT", "-TERM", "-HUP", "-KILL"] {
+        let mut command = world.command(["repl"]);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        std::io::Write::write_all(&mut stdin, b"rehearse: say so far; hang\nnever sent\n").unwrap();
+        let mut words = [0; 6];
+        std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut words).unwrap();
+        let pid = child.id().to_string();
+        let mut kill = world.program("kill");
+        assert!(kill.args([signal, &pid]).status().unwrap().success());
+        let output = Output::from(&child.wait_with_output().unwrap(), &world);
+        if signal == "-KILL" {
+            assert_eq!(output.code, None, "{output}");
+        } else {
+            assert_eq!(output.code, Some(130), "{signal}: {output}");
+            assert!(output.stderr.contains("interrupted"), "{signal}: {output}");
+        }
+        drop(stdin);
+        let shown = world.json(["session", "show", "latest", "--json"]);
+        let turns = shown["turns"].as_array().unwrap();
+        assert_eq!(turns.len(), 1, "{signal}: {shown:#}");
+        // What was streamed may not have been on the disk yet when nobody could put it there any more.
+        let said = turns[0]["messages"][1].to_string().contains("so far");
+        assert!(said || signal == "-KILL", "{signal}: {shown:#}");
+    }
+    let output = repl_with(&world, &["repl", "--continue"], &["where were we?"]);
+    assert!(output.stdout.contains("This is turn 2"), "{output}");
+    world.assert_nothing_runs();
+}
+
+/// Runs a command with these lines on its standard input.
+fn run(world: &World, mut command: std::process::Command, lines: &[&str]) -> Output {
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    for line in lines {
+        std::io::Write::write_all(&mut stdin, format!("{line}\n").as_bytes()).unwrap();
+    }
+    drop(stdin);
+    Output::from(&child.wait_with_output().unwrap(), world)
+}
+
+/// Who may read a file.
+fn mode(path: &std::path::Path) -> u32 {
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+}

@@ -1,0 +1,155 @@
+//! Going from session to session, and from agent to agent, within one conversation.
+
+use insta::assert_snapshot;
+
+use super::{repl, run, session};
+use crate::{count_sessions, world};
+
+#[test]
+fn another_session_is_resumed_by_number_or_id_and_a_failure_changes_nothing() {
+    let world = world();
+    let older = session(&world, "the older one");
+    session(&world, "the newer one");
+    let lines = [
+        "/sessions",
+        "/resume 2",
+        "/resume 2",
+        "where are we?",
+        "/resume nosuch",
+        "still there?",
+        "/session",
+    ];
+    assert_snapshot!(repl(&world, &lines), @r#"
+    #  ID                    AGENT      TURNS  UPDATED   TITLE
+    1  [SESSION]  rehearsal  1      just now  the newer one
+    2  [SESSION]  rehearsal  1      just now  the older one
+    You said: where are we?
+    This is turn 2 of our conversation; before this you said: the older one
+    You said: still there?
+    This is turn 3 of our conversation; before this you said: where are we?
+    id        [SESSION]
+    title     the older one
+    agent     rehearsal
+    native id [NATIVE]
+    turns     3
+    tokens    106
+    opened    live: the agent is still running
+    --- stderr
+    going on with [SESSION] (the older one), 1 turn(s), with rehearsal
+    you are in this session already
+    error: no session matches "nosuch"
+    hint: `segue session list --all` shows every session there is
+    --- exit 1
+    "#);
+    let info = world.json(["session", "info", &older, "--json"]);
+    assert_eq!(info["session"]["turns"], 3, "{info:#}");
+    let output = repl(&world, &[&format!("/resume {older}"), "/history 1", "hi"]);
+    assert!(output.stdout.contains("── turn 3 "), "{output}");
+    assert!(output.stdout.contains("This is turn 4"), "{output}");
+    let elsewhere = world.path().join("project/gone");
+    std::fs::create_dir(&elsewhere).unwrap();
+    let mut there = world.command(["chat", "over there"]);
+    there.current_dir(&elsewhere).output().unwrap();
+    std::fs::remove_dir(&elsewhere).unwrap();
+    let output = repl(&world, &["/sessions all", "/resume 1", "/session"]);
+    assert!(output.stderr.contains("is not there"), "{output}");
+    assert!(output.stderr.contains("no session yet"), "{output}");
+}
+
+#[test]
+fn a_session_that_nobody_here_can_go_on_with_is_not_resumed() {
+    let world = world();
+    let sample = include_str!("../../../../segue-catalog/tests/it/samples/claude.jsonl");
+    let directory = world.path().join(".claude/projects/-somewhere");
+    std::fs::create_dir_all(&directory).unwrap();
+    let here = format!("{:?}", world.project().display().to_string());
+    let file = directory.join("0b5e4c3a-1111-4222-8333-444455556666.jsonl");
+    std::fs::write(file, sample.replace("\"/w\"", &here)).unwrap();
+    let lines = ["hello", "/resume 0b5e4c3a", "still there?"];
+    assert_snapshot!(repl(&world, &lines), @"
+    You said: hello
+    This is where our conversation begins.
+    You said: still there?
+    This is turn 2 of our conversation; before this you said: hello
+    --- stderr
+    segue: using rehearsal, the built-in offline agent: no other was found on this machine
+    error: provider claude can't be driven by this segue
+    hint: it drives: rehearsal
+    --- exit 2
+    ");
+}
+
+#[test]
+fn a_new_session_is_begun_and_the_old_one_renamed() {
+    let world = world();
+    let lines = [
+        "first",
+        "/rename   a better title",
+        "/new",
+        "/rename x",
+        "second",
+        "/usage",
+    ];
+    assert_snapshot!(repl(&world, &lines), @r#"
+    You said: first
+    This is where our conversation begins.
+    You said: second
+    This is where our conversation begins.
+    last turn 1 in, 9 out, 10 in all
+    context   10 of 200000 (0 %)
+    session   10 in 1 turn(s)
+    --- stderr
+    segue: using rehearsal, the built-in offline agent: no other was found on this machine
+    [SESSION] is now called "a better title"
+    the next prompt starts a new session
+    error: there is no session yet
+    hint: the first prompt starts one
+    --- exit 1
+    "#);
+    assert_eq!(count_sessions(&world), 2);
+    world.assert_nothing_runs();
+}
+
+#[test]
+fn another_agent_is_told_the_recent_messages() {
+    let world = world();
+    // The same agent under another name, over ACP.
+    let config = world.path().join("config.toml");
+    let program = env!("CARGO_BIN_EXE_segue");
+    let directory = world.path().join("second");
+    let text =
+        format!("[acp.second]\npath = {program:?}\nargs = [\"rehearsal-agent\", {directory:?}]\n");
+    std::fs::write(&config, text).unwrap();
+    let lines = [
+        "the password is swordfish",
+        "/agent nobody",
+        "/agent rehearsal",
+        "/agent acp:second",
+        "and you?",
+        "/session",
+    ];
+    let mut command = world.command(["repl", "-p", "rehearsal"]);
+    command.env("SEGUE_CONFIG", &config);
+    let output = run(&world, command, &lines);
+    assert_snapshot!(output, @"
+    You said: the password is swordfish
+    This is where our conversation begins.
+    You said: and you?
+    I was told what was said before.
+    id        [SESSION]
+    title     the password is swordfish
+    agent     acp:second
+    native id [NATIVE]
+    turns     2
+    tokens    70
+    opened    briefed: acp:second takes over from rehearsal
+    --- stderr
+    error: provider nobody can't be driven by this segue
+    hint: it drives: acp:second, rehearsal
+    rehearsal answers already
+    the next prompt goes to acp:second, which is told the recent messages
+    segue: started a new native session and told it the story so far: acp:second takes over from rehearsal
+    --- exit 2
+    ");
+    world.assert_nothing_runs();
+}
