@@ -48,6 +48,8 @@ const FENCES: &[(&str, &[&str])] = &[
     ("clap_complete", &["segue"]),
     ("etcetera", &["segue"]),
     ("getrandom", &["segue"]),
+    ("reedline", &["segue"]),
+    ("toml", &["segue"]),
 ];
 
 /// What no library may do: it is told the time, chance and the environment by its caller.

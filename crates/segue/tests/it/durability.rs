@@ -32,9 +32,17 @@ fn the_prompt_is_on_the_disk_before_it_is_sent() {
     let trace = std::fs::read_to_string(trace).unwrap();
     let mut unsynced = false;
     let (mut written, mut sent) = (false, false);
+    // A call that takes a while is told in two lines, with those of other threads between them.
+    let mut syncing: Option<&str> = None;
     for line in trace.lines() {
+        let thread = line.split(' ').next().unwrap_or_default();
         let log = line.contains("segue.db-wal>");
-        let sync = log && (line.contains("fdatasync(") || line.contains("fsync("));
+        let begun = log && (line.contains("fdatasync(") || line.contains("fsync("));
+        if begun && line.contains("<unfinished") {
+            syncing = Some(thread);
+        }
+        let ended = syncing == Some(thread) && line.contains("sync resumed>");
+        let sync = begun || ended;
         if log && line.contains("write") {
             unsynced = true;
             written |= line.contains("precious words");
