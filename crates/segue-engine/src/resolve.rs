@@ -159,6 +159,12 @@ impl Engine {
                     .await?
             }
         };
+        if let Some(session) = &session
+            && session.project.cwd != request.project.cwd
+        {
+            let text = format!("working in {}, where the session is", session.project.cwd);
+            decisions.push(Decision::new(DecisionKind::Session, text));
+        }
         let provider = match (chosen, &session) {
             (Some(asked_for), _) => asked_for,
             (None, Some(session)) => session.provider.clone(),

@@ -2,8 +2,8 @@
 
 use segue_agents::{Life, life};
 use segue_core::{
-    Decision, Leg, Message, Project, Session, SessionId, SessionStatus, Title, TitleSource, Turn,
-    TurnNumberError, TurnState, plan_revert,
+    Decision, Leg, Message, Project, ProviderId, Session, SessionId, SessionStatus, Title,
+    TitleSource, Turn, TurnNumberError, TurnState, plan_revert,
 };
 use segue_store::{Cursor, Filter, ForkPoint, Holder, Page, StoreError};
 
@@ -52,6 +52,8 @@ pub struct TranscriptTurn {
     pub turn: Turn,
     /// The messages, the prompt first.
     pub messages: Vec<Message>,
+    /// Who answered, or was to.
+    pub provider: ProviderId,
 }
 
 /// A session that was reverted, or whose revert was undone.
@@ -127,20 +129,41 @@ impl Engine {
         })
     }
 
+    /// Who answered a turn. One that was made without us, or before a fork, was the first agent's.
+    pub(crate) async fn provider_of(
+        &self,
+        turn: &Turn,
+        legs: &[Leg],
+        session: &Session,
+    ) -> Result<ProviderId, EngineError> {
+        let attempts = self.store.attempts(turn.id).await?;
+        let last = attempts.last().map(|attempt| attempt.leg);
+        let leg = legs.iter().find(|leg| Some(leg.id) == last);
+        let leg = leg.or_else(|| legs.first().filter(|_| last.is_none()));
+        let provider = leg.map_or(&session.provider, |leg| &leg.provider);
+        Ok(provider.clone())
+    }
+
     /// All that was said in a session.
     pub async fn transcript(&self, session: Session) -> Result<Transcript, EngineError> {
         let status = self.status(&session).await?;
+        let legs = self.store.legs(&session.id).await?;
         let mut turns = Vec::new();
         for mut turn in self.store.turns(&session.id).await? {
             if turn.state == TurnState::Running && status == SessionStatus::Interrupted {
                 turn.state = TurnState::Interrupted;
             }
             let messages = joined(self.store.messages(turn.id).await?);
-            turns.push(TranscriptTurn { turn, messages });
+            let provider = self.provider_of(&turn, &legs, &session).await?;
+            turns.push(TranscriptTurn {
+                turn,
+                messages,
+                provider,
+            });
         }
         Ok(Transcript {
             status,
-            legs: self.store.legs(&session.id).await?,
+            legs,
             session,
             turns,
         })

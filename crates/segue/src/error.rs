@@ -113,9 +113,20 @@ impl From<EngineError> for CliError {
                 Self::usage(error.to_string())
                     .hint(format!("say which: {}{more}", shown.join(", ")))
             }
-            EngineError::UnknownProvider { ref known, .. } => {
+            EngineError::UnknownProvider {
+                ref provider,
+                ref known,
+            } => {
                 let known: Vec<&str> = known.iter().map(segue_core::ProviderId::as_str).collect();
-                Self::usage(error.to_string()).hint(format!("it drives: {}", known.join(", ")))
+                let spoken_to = format!("acp:{provider}");
+                Self::usage(error.to_string()).hint(if known.contains(&spoken_to.as_str()) {
+                    format!("it is called {spoken_to}")
+                } else {
+                    format!(
+                        "it drives: {}; any other that speaks ACP needs [acp.NAME] in the configuration",
+                        known.join(", ")
+                    )
+                })
             }
             EngineError::NoNumber { listed, .. } => {
                 Self::usage(error.to_string()).hint(match listed {

@@ -411,6 +411,8 @@ impl<'a> From<&'a Message> for MessageJson<'a> {
 pub(crate) struct TurnJson<'a> {
     n: Option<u32>,
     state: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    provider: Option<&'a str>,
     messages: Vec<MessageJson<'a>>,
     usage: UsageJson,
     error: Option<ErrorJson>,
@@ -423,6 +425,7 @@ impl<'a> TurnJson<'a> {
     pub(crate) fn native(n: Option<u32>, turn: &'a NativeTurn) -> Self {
         Self {
             n,
+            provider: None,
             state: turn.state.as_str(),
             messages: turn.messages.iter().map(MessageJson::from).collect(),
             usage: turn.usage.into(),
@@ -445,6 +448,7 @@ impl<'a> From<&'a Transcript> for TranscriptJson<'a> {
         let turns = transcript.turns.iter().map(|entry| TurnJson {
             n: Some(entry.turn.n),
             state: entry.turn.state.as_str(),
+            provider: Some(entry.provider.as_str()),
             messages: entry.messages.iter().map(MessageJson::from).collect(),
             usage: entry.turn.usage.into(),
             error: entry.turn.failure.as_ref().map(ErrorJson::from),

@@ -124,8 +124,14 @@ impl Engine {
         if matches!(asked, Turns::Newest(_)) {
             turns.reverse();
         }
+        let legs = self.store.legs(&session.id).await?;
         let mut page = asked.page();
         for turn in turns {
+            let provider = self.provider_of(&turn, &legs, session).await?;
+            let layout = Layout {
+                agent: provider.as_str(),
+                ..layout
+            };
             let note = match turn.state {
                 TurnState::Finished => "",
                 TurnState::Running if status == SessionStatus::Interrupted => {

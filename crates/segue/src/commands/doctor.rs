@@ -1,5 +1,6 @@
 //! `segue doctor`: what is on this machine, and is it well?
 
+use std::io::IsTerminal;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -16,7 +17,7 @@ use serde_json::{Value, json};
 use crate::cli::DoctorArgs;
 use crate::error::CliError;
 use crate::setup::{self, VERSION};
-use crate::terminal::{Style, clean, print, width, wrap};
+use crate::terminal::{Style, clean, print, say, width, wrap};
 use crate::wire::{self, print_json};
 
 /// How long a program may take to say what it is.
@@ -82,6 +83,9 @@ impl AgentReport {
 
 pub(crate) async fn run(args: DoctorArgs) -> Result<ExitCode, CliError> {
     let store = look_at_store().await?;
+    if std::io::stderr().is_terminal() && !args.json {
+        say("asking the agents what they can do …");
+    }
     let agents = look_at_agents().await?;
     if args.json {
         print_json(&json!({
@@ -306,7 +310,8 @@ fn print_agent(agent: &AgentReport, style: Style) {
         field("can", &can.join(", "));
     }
     if let Some(sessions) = agent.sessions.filter(|sessions| *sessions > 0) {
-        field("has", &format!("{sessions} native sessions"));
+        let plural = if sessions == 1 { "" } else { "s" };
+        field("has", &format!("{sessions} native session{plural}"));
     }
     for way in &agent.ways {
         if let Err(problem) = &way.answer {

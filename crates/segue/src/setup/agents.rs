@@ -1,6 +1,6 @@
 //! From the configuration to the agents that can be driven.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -33,7 +33,18 @@ pub(crate) fn agents(home: &Path, config: &Config) -> Vec<Arc<Provider>> {
     let providers = config.in_order().into_iter();
     let mut agents: Vec<Arc<Provider>> = providers
         .map(|(id, who, agent)| {
-            let settings = settings(who, agent, &host.path);
+            let mut settings = settings(who, agent, &host.path);
+            let missing = agent.path.is_some()
+                && settings.program.as_ref().is_none_or(|path| !path.is_file());
+            if missing {
+                // Another program in its place is not what was asked for.
+                settings.adapter = None;
+                let nowhere = Host {
+                    path: OsString::new(),
+                    ..host.clone()
+                };
+                return drive(&id, who, &settings, &nowhere).at(settings.program.as_ref());
+            }
             drive(&id, who, &settings, &host).at(settings.program.as_ref())
         })
         .filter(|provider| !provider.ways().is_empty())

@@ -38,6 +38,8 @@ pub(super) struct Printer {
     provider: Option<ProviderId>,
     since: Instant,
     frame: usize,
+    /// The last line that was told of a tool; agents announce some calls twice.
+    last_tool: Option<String>,
 }
 
 impl Printer {
@@ -53,6 +55,7 @@ impl Printer {
             provider: None,
             since: Instant::now(),
             frame: 0,
+            last_tool: None,
         }
     }
 
@@ -132,12 +135,15 @@ impl Printer {
         if !self.stderr_is_terminal {
             return;
         }
-        let name = clean(&call.name);
+        let name = clean(&told(call));
         let line = match call.status {
             ToolStatus::Pending | ToolStatus::InProgress => format!("▸ {name}"),
             ToolStatus::Completed => format!("✓ {name}"),
             ToolStatus::Failed => format!("✗ {name}"),
         };
+        if self.last_tool.replace(line.clone()).as_ref() == Some(&line) {
+            return;
+        }
         self.start_line();
         say(&self.style.dim(&line));
         if call.status == ToolStatus::Completed {
@@ -218,5 +224,33 @@ impl Printer {
             // A file or a pipe gets whole lines, too.
             let _ = writeln!(std::io::stdout().lock());
         }
+    }
+}
+
+/// What a tool call is about: its name, and what it is done to where the name does not say so.
+fn told(call: &ToolCall) -> String {
+    const ABOUT: [&str; 7] = [
+        "command",
+        "cmd",
+        "file_path",
+        "path",
+        "pattern",
+        "url",
+        "query",
+    ];
+    let args: serde_json::Value = serde_json::from_str(call.args.as_str()).unwrap_or_default();
+    let about = ABOUT.iter().find_map(|name| args.get(name)?.as_str());
+    match about {
+        Some(about) if !call.name.contains(about) => {
+            let line: String = about
+                .lines()
+                .next()
+                .unwrap_or_default()
+                .chars()
+                .take(100)
+                .collect();
+            format!("{}: {line}", call.name)
+        }
+        Some(_) | None => call.name.clone(),
     }
 }

@@ -4,7 +4,7 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use segue_core::{PermissionAnswer, PermissionRequest};
+use segue_core::{PermissionAnswer, PermissionKind, PermissionOption, PermissionRequest};
 use tokio::sync::oneshot;
 
 use crate::terminal::{Style, one_line, say};
@@ -44,20 +44,24 @@ fn read_answer(
     reply: &oneshot::Sender<PermissionAnswer>,
 ) -> Option<PermissionAnswer> {
     let style = Style::stderr();
+    let args = one_line(request.call.args.as_str());
     say(&format!(
         "{} {} {}",
         style.bold("May the agent do this?"),
         one_line(&request.call.name),
-        style.dim(&one_line(request.call.args.as_str()))
+        style.dim(if args == "{}" { "" } else { &args })
     ));
-    for (number, option) in (1..).zip(&request.options) {
+    let options = ordered(&request.options);
+    for (number, option) in (1..).zip(&options) {
         say(&format!("  {number}  {}", one_line(&option.name)));
     }
+    // What was typed before the question was seen is no answer to it.
+    let _ = rustix::termios::tcflush(std::io::stdin(), rustix::termios::QueueSelector::IFlush);
     loop {
         let _ = write!(
             std::io::stderr().lock(),
-            "Your choice, 1 to {}: ",
-            request.options.len()
+            "Your choice, 1 to {}, or y or n: ",
+            options.len()
         );
         if !answered(reply) {
             return None;
@@ -70,12 +74,30 @@ fn read_answer(
             }
             Ok(_) => {}
         }
-        let number = line.trim().parse::<usize>().ok();
-        let option = number.and_then(|number| request.options.get(number.checked_sub(1)?));
-        if let Some(option) = option {
-            return Some(PermissionAnswer::Choose(option.id.clone()));
+        match line.trim().to_lowercase().as_str() {
+            "y" | "yes" => return Some(request.allow_once()),
+            "n" | "no" => return Some(request.reject()),
+            typed => {
+                let number = typed.parse::<usize>().ok();
+                let option = number.and_then(|number| options.get(number.checked_sub(1)?));
+                if let Some(option) = option {
+                    return Some(PermissionAnswer::Choose(option.id.clone()));
+                }
+            }
         }
     }
+}
+
+/// The answers in the same order for all agents: what allows before what refuses, and the narrower before the wider.
+fn ordered(options: &[PermissionOption]) -> Vec<&PermissionOption> {
+    let mut ordered: Vec<_> = options.iter().collect();
+    ordered.sort_by_key(|option| match option.kind {
+        PermissionKind::AllowOnce => 0,
+        PermissionKind::AllowAlways => 1,
+        PermissionKind::RejectOnce => 2,
+        PermissionKind::RejectAlways => 3,
+    });
+    ordered
 }
 
 /// Waits until a line was typed; false if the answer is not wanted any more. Whatever is typed after that is for

@@ -122,13 +122,13 @@ fn print_transcript(transcript: &Transcript, full: bool) {
         session.provider,
         transcript.turns.len()
     )));
-    let layout = Layout {
-        agent: session.provider.as_str(),
-        system: "segue",
-        full,
-    };
     for entry in &transcript.turns {
         let turn = &entry.turn;
+        let layout = Layout {
+            agent: entry.provider.as_str(),
+            system: "segue",
+            full,
+        };
         let note = match turn.state {
             TurnState::Finished => "",
             state => state.as_str(),
