@@ -65,13 +65,13 @@ pub async fn run(surroundings: Surroundings, version: &str) -> std::io::Result<(
         Some(StartFault::Silent) => return std::future::pending().await,
         Some(StartFault::Liar) | None => {}
     }
-    let lies = surroundings.at_start == Some(StartFault::Liar);
+    let is_liar = surroundings.at_start == Some(StartFault::Liar);
     let (output, writing) = Output::to_stdout();
     let troupe = Arc::new(Troupe {
         sessions: Sessions::new(surroundings),
         output: output.clone(),
         version: version.to_owned(),
-        lies,
+        lies: is_liar,
     });
     let lines = tokio::io::BufReader::new(tokio::io::stdin()).lines();
     let incoming = futures::stream::try_unfold(lines, |mut lines| async move {

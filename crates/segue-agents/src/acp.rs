@@ -52,7 +52,7 @@ pub struct AcpAgent {
 
 /// How to drive any agent that speaks the protocol, as `acp:NAME` of the configuration.
 #[must_use]
-pub fn acp(id: ProviderId, settings: &Settings, host: &Host) -> Provider {
+pub fn acp(id: &ProviderId, settings: &Settings, host: &Host) -> Provider {
     let ways = settings.program.iter().map(|program| Way {
         name: "acp",
         agent: Arc::new(AcpAgent::new(id.clone(), program.clone(), settings, host)),
@@ -453,9 +453,9 @@ impl Conversation for AcpConversation {
 /// Cannot be seen, and is no blank to anybody who trims.
 const UNSEEN: char = '\u{200b}';
 
-/// A prompt as agents take it for a text: what begins with a slash, or with a dollar, is a command to some of them.
+/// A prompt as agents take it for a text: what begins with one of these signs is a command to some of them.
 fn as_text(prompt: &str) -> Cow<'_, str> {
-    if prompt.trim_start().starts_with(['/', '$']) {
+    if prompt.trim_start().starts_with(['/', '$', '?']) {
         Cow::Owned(format!("{UNSEEN}{prompt}"))
     } else {
         Cow::Borrowed(prompt)

@@ -80,10 +80,10 @@ pub struct Timeouts {
 impl Default for Timeouts {
     fn default() -> Self {
         Self {
-            start: Duration::from_secs(60),
+            start: Duration::from_mins(1),
             // Agents try again by themselves for minutes when a model does not answer.
-            first: Some(Duration::from_secs(600)),
-            silence: Some(Duration::from_secs(900)),
+            first: Some(Duration::from_mins(10)),
+            silence: Some(Duration::from_mins(15)),
             turn: None,
         }
     }

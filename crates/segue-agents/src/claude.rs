@@ -3,21 +3,20 @@
 mod ask;
 mod conversation;
 mod end;
+mod mcp;
 mod retold;
 mod tools;
 mod turn;
-mod uuid;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use segue_core::{
-    Capabilities, FailureClass, How, McpReach, McpServer, NativeId, Opened, ProviderId,
-};
-use serde_json::{Map, Value, json};
+use segue_core::{Capabilities, FailureClass, How, McpServer, NativeId, Opened, ProviderId};
+use serde_json::json;
 use tokio::time::Instant;
 
 use crate::classify::{self, Refusal};
@@ -26,9 +25,11 @@ use crate::process::{Leash, Program};
 use crate::provider::chosen;
 use crate::wire::{Line, Wire};
 use crate::{
-    AcpAgent, Agent, AgentError, Host, OpenRequest, Opening, Probe, Provider, Settings, Way, known,
+    AcpAgent, Agent, AgentError, Host, OpenRequest, Opening, Outside, Probe, Provider, Settings,
+    Way, known, uuid,
 };
 use conversation::ClaudeConversation;
+use mcp::{Handed, OWN_TOOLS};
 
 /// The programs that speak ACP for it, the newer one first.
 const ADAPTERS: [&str; 2] = ["claude-agent-acp", "claude-code-acp"];
@@ -83,6 +84,9 @@ struct ClaudeAgent {
     args: Vec<String>,
     env: Vec<(OsString, OsString)>,
     leash: Leash,
+    outside: Outside,
+    /// Where files for it are put.
+    kept: PathBuf,
 }
 
 /// Which native session a process is to be for.
@@ -105,11 +109,18 @@ impl ClaudeAgent {
                 .map(|(name, value)| (name.into(), value.into()))
                 .collect(),
             leash: host.leash.clone(),
+            outside: host.outside,
+            kept: host.kept.clone(),
         }
     }
 
     /// Values are tied to their options, since some options take all that follows.
-    fn arguments(&self, request: &OpenRequest, start: Start<'_>) -> Vec<OsString> {
+    fn arguments(
+        &self,
+        request: &OpenRequest,
+        start: Start<'_>,
+        mcp_config: Option<&Path>,
+    ) -> Vec<OsString> {
         let mut args: Vec<String> = [
             "-p",
             "--input-format=stream-json",
@@ -129,8 +140,8 @@ impl ClaudeAgent {
         if let Some(model) = request.model.as_ref().or(self.model.as_ref()) {
             args.push(format!("--model={model}"));
         }
-        if !request.mcp.is_empty() {
-            args.push(format!("--mcp-config={}", mcp_config(&request.mcp)));
+        if let Some(path) = mcp_config {
+            args.push(format!("--mcp-config={}", path.display()));
         }
         if request.mcp.iter().any(|server| server.name == OWN_TOOLS) {
             args.push(format!("--allowedTools=mcp__{OWN_TOOLS}"));
@@ -141,7 +152,13 @@ impl ClaudeAgent {
 
     /// Starts a process and greets it. One that is to go on with a session it does not know ends instead.
     async fn start(&self, request: &OpenRequest, start: Start<'_>) -> Result<Wire, AgentError> {
-        let args = self.arguments(request, start);
+        let tools = self
+            .hand_over(&request.mcp)
+            .map_err(|source| AgentError::NotStarted {
+                program: self.program.display().to_string(),
+                source,
+            })?;
+        let args = self.arguments(request, start, tools.as_ref().map(Handed::path));
         let program = Program {
             path: &self.program,
             args: &args,
@@ -156,6 +173,16 @@ impl ClaudeAgent {
                 Err(error)
             }
         }
+    }
+
+    /// Writes down which tools the program is to use. Not on its command line, which everybody on the machine can read.
+    fn hand_over(&self, servers: &[McpServer]) -> io::Result<Option<Handed>> {
+        if servers.is_empty() {
+            return Ok(None);
+        }
+        let name = format!("mcp-{}.json", uuid::v4(self.outside.random));
+        let config = mcp::config(servers).to_string();
+        Handed::write(self.kept.join(name), &config).map(Some)
     }
 
     async fn go_on(&self, request: &OpenRequest, id: &NativeId) -> Result<Wire, AgentError> {
@@ -174,37 +201,6 @@ impl ClaudeAgent {
             outcome => outcome,
         }
     }
-}
-
-/// The name of our own MCP server, whose tools need no permission.
-const OWN_TOOLS: &str = "segue";
-
-fn mcp_config(servers: &[McpServer]) -> Value {
-    let object = |pairs: &[(String, String)]| -> Value {
-        let pairs = pairs.iter().cloned();
-        pairs
-            .map(|(name, value)| (name, Value::from(value)))
-            .collect()
-    };
-    let servers: Map<String, Value> = servers
-        .iter()
-        .map(|server| {
-            let mut reach = match &server.reach {
-                McpReach::Program { command, args, env } => {
-                    json!({"type": "stdio", "command": command, "args": args, "env": object(env)})
-                }
-                McpReach::Http { url, headers } => {
-                    json!({"type": "http", "url": url, "headers": object(headers)})
-                }
-            };
-            // Claude hides the tools of a server behind a search unless told otherwise.
-            if server.name == OWN_TOOLS {
-                reach["alwaysLoad"] = true.into();
-            }
-            (server.name.clone(), reach)
-        })
-        .collect();
-    json!({ "mcpServers": servers })
 }
 
 /// Waits until the program has answered our greeting; any answer shows that it talks the way we do.
@@ -256,7 +252,7 @@ impl Agent for ClaudeAgent {
         if let Some(id) = &request.native_id {
             match self.go_on(request, id).await {
                 Ok(wire) => {
-                    let conversation = ClaudeConversation::new(wire, id.clone());
+                    let conversation = ClaudeConversation::new(wire, id.clone(), self.outside);
                     return Ok(Opening::new(conversation, Opened::Resumed));
                 }
                 Err(error) if !request.strict && error.class() == FailureClass::SessionUnknown => {
@@ -265,14 +261,14 @@ impl Agent for ClaudeAgent {
                 Err(error) => return Err(error),
             }
         }
-        let id = uuid::draw().map_err(|source| AgentError::NotStarted {
-            program: self.program.display().to_string(),
-            source,
-        })?;
+        let id = uuid::v4(self.outside.random);
         let wire = self.start(request, Start::New(&id)).await?;
         Ok(Opening {
             why_not,
-            ..Opening::new(ClaudeConversation::new(wire, id), Opened::Fresh)
+            ..Opening::new(
+                ClaudeConversation::new(wire, id, self.outside),
+                Opened::Fresh,
+            )
         })
     }
 

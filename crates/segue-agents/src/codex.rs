@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use segue_core::{Capabilities, FailureClass, How, NativeId, ProviderId};
 
 use self::acp::Adapter;
@@ -69,6 +70,7 @@ struct Codex {
     mode: Option<String>,
     leash: Leash,
     version: &'static str,
+    now: fn() -> Timestamp,
 }
 
 impl Codex {
@@ -83,6 +85,7 @@ impl Codex {
             mode: settings.mode.clone(),
             leash: host.leash.clone(),
             version: host.version,
+            now: host.outside.now,
         }
     }
 

@@ -1,7 +1,7 @@
 //! Gemini CLI.
 //!
 //! It speaks ACP itself, and without its screen it answers in lines or as a whole. Its own clean-up destroys sessions,
-//! so every way is [guarded](guarded).
+//! so every way is [`guarded`].
 
 mod acp;
 mod answer;
@@ -12,6 +12,7 @@ mod keep;
 mod record;
 mod refusal;
 mod stream;
+mod tools;
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -30,7 +31,11 @@ use crate::{Agent, Host, Provider, Settings, Way};
 pub fn gemini(settings: &Settings, host: &Host) -> Provider {
     let ways = settings.program.as_ref().map_or_else(Vec::new, |program| {
         let kept = host.kept.join("gemini");
-        let keep = Arc::new(Keep::new(settings.home.clone(), kept.clone()));
+        let keep = Arc::new(Keep::new(
+            settings.home.clone(),
+            kept.clone(),
+            host.outside.now,
+        ));
         let guarded = |name, agent: Arc<dyn Agent>, life| Way {
             name,
             agent: Arc::new(Guarded::new(agent, Arc::clone(&keep), life)),
@@ -48,7 +53,6 @@ pub fn gemini(settings: &Settings, host: &Host) -> Provider {
     });
     let ways = chosen(ways, &settings.transports);
     Provider::new(ProviderId::gemini(), ways, settings.defaults.clone())
-        .at(settings.program.as_ref())
 }
 
 /// What is added to its environment.

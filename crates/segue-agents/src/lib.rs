@@ -35,5 +35,5 @@ pub use error::AgentError;
 pub use gemini::gemini;
 pub use mark::{Life, end_agent, life, mark_of, wait_until_gone};
 pub use process::{Exit, Leash};
-pub use provider::{Host, Provider, Settings, Way};
+pub use provider::{Host, Outside, Provider, Settings, Way};
 pub use rehearsal::rehearsal;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 use segue_core::ProviderId;
 
 use crate::{Agent, AgentError, Defaults, Leash, Listed, OpenRequest, Opening, Probe};
@@ -20,7 +21,24 @@ pub struct Host {
     pub kept: PathBuf,
     /// The `PATH` that programs are looked for on.
     pub path: std::ffi::OsString,
+    /// Time and chance.
+    pub outside: Outside,
 }
+
+/// Time and chance, which a library does not have by itself.
+#[derive(Debug, Clone, Copy)]
+pub struct Outside {
+    /// What time it is.
+    pub now: fn() -> Timestamp,
+    /// Draws a number.
+    pub random: fn() -> u32,
+}
+
+#[cfg(test)]
+pub(crate) const OUTSIDE: Outside = Outside {
+    now: || Timestamp::UNIX_EPOCH,
+    random: || 7,
+};
 
 /// How a provider is to be driven, as the user configured it.
 #[derive(Debug, Clone, Default)]

@@ -1,16 +1,19 @@
-//! Ids that we draw ourselves, for agents that take them.
+//! Ids that we draw ourselves, for agents that take them: random UUIDs (version 4).
 
 use std::fmt::Write;
 
 use segue_core::NativeId;
 
-/// A random UUID of version 4.
-pub(crate) fn v4() -> NativeId {
+/// A new one.
+pub(crate) fn v4(random: fn() -> u32) -> NativeId {
     loop {
+        let drawn = [random(), random(), random(), random()];
         let mut bytes = [0; 16];
-        // A system without chance has worse problems than a program that waits for it.
-        let drawn = getrandom::fill(&mut bytes).is_ok();
-        if let (true, Ok(id)) = (drawn, NativeId::parse(&text(bytes))) {
+        for (bytes, drawn) in bytes.chunks_exact_mut(4).zip(drawn) {
+            bytes.copy_from_slice(&drawn.to_be_bytes());
+        }
+        // Digits and dashes always make an id.
+        if let Ok(id) = NativeId::parse(&text(bytes)) {
             return id;
         }
     }
@@ -29,18 +32,38 @@ fn text(mut bytes: [u8; 16]) -> String {
     text
 }
 
+/// Whether a text is a UUID of any version.
+pub(crate) fn is_one(text: &str) -> bool {
+    text.len() == 36
+        && text.char_indices().all(|(at, c)| match at {
+            8 | 13 | 18 | 23 => c == '-',
+            _ => c.is_ascii_hexdigit(),
+        })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn version_and_variant_are_set_whatever_was_drawn() {
-        assert_eq!(text([0; 16]), "00000000-0000-4000-8000-000000000000");
-        assert_eq!(text([0xff; 16]), "ffffffff-ffff-4fff-bfff-ffffffffffff");
+        let least = v4(|| 0);
+        assert_eq!(least.as_str(), "00000000-0000-4000-8000-000000000000");
+        let most = v4(|| u32::MAX);
+        assert_eq!(most.as_str(), "ffffffff-ffff-4fff-bfff-ffffffffffff");
+        assert!(is_one(least.as_str()) && is_one(most.as_str()));
     }
 
     #[test]
-    fn no_two_are_the_same() {
-        assert_ne!(v4(), v4());
+    fn what_is_no_uuid_is_told_apart() {
+        for text in [
+            "",
+            "nosuch",
+            "5f1c2d3e-0000-4000-8000-00000000abc",
+            "5f1c2d3e_0000_4000_8000_00000000abcd",
+            "5f1c2d3e-0000-4000-8000-00000000abcg",
+        ] {
+            assert!(!is_one(text), "{text}");
+        }
     }
 }

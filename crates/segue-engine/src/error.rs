@@ -35,7 +35,7 @@ pub enum EngineError {
         candidates: Vec<ConversationId>,
     },
     /// What was meant is there, but only as a native session.
-    #[error("{0} is a session of {provider} itself, which segue can only read", provider = .0.provider())]
+    #[error("{0} is a session of {provider} itself, and none of segue's yet", provider = .0.provider())]
     OnlyNative(ConversationId),
     /// A native session can't be read.
     #[error(transparent)]

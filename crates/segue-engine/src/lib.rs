@@ -52,8 +52,11 @@ pub struct Tools {
     /// Those that everybody gets.
     pub servers: Vec<McpServer>,
     /// segue's own, bound to a session.
-    pub own: Option<Arc<dyn Fn(&SessionId) -> McpServer + Send + Sync>>,
+    pub own: Option<OwnTools>,
 }
+
+/// Makes the server that is bound to a session.
+pub type OwnTools = Arc<dyn Fn(&SessionId) -> McpServer + Send + Sync>;
 
 impl Tools {
     fn for_session(&self, id: &SessionId) -> Vec<McpServer> {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use segue_agents::{AgentError, Conversation, OpenRequest, Refusal, Timeouts};
+use segue_agents::{AgentError, Conversation, OpenRequest, Opening, Refusal, Timeouts};
 use segue_core::{
     FailureClass, Leg, LegEnd, Message, Opened, Part, PermissionPolicy, ProviderId, Session,
     TELLABLE, Turn, can_go_on, recent_messages,
@@ -24,6 +24,25 @@ pub(crate) struct OpenLeg {
     pub(crate) prompt: String,
     /// What was done to keep native sessions from harm.
     pub(crate) protected: Vec<String>,
+}
+
+impl OpenLeg {
+    /// A leg that goes on with its native session, which knows all that was said.
+    fn going_on(leg: &Leg, opening: Opening, terms: &OpenTerms<'_>) -> Self {
+        let why = if opening.opened == Opened::Live {
+            "the agent is still running"
+        } else {
+            "the agent still knows the conversation"
+        };
+        Self {
+            leg: leg.clone(),
+            conversation: opening.conversation,
+            opened: opening.opened,
+            why: why.to_owned(),
+            prompt: terms.request.prompt.clone(),
+            protected: opening.protected,
+        }
+    }
 }
 
 /// On what terms a leg is opened.
@@ -67,24 +86,24 @@ impl Engine {
         let usable = last
             .as_ref()
             .filter(|leg| leg.provider == *provider && can_go_on(leg, before));
-        let prompt = &terms.request.prompt;
         let model = terms.request.model.as_deref();
         let live = self
             .warm
-            .take(&session.id, usable, terms.permissions, model)
-            .await;
-        if let (Some(conversation), Some(leg)) = (live, usable) {
+            .take(&session.id, usable, terms.permissions, model);
+        if let (Some(conversation), Some(leg)) = (live.await, usable) {
             hold.agent.send_replace(conversation.process());
-            return Ok(OpenLeg {
-                leg: leg.clone(),
+            let opening = Opening {
                 conversation,
                 opened: Opened::Live,
-                why: "the agent is still running".into(),
-                prompt: prompt.clone(),
+                why_not: None,
                 protected: Vec::new(),
-            });
+            };
+            return Ok(OpenLeg::going_on(leg, opening, terms));
         }
         let native_id = usable.and_then(|leg| leg.native_id.clone());
+        if terms.request.strict && native_id.is_none() && !before.is_empty() {
+            return Err(CannotOpen::Agent(no_native(last.as_ref(), provider)));
+        }
         let open = OpenRequest {
             cwd: PathBuf::from(&session.project.cwd),
             // Without anything on record there is nothing to tell a new native session, which would be blank.
@@ -96,19 +115,9 @@ impl Engine {
             timeout: terms.timeouts.start,
             started: hold.agent.clone(),
         };
-        if terms.request.strict && open.native_id.is_none() && !before.is_empty() {
-            return Err(CannotOpen::Agent(no_native(last.as_ref(), provider)));
-        }
         let opening = agent.open(&open).await.map_err(CannotOpen::Agent)?;
         if let (true, Some(leg)) = (opening.opened.goes_on(), usable) {
-            return Ok(OpenLeg {
-                leg: leg.clone(),
-                conversation: opening.conversation,
-                opened: opening.opened,
-                why: "the agent still knows the conversation".into(),
-                prompt: prompt.clone(),
-                protected: opening.protected,
-            });
+            return Ok(OpenLeg::going_on(leg, opening, terms));
         }
         let why_ended = last
             .as_ref()
@@ -117,22 +126,34 @@ impl Engine {
             let at = (self.world.now)();
             self.store.end_leg(&hold.lease, leg.id, *end, at).await?;
         }
-        let new = NewLeg {
-            provider: provider.clone(),
-            native_id: opening.conversation.native_id().cloned(),
-            at: (self.world.now)(),
-        };
-        let leg = self.store.open_leg(&hold.lease, new).await?;
-        let mut why = match (terms.why_again, why_ended, before.is_empty()) {
+        let why = match (terms.why_again, why_ended, before.is_empty()) {
             (Some(why), ..) => why.to_owned(),
             (None, Some((_, why)), _) => why,
             (None, None, true) => "a new session".to_owned(),
             (None, None, false) => "the session has no native session yet".to_owned(),
         };
+        self.begin_leg(opening, terms, hold, before, why).await
+    }
+
+    /// Writes down that a new native session carries the session from here on, and composes what it is told.
+    async fn begin_leg(
+        &self,
+        opening: Opening,
+        terms: &OpenTerms<'_>,
+        hold: &Hold,
+        before: &[Turn],
+        mut why: String,
+    ) -> Result<OpenLeg, CannotOpen> {
+        let new = NewLeg {
+            provider: terms.provider.clone(),
+            native_id: opening.conversation.native_id().cloned(),
+            at: (self.world.now)(),
+        };
+        let leg = self.store.open_leg(&hold.lease, new).await?;
         if let Some(why_not) = opening.why_not {
             why = format!("{why} ({why_not})");
         }
-        let (opened, prompt) = self.tell(prompt, before).await?;
+        let (opened, prompt) = self.tell(&terms.request.prompt, before).await?;
         Ok(OpenLeg {
             leg,
             conversation: opening.conversation,

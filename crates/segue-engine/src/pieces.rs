@@ -58,10 +58,10 @@ fn goes_on(last: &mut Message, next: &Message) -> Option<()> {
     if last.complete || (last.role, next.role) != (Role::Assistant, Role::Assistant) {
         return None;
     }
-    let (said, more) = match (last.parts.as_mut_slice(), next.parts.as_slice()) {
-        ([Part::Text(said)], [Part::Text(more)])
-        | ([Part::Thought(said)], [Part::Thought(more)]) => (said, more),
-        _ => return None,
+    let (([Part::Text(said)], [Part::Text(more)]) | ([Part::Thought(said)], [Part::Thought(more)])) =
+        (last.parts.as_mut_slice(), next.parts.as_slice())
+    else {
+        return None;
     };
     // A shorter one was cut off, and what follows it is another message.
     if said.len() < PIECE {

@@ -61,6 +61,10 @@ impl Hidden {
 ///
 /// The prompt is on the disk before it is sent, and the answer as it comes. A new session is started unless
 /// --resume or --continue names one.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "flags, each of which is a thing of its own"
+)]
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

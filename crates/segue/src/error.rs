@@ -3,8 +3,7 @@
 use std::error::Error;
 use std::process::ExitCode;
 
-use segue_agents::known;
-use segue_engine::{ConversationId, EngineError};
+use segue_engine::EngineError;
 use segue_store::StoreError;
 
 use crate::terminal::{Style, clean, say};
@@ -127,15 +126,10 @@ impl From<EngineError> for CliError {
             EngineError::Gone(_) => {
                 Self::failed(error.to_string()).hint("`segue session list` shows what is there")
             }
-            EngineError::OnlyNative(ref id) => Self::failed(error.to_string()).hint(match id {
-                ConversationId::Native(provider, id) => {
-                    match known::resume_command(provider.as_str(), id) {
-                        Some(command) => format!("go on with it in its own program: {command}"),
-                        None => format!("`segue session show {id}` reads it"),
-                    }
-                }
-                ConversationId::Session(id) => format!("`segue session show {id}` reads it"),
-            }),
+            EngineError::OnlyNative(ref id) => Self::failed(error.to_string()).hint(format!(
+                "`segue session show {id}` reads it; `segue chat --resume {id} \"…\"` goes on with it, and makes it \
+                 a session of segue's"
+            )),
             EngineError::Native(ref cause) => Self::failed(chain(cause)),
             EngineError::NoAgents => Self::failed(error.to_string()),
             EngineError::TurnNumber(error) => Self::usage(error.to_string()),

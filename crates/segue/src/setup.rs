@@ -41,26 +41,26 @@ impl App {
             return Err(refusal);
         }
         tell_withheld(&loaded);
-        Self::with(loaded.config)
+        Self::with(&loaded.config)
     }
 
     /// For a command that drives none: a broken configuration is told, and what is left of it applies.
     pub(crate) fn open_to_look() -> Result<Self, CliError> {
-        Self::with(configuration_to_look()?)
+        Self::with(&configuration_to_look()?)
     }
 
-    fn with(config: Config) -> Result<Self, CliError> {
+    fn with(config: &Config) -> Result<Self, CliError> {
         survive_file_size_limit();
         let home = home()?;
         let project = project()?;
         let store = Arc::new(SqliteStore::open(&home)?);
-        let agents = agents(&home, &config).into_iter();
+        let agents = agents(&home, config).into_iter();
         let agents = agents.map(|provider| provider as Arc<dyn Agent>).collect();
         let tools = Tools {
-            servers: agents::mcp_servers(&config),
+            servers: agents::mcp_servers(config),
             own: Some(Arc::new(own_tools(home.clone()))),
         };
-        let engine = Engine::new(store, agents, catalog(&project, &config), world());
+        let engine = Engine::new(store, agents, catalog(&project, config), world());
         Ok(Self {
             home,
             project,

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use segue_acp::{AcpError, Client, Step};
+use segue_acp::{AcpError, Step};
 use segue_core::{AgentEvent, How, NativeId, PermissionAnswer, StopReason, ToolStatus};
 use serde_json::json;
 
-use crate::peer::{connected, ends, ends_turn, here, prompted, text, to_the_end};
+use crate::peer::{connected, ends_turn, here, prompted, text, to_the_end};
 
 #[tokio::test]
 async fn capabilities_are_what_the_agent_advertises() {

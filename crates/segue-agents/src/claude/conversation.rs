@@ -4,14 +4,13 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use jiff::Timestamp;
 use segue_core::{AgentEvent, NativeId, ProcessMark};
 use serde_json::{Value, json};
 
+use super::ask;
 use super::turn::{Heard, TakenUp, Turn};
-use super::{ask, uuid};
 use crate::wire::{Line, Wire};
-use crate::{AgentError, Conversation, Step};
+use crate::{AgentError, Conversation, Outside, Step, uuid};
 
 /// How long it may take to end by itself once its input is closed; it needs 0.1 s with nothing left to do.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -20,6 +19,7 @@ const FAREWELL: Duration = Duration::from_secs(2);
 pub(super) struct ClaudeConversation {
     wire: Wire,
     native_id: NativeId,
+    outside: Outside,
     turn: Option<Turn>,
     /// Whether this Claude tells when it takes a prompt up.
     tells: bool,
@@ -28,10 +28,11 @@ pub(super) struct ClaudeConversation {
 }
 
 impl ClaudeConversation {
-    pub(super) fn new(wire: Wire, native_id: NativeId) -> Self {
+    pub(super) fn new(wire: Wire, native_id: NativeId, outside: Outside) -> Self {
         Self {
             wire,
             native_id,
+            outside,
             turn: None,
             tells: false,
             waiting: VecDeque::new(),
@@ -45,7 +46,7 @@ impl ClaudeConversation {
             TakenUp::Told => self.tells = true,
             TakenUp::TooLate => interrupt(&self.wire),
         }
-        for heard in turn.hear(line, Timestamp::now()) {
+        for heard in turn.hear(line, (self.outside.now)()) {
             let step = self.step(heard);
             self.waiting.extend(step);
         }
@@ -114,10 +115,7 @@ impl Conversation for ClaudeConversation {
         if !self.wire.is_alive() {
             return Err(self.wire.gone("the prompt").await);
         }
-        let id = uuid::draw().map_err(|source| AgentError::NotStarted {
-            program: "a turn".to_owned(),
-            source,
-        })?;
+        let id = uuid::v4(self.outside.random);
         self.waiting.clear();
         self.turn = Some(Turn::new(id.to_string(), self.tells));
         self.wire.send(&prompt_line(prompt, id.as_str()));

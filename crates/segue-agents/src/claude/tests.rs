@@ -1,6 +1,6 @@
 //! How Claude Code is started.
 
-use segue_core::PermissionPolicy;
+use segue_core::{McpReach, PermissionPolicy};
 use tokio::sync::watch;
 
 use super::*;
@@ -21,6 +21,7 @@ fn host() -> Host {
         version: "0",
         kept: PathBuf::new(),
         path: OsString::new(),
+        outside: crate::provider::OUTSIDE,
     }
 }
 
@@ -45,7 +46,7 @@ fn arguments(settings: &Settings, request: &OpenRequest, going_on: bool) -> Vec<
     } else {
         Start::New(&id)
     };
-    let args = agent.arguments(request, start).into_iter();
+    let args = agent.arguments(request, start, None).into_iter();
     args.map(|arg| arg.into_string().unwrap()).collect()
 }
 
@@ -101,7 +102,7 @@ fn tools_are_handed_over_and_only_our_own_are_allowed_and_in_sight() {
         },
     };
     assert_eq!(
-        mcp_config(&[server("lab"), server("segue"), http.clone()]),
+        mcp::config(&[server("lab"), server("segue"), http.clone()]),
         json!({"mcpServers": {
             "lab": {"type": "stdio", "command": "/bin/tools", "args": ["serve"], "env": {"A": "b"}},
             "segue": {"type": "stdio", "command": "/bin/tools", "args": ["serve"], "env": {"A": "b"}, "alwaysLoad": true},
@@ -118,8 +119,14 @@ fn tools_are_handed_over_and_only_our_own_are_allowed_and_in_sight() {
         let own = "--allowedTools=mcp__segue".to_owned();
         assert_eq!(args.contains(&own), allowed);
     }
-    let args = arguments(&settings(), &request(), false);
-    assert!(!args.iter().any(|arg| arg.starts_with("--mcp-config")));
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("kept/tools.json");
+    let handed = Handed::write(path.clone(), "secret").unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::mode(&path.metadata().unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+    assert!(Handed::write(path.clone(), "again").is_err());
+    drop(handed);
+    assert!(!path.exists());
 }
 
 #[test]

@@ -124,6 +124,7 @@ mod tests {
             version: "0",
             kept: PathBuf::new(),
             path: OsString::new(),
+            outside: crate::provider::OUTSIDE,
         };
         Adapter::new(Path::new("/nowhere/codex-acp"), &settings, &host)
     }

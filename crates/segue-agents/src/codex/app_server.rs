@@ -187,7 +187,7 @@ impl AppServer {
         });
         match named {
             Ok((id, turn, opened, why_not)) => {
-                let conversation = Thread::new(talk, id, turn, self.each_turn());
+                let conversation = Thread::new(talk, id, turn, self.each_turn(), self.codex.now);
                 Ok(Opening {
                     why_not,
                     ..Opening::new(conversation, opened)

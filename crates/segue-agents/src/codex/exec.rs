@@ -146,7 +146,7 @@ fn arguments(
     if let Some(model) = request.model.as_ref().or(codex.model.as_ref()) {
         push(&["--model", model]);
     }
-    if let Some(Value::Object(servers)) = overrides::servers(&request.mcp) {
+    if let Some(Value::Object(servers)) = overrides::servers_apart(&request.mcp).0 {
         for (name, server) in servers {
             let setting = format!("mcp_servers.{name}={}", overrides::toml(&server));
             push(&["-c", &setting]);
@@ -277,10 +277,16 @@ impl Conversation for Runs {
         }
         let config = self.codex.config();
         let args = arguments(&self.codex, &self.request, self.thread.as_ref(), &config);
+        let (_, secrets) = overrides::servers_apart(&self.request.mcp);
+        let secrets = secrets.into_iter();
+        let env: Vec<(OsString, OsString)> = secrets
+            .map(|(name, value)| (name.into(), value.into()))
+            .chain(self.codex.env.iter().cloned())
+            .collect();
         let program = Program {
             path: &self.codex.program,
             args: &args,
-            env: &self.codex.env,
+            env: &env,
             cwd: &self.request.cwd,
         };
         let mut wire = Wire::start(&self.codex.leash, &program, &self.request)?;

@@ -36,6 +36,45 @@ fn one(server: &McpServer) -> Value {
     config
 }
 
+/// Likewise for a command line, which everybody on the machine can read: what the servers are to be given in their
+/// environment and headers goes through the environment of Codex, which is returned beside it.
+pub(crate) fn servers_apart(servers: &[McpServer]) -> (Option<Value>, Vec<(String, String)>) {
+    let mut config = self::servers(servers);
+    let mut secrets: Vec<(String, String)> = Vec::new();
+    for (n, server) in servers.iter().enumerate() {
+        let Some(one) = config.as_mut().and_then(|all| all.get_mut(&server.name)) else {
+            continue;
+        };
+        match &server.reach {
+            McpReach::Program { env, .. } => {
+                let taken = |(name, value): &&(String, String)| {
+                    let other = secrets.iter().find(|(taken, _)| taken == name);
+                    other.is_some_and(|(_, other)| other != value)
+                };
+                // Two servers may want different values under one name: then it stays where it was.
+                if env.iter().any(|pair| taken(&pair)) {
+                    continue;
+                }
+                let names: Vec<&str> = env.iter().map(|(name, _)| name.as_str()).collect();
+                one["env_vars"] = json!(names);
+                one["env"] = json!({});
+                secrets.extend(env.iter().cloned());
+            }
+            McpReach::Http { headers, .. } => {
+                let mut named = Map::new();
+                for (h, (header, value)) in headers.iter().enumerate() {
+                    let variable = format!("SEGUE_MCP_{n}_{h}");
+                    named.insert(header.clone(), variable.as_str().into());
+                    secrets.push((variable, value.clone()));
+                }
+                one["http_headers"] = json!({});
+                one["env_http_headers"] = named.into();
+            }
+        }
+    }
+    (config, secrets)
+}
+
 /// The part of a configuration that keeps Codex from noting down by itself that the user trusts `cwd`, which it does
 /// whenever it may write in a folder that its configuration does not speak of.
 pub(crate) fn no_trust(cwd: &Path, config: &str) -> Option<Value> {
@@ -83,6 +122,40 @@ mod tests {
                 env: vec![("K".into(), "v".into())],
             },
         }
+    }
+
+    #[test]
+    fn what_is_secret_is_not_on_the_command_line() {
+        let program = |name: &str, value: &str| McpServer {
+            name: name.into(),
+            reach: McpReach::Program {
+                command: "/bin/tool".into(),
+                args: Vec::new(),
+                env: vec![("TOKEN".into(), value.into())],
+            },
+        };
+        let far = McpServer {
+            name: "far".into(),
+            reach: McpReach::Http {
+                url: "http://localhost/mcp".into(),
+                headers: vec![("Authorization".into(), "s3cret".into())],
+            },
+        };
+        let (config, secrets) =
+            servers_apart(&[program("a", "s3cret"), far, program("b", "other")]);
+        let config = config.unwrap();
+        assert!(!config.to_string().contains("s3cret"), "{config}");
+        assert_eq!(config["a"]["env_vars"], json!(["TOKEN"]));
+        assert_eq!(
+            config["far"]["env_http_headers"]["Authorization"],
+            "SEGUE_MCP_1_0"
+        );
+        assert_eq!(config["b"]["env"]["TOKEN"], "other", "its name was taken");
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        assert_eq!(
+            secrets,
+            [pair("TOKEN", "s3cret"), pair("SEGUE_MCP_1_0", "s3cret")]
+        );
     }
 
     #[test]

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use segue_core::{FailureClass, NativeId, ProcessMark, ProviderId};
+use segue_core::{AgentEvent, FailureClass, NativeId, ProcessMark, ProviderId};
 
 use super::keep::Keep;
+use super::tools::name_plainly;
 use crate::classify::Refusal;
 use crate::{Agent, AgentError, Conversation, Listed, OpenRequest, Opening, Probe, Step};
 
@@ -182,6 +183,11 @@ impl Conversation for GuardedConversation {
         let mut step = self.conversation.next().await;
         if !self.swept {
             self.sweep();
+        }
+        match &mut step {
+            Step::Event(AgentEvent::Tool(call)) => name_plainly(call),
+            Step::Ask(request, _) => name_plainly(&mut request.call),
+            Step::Named(_) | Step::Event(_) | Step::Done(_) => {}
         }
         if let (Step::Done(Ok(end)), Some(id)) = (&mut step, self.conversation.native_id())
             && end.usage.total_tokens.or(end.usage.input_tokens).is_some()

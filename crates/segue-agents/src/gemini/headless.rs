@@ -17,7 +17,8 @@ use super::keep::Keep;
 use crate::classify::Refusal;
 use crate::process::{Leash, Program};
 use crate::{
-    Agent, AgentError, Conversation, Host, OpenRequest, Opening, Probe, Settings, Step, known, uuid,
+    Agent, AgentError, Conversation, Host, OpenRequest, Opening, Outside, Probe, Settings, Step,
+    known, uuid,
 };
 
 /// As much as Gemini CLI reads; it drops the rest without a word to the caller.
@@ -55,6 +56,7 @@ pub(super) struct Headless {
     model: Option<String>,
     mode: Option<String>,
     leash: Leash,
+    outside: Outside,
     keep: Arc<Keep>,
     format: Format,
 }
@@ -84,6 +86,7 @@ impl Headless {
             model: settings.model.clone(),
             mode: settings.mode.clone(),
             leash: host.leash.clone(),
+            outside: host.outside,
             keep,
             format,
         }
@@ -164,9 +167,9 @@ impl Agent for Headless {
                     let refusal = Refusal::new(FailureClass::SessionUnknown, why_not);
                     return Err(AgentError::refused("resume", refusal));
                 }
-                (uuid::v4(), Opened::Fresh, Some(why_not))
+                (uuid::v4(self.outside.random), Opened::Fresh, Some(why_not))
             }
-            None => (uuid::v4(), Opened::Fresh, None),
+            None => (uuid::v4(self.outside.random), Opened::Fresh, None),
         };
         let conversation = Turnwise {
             agent: self.clone(),
@@ -232,7 +235,7 @@ impl Conversation for Turnwise {
             .target(&self.request, &self.id)
             .unwrap_or_else(|| {
                 // Nothing was said in it, and its id can't be used again.
-                self.id = uuid::v4();
+                self.id = uuid::v4(self.agent.outside.random);
                 Target::New
             });
         let args = self.agent.args(&self.request, &self.id, target);

@@ -8,7 +8,6 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use jiff::Timestamp;
 use segue_core::NativeId;
@@ -26,6 +25,7 @@ pub(super) struct Keep {
     home: PathBuf,
     /// Where our copies are.
     kept: PathBuf,
+    now: fn() -> Timestamp,
 }
 
 /// What happened to a file that was missing.
@@ -36,8 +36,8 @@ enum PutBack {
 }
 
 impl Keep {
-    pub(super) fn new(home: PathBuf, kept: PathBuf) -> Self {
-        Self { home, kept }
+    pub(super) fn new(home: PathBuf, kept: PathBuf, now: fn() -> Timestamp) -> Self {
+        Self { home, kept, now }
     }
 
     pub(super) fn chats(&self, cwd: &Path) -> Option<Chats> {
@@ -86,7 +86,7 @@ impl Keep {
     pub(super) fn seconds_to_wait(&self, cwd: &Path, id: &NativeId) -> Option<i64> {
         let chats = self.chats(cwd)?;
         let short = record::short(id.as_str());
-        let now = self.now()?;
+        let now = (self.now)();
         let names = chats.names().into_iter();
         names
             .filter_map(|file| {
@@ -101,15 +101,6 @@ impl Keep {
         let files = self.chats(cwd)?.files(id);
         let mut tokens = files.iter().filter_map(|file| file.story.context_tokens);
         tokens.next_back()
-    }
-
-    /// The time by the clock of the file system, which is the one that names of files go by.
-    fn now(&self) -> Option<Timestamp> {
-        fs::create_dir_all(&self.kept).ok()?;
-        let path = self.kept.join(".now");
-        fs::write(&path, b"").ok()?;
-        let written: SystemTime = fs::metadata(&path).and_then(|file| file.modified()).ok()?;
-        Timestamp::try_from(written).ok()
     }
 
     /// Mends a session, removes its twins, and brings our copy up to date.

@@ -172,7 +172,8 @@ impl Conversation for Play {
                 let mut cues = self.cues.lock().unwrap();
                 match cues.front() {
                     Some(Cue::Hang) => None,
-                    _ => Some(cues.pop_front().expect("the script has ended")),
+                    Some(_) => cues.pop_front(),
+                    None => panic!("the script has ended"),
                 }
             };
             match cue {

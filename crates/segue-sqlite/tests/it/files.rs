@@ -50,6 +50,7 @@ async fn what_is_written_is_there_for_the_next_process() {
 async fn a_store_of_the_first_format_is_brought_up_to_date() {
     let directory = tempfile::tempdir().unwrap();
     {
+        #[expect(clippy::disallowed_methods, reason = "an older segue made it")]
         let old = rusqlite::Connection::open(directory.path().join(FILE_NAME)).unwrap();
         old.execute_batch(include_str!("../../src/schema/0001_sessions.sql"))
             .unwrap();

@@ -5,7 +5,8 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant;
 
-use segue_agents::{Host, Leash, Settings, codex, rehearsal};
+use jiff::Timestamp;
+use segue_agents::{Host, Leash, Outside, Settings, codex, rehearsal};
 use segue_testkit::figures::{
     Compared, Contestant, Extent, print_table, quantile, take_turns, verdict,
 };
@@ -75,6 +76,10 @@ fn ask_codex(turns: usize) -> Vec<[String; 6]> {
         version: "0.0.0",
         kept: sandbox.path().join("kept"),
         path: OsString::new(),
+        outside: Outside {
+            now: Timestamp::now,
+            random: || 7,
+        },
     };
     let settings = Settings {
         program: Some(command.get_program().into()),

@@ -26,17 +26,16 @@ const SEGUE: &str = env!("CARGO_BIN_EXE_segue");
 fn main() {
     let extent = Extent::from_args();
     extent.announce();
-    let parts: [(&str, fn(Extent)); 3] = [
-        ("added", added::measure),
-        ("memory", memory::measure),
-        ("events", events::measure),
-    ];
     let named = |name: &str| std::env::args().any(|arg| arg == name);
-    let all = !parts.iter().any(|(name, _)| named(name));
-    for (name, measure) in parts {
-        if all || named(name) {
-            measure(extent);
-        }
+    let all = !["added", "memory", "events"].iter().any(|name| named(name));
+    if all || named("added") {
+        added::measure(extent);
+    }
+    if all || named("memory") {
+        memory::measure(extent);
+    }
+    if all || named("events") {
+        events::measure(extent);
     }
 }
 

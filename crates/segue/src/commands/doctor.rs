@@ -305,7 +305,7 @@ fn print_agent(agent: &AgentReport, style: Style) {
     if !can.is_empty() {
         field("can", &can.join(", "));
     }
-    if let Some(sessions) = agent.sessions {
+    if let Some(sessions) = agent.sessions.filter(|sessions| *sessions > 0) {
         field("has", &format!("{sessions} native sessions"));
     }
     for way in &agent.ways {

@@ -5,8 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use etcetera::BaseStrategy;
+use jiff::Timestamp;
 use segue_agents::known;
-use segue_agents::{Agent, Host, Provider, Settings, Way, acp, claude, codex, gemini, rehearsal};
+use segue_agents::{
+    Agent, Host, Outside, Provider, Settings, Way, acp, claude, codex, gemini, rehearsal,
+};
 use segue_core::{McpReach, McpServer, ProviderId};
 
 use super::{VERSION, leash, own_program};
@@ -22,12 +25,16 @@ pub(crate) fn agents(home: &Path, config: &Config) -> Vec<Arc<Provider>> {
         version: VERSION,
         kept: home.join("kept"),
         path: std::env::var_os("PATH").unwrap_or_default(),
+        outside: Outside {
+            now: Timestamp::now,
+            random: super::random,
+        },
     };
     let providers = config.in_order().into_iter();
     let mut agents: Vec<Arc<Provider>> = providers
         .map(|(id, who, agent)| {
             let settings = settings(who, agent, &host.path);
-            drive(id, who, &settings, &host).at(settings.program.as_ref())
+            drive(&id, who, &settings, &host).at(settings.program.as_ref())
         })
         .filter(|provider| !provider.ways().is_empty())
         .map(Arc::new)
@@ -38,7 +45,7 @@ pub(crate) fn agents(home: &Path, config: &Config) -> Vec<Arc<Provider>> {
     agents
 }
 
-fn drive(id: ProviderId, who: &Who, settings: &Settings, host: &Host) -> Provider {
+fn drive(id: &ProviderId, who: &Who, settings: &Settings, host: &Host) -> Provider {
     match who {
         Who::Claude => claude(settings, host),
         Who::Codex => codex(settings, host),

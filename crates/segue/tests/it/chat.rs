@@ -293,6 +293,7 @@ fn help_teaches() {
     Commands:
       chat         Say one thing to an agent and stream its answer
       session      List, show and change sessions
+      mcp          Let an agent ask segue: an MCP server over standard input and output
       doctor       Show which agents are on this machine, what they can do, and whether the store is
                    healthy
       config       Show what is configured, where it comes from, and whether the files are good
@@ -318,6 +319,11 @@ fn help_teaches() {
     where.
     --- exit 0
     "#);
+}
+
+#[test]
+fn help_of_a_command_teaches_as_well() {
+    let world = world();
     assert_snapshot!(world.segue(["chat", "--help"]), @r#"
     Say one thing to an agent and stream its answer
 

@@ -17,11 +17,15 @@ fn a_healthy_machine_is_reported_as_such() {
 
     store    [WORLD]/home/segue.db (healthy, 0 sessions)
 
-    AGENT      VERSION  CAN                                              NOTE
-    claude     -        -                                                not found on PATH
-    codex      -        -                                                not found on PATH
-    gemini     -        -                                                not found on PATH
-    rehearsal  0.1.0    list load resume continue_last cancel usage mcp  built in; works offline
+    rehearsal 0.1.0  built in; works offline
+      by       acp
+      can      list (protocol), load (protocol), resume (protocol), continue_last (protocol), cancel (protocol), usage (protocol), mcp (protocol)
+
+    claude  not found on PATH
+
+    codex  not found on PATH
+
+    gemini  not found on PATH
     --- exit 0
     ");
     let output = world
@@ -31,8 +35,8 @@ fn a_healthy_machine_is_reported_as_such() {
         .unwrap();
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["store"]["healthy"], true);
-    let rehearsal = &report["providers"][3];
-    assert_eq!(rehearsal["name"], "rehearsal");
+    let rehearsal = provider(&report, "rehearsal");
+    assert_eq!(rehearsal["transports"], serde_json::json!(["acp"]));
     assert_eq!(rehearsal["capabilities"]["resume"], "protocol");
     assert!(rehearsal["capabilities"]["delete"].is_null());
     world.assert_nothing_runs();
@@ -53,17 +57,26 @@ fn an_agent_on_the_machine_is_found_with_its_version() {
         .output()
         .unwrap();
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(report["providers"][1]["version"], "codex-cli 9.9.9");
+    let codex = provider(&report, "codex");
+    assert_eq!(codex["version"], "9.9.9", "{codex:#}");
+    assert_eq!(codex["path"], bin.join("codex").to_str().unwrap());
+    // It is only a name: asked for a turn it goes away at once, and that is what is told.
     let output = world
-        .command(["chat", "hi"])
+        .command(["chat", "--json", "hi"])
         .env("PATH", &path)
         .output()
         .unwrap();
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert!(
-        stderr.contains("this version can't drive codex yet"),
-        "{stderr}"
-    );
+    let turn: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(turn["provider"], "codex", "{turn:#}");
+    assert_eq!(turn["error"]["class"], "crashed", "{turn:#}");
+    assert_eq!(output.status.code(), Some(3));
+}
+
+/// What the report says of one agent.
+fn provider<'a>(report: &'a serde_json::Value, name: &str) -> &'a serde_json::Value {
+    let providers = report["providers"].as_array().unwrap();
+    let found = providers.iter().find(|provider| provider["name"] == name);
+    found.unwrap_or_else(|| panic!("no {name} in {report:#}"))
 }
 
 #[test]

@@ -388,7 +388,8 @@ fn an_agent_that_lies_about_what_it_can_do() {
 #[test]
 fn an_agent_that_sends_a_hundred_thousand_updates() {
     let world = world();
-    let words: String = (0..100_000).map(|n| format!("{n} ")).collect();
+    let words: Vec<String> = (0..100_000).map(|n: u32| n.to_string()).collect();
+    let words = words.join(" ");
     let script = format!("rehearse: garbage; unknown; say {words}; unknown; garbage");
     let turn = world.segue_with_input(["chat", "--json", "-"], script.as_bytes());
     let turn: serde_json::Value = serde_json::from_str(&turn.raw_stdout).unwrap();

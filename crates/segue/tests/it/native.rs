@@ -172,12 +172,12 @@ fn what_is_ambiguous_unknown_or_not_ours_is_said() {
     hint: `segue session list --all` shows every session there is
     --- exit 1
     "#);
-    assert_snapshot!(world.segue(["session", "rename", ID, "new"]), @"
+    assert_snapshot!(world.segue(["session", "rename", ID, "new"]), @r#"
     --- stderr
-    error: claude:0b5e4c3a-1111-4222-8333-444455556666 is a session of claude itself, which segue can only read
-    hint: go on with it in its own program: claude --resume 0b5e4c3a-1111-4222-8333-444455556666
+    error: claude:0b5e4c3a-1111-4222-8333-444455556666 is a session of claude itself, and none of segue's yet
+    hint: `segue session show claude:0b5e4c3a-1111-4222-8333-444455556666` reads it; `segue chat --resume claude:0b5e4c3a-1111-4222-8333-444455556666 "…"` goes on with it, and makes it a session of segue's
     --- exit 1
-    ");
+    "#);
     assert_snapshot!(world.segue(["session", "show", "claude:"]), @r#"
     --- stderr
     error: "claude:" matches 2 sessions

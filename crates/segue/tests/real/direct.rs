@@ -51,6 +51,7 @@ impl Direct {
             version: "0",
             kept: self.sandbox.path().join("kept"),
             path: "".into(),
+            outside: crate::stage::OUTSIDE,
         }
     }
 

@@ -39,7 +39,7 @@ fn converses(way: Way) {
             stage
                 .sandbox
                 .model()
-                .wait_for_turns(3, Duration::from_secs(60))
+                .wait_for_turns(3, Duration::from_mins(1))
         );
     }
     turn.signal(Signal::KILL);
@@ -215,7 +215,7 @@ fn stops_and_goes_on(way: Way) {
             stage
                 .sandbox
                 .model()
-                .wait_for_turns(2, Duration::from_secs(60))
+                .wait_for_turns(2, Duration::from_mins(1))
         );
     }
     turn.signal(Signal::INT);

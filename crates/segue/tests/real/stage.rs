@@ -2,18 +2,30 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::hash::{BuildHasher, RandomState};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use rustix::process::{Pid, Signal, kill_process};
+use segue_agents::Outside;
 use segue_testkit::model::Script;
 use segue_testkit::sandbox::{Cli, Ran, Sandbox};
 use serde_json::Value;
 
 /// How long a whole `segue chat` may take.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_mins(2);
+
+/// The time, and numbers that are as good as drawn.
+pub(crate) const OUTSIDE: Outside = Outside {
+    now: Timestamp::now,
+    random: || {
+        let seen = RandomState::new().hash_one(Timestamp::now());
+        u32::try_from(seen >> 32).unwrap()
+    },
+};
 
 /// A provider, and a way to talk to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,7 +112,7 @@ impl Stage {
             "gemini" => known(Cli::Gemini, None),
             _ => {
                 let config = self.sandbox.home().join("segue.toml");
-                let program = self.program(Cli::Opencode);
+                let program = self.program(Cli::Opencode).into_string().unwrap();
                 let text = format!(
                     "[acp.opencode]\npath = {program:?}\nargs = [\"acp\"]\n\
                      env = {{ OPENCODE_PERMISSION = '{{\"bash\":\"ask\",\"edit\":\"ask\"}}' }}\n"
@@ -169,7 +181,7 @@ impl Stage {
     /// anew, so whoever wants to see it go on waits.
     pub(crate) fn wait_for_another_minute(&self) {
         if self.way.way() == ("gemini", "acp") {
-            let second = jiff::Timestamp::now().as_second() % 60;
+            let second = Timestamp::now().as_second() % 60;
             std::thread::sleep(Duration::from_secs(u64::try_from(61 - second).unwrap()));
         }
     }

@@ -25,6 +25,7 @@ pub(super) struct Thread {
     turn: Turn,
     /// What every turn is begun with.
     each_turn: Value,
+    now: fn() -> Timestamp,
     /// The number of the request that began the turn, until it is answered.
     beginning: Option<u64>,
     /// Whether the turn is to be stopped as soon as it has a name.
@@ -37,7 +38,13 @@ pub(super) struct Thread {
 }
 
 impl Thread {
-    pub(super) fn new(mut talk: Talk, id: NativeId, mut turn: Turn, each_turn: Value) -> Self {
+    pub(super) fn new(
+        mut talk: Talk,
+        id: NativeId,
+        mut turn: Turn,
+        each_turn: Value,
+        now: fn() -> Timestamp,
+    ) -> Self {
         for (method, params) in talk.early() {
             turn.told(&method, &params);
         }
@@ -47,6 +54,7 @@ impl Thread {
             id,
             turn,
             each_turn,
+            now,
             beginning: None,
             stopping: false,
             waiting: VecDeque::new(),
@@ -90,7 +98,7 @@ impl Thread {
     }
 
     fn failed(&self, refusal: Refusal) -> Step {
-        let refusal = failure::with_limits(refusal, self.turn.limits(), Timestamp::now());
+        let refusal = failure::with_limits(refusal, self.turn.limits(), (self.now)());
         Step::Done(Err(AgentError::refused(PROMPT, refusal)))
     }
 

@@ -19,6 +19,7 @@ fn codex(settings: &Settings) -> Codex {
         version: "0",
         kept: PathBuf::new(),
         path: OsString::new(),
+        outside: crate::provider::OUTSIDE,
     };
     Codex::new(PathBuf::from("/bin/codex"), settings, &host)
 }

@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// What time it is: some seconds into a minute.
+const NOW: i64 = 1_794_800_017;
+
 const ID: &str = "11111111-1111-4111-8111-111111111111";
 const OTHER: &str = "22222222-2222-4222-8222-222222222222";
 
@@ -17,7 +20,9 @@ impl World {
         fs::create_dir_all(home.join("tmp/project/chats")).unwrap();
         fs::create_dir_all(directory.path().join("project")).unwrap();
         let world = Self {
-            keep: Keep::new(home.clone(), directory.path().join("kept")),
+            keep: Keep::new(home.clone(), directory.path().join("kept"), || {
+                Timestamp::from_second(NOW).unwrap()
+            }),
             directory,
         };
         let project = world.cwd().canonicalize().unwrap();
@@ -258,14 +263,8 @@ fn a_session_of_this_minute_must_wait() {
     let world = World::new();
     world.write(FIRST, &session(ID));
     assert_eq!(world.keep.seconds_to_wait(&world.cwd(), &id(ID)), None);
-    let now = world.keep.now().unwrap().to_string();
-    let minute = now[..16].replace(':', "-");
+    let minute = Timestamp::from_second(NOW).unwrap().to_string()[..16].replace(':', "-");
     world.write(&format!("session-{minute}-11111111.jsonl"), &session(ID));
     let left = world.keep.seconds_to_wait(&world.cwd(), &id(ID));
-    // The minute may have passed meanwhile.
-    let over = world.keep.now().unwrap().to_string()[..16].replace(':', "-") != minute;
-    assert!(
-        over || left.is_some_and(|left| (1..=60).contains(&left)),
-        "{left:?}"
-    );
+    assert_eq!(left, Some(60 - NOW % 60));
 }

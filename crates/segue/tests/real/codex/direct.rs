@@ -96,6 +96,7 @@ impl Direct {
             version: "0",
             kept: sandbox.path().join("kept"),
             path: std::ffi::OsString::new(),
+            outside: crate::stage::OUTSIDE,
         };
         let provider = segue_agents::codex(&settings, &host);
         let runtime = tokio::runtime::Builder::new_current_thread()

@@ -86,13 +86,14 @@ fn left_alone_in_its_minute(sandbox: &Sandbox) -> NativeId {
     panic!("the machine is too slow for two starts within a minute");
 }
 
-/// A stage with a session of one turn, by segue.
-fn staged(way: Way) -> (Stage, String, PathBuf) {
+/// A stage with a session of one turn, by segue: its id, its native id and its file.
+fn staged(way: Way) -> (Stage, [String; 2], PathBuf) {
     let stage = Stage::of(way, sandbox());
     let result = stage.says(&["first"]);
-    let id = result["native_session_id"].as_str().unwrap().to_owned();
-    let [file] = files_of(&stage.sandbox, &id).try_into().unwrap();
-    (stage, id, file)
+    let ids =
+        ["session_id", "native_session_id"].map(|key| result[key].as_str().unwrap().to_owned());
+    let [file] = files_of(&stage.sandbox, &ids[1]).try_into().unwrap();
+    (stage, ids, file)
 }
 
 /// One test for all that needs the next minute, since it waits for it.
@@ -120,10 +121,10 @@ fn sessions_survive_the_clean_up() {
     );
 
     // With segue: it goes on as if nothing had happened.
-    for (stage, id, file) in &stages {
+    for (stage, [session, id], file) in &stages {
         let way = stage.way;
         let opened = if way == ACP { "loaded" } else { "resumed" };
-        let result = stage.says(&["--continue", "second"]);
+        let result = stage.says(&["--resume", session, "second"]);
         assert_eq!(result["opened"], opened, "{way:?}: {result:#}");
         assert_eq!(
             files_of(&stage.sandbox, id),
@@ -132,7 +133,7 @@ fn sessions_survive_the_clean_up() {
         );
         started_otherwise(&stage.sandbox);
         started_otherwise(&stage.sandbox);
-        let result = stage.says(&["--continue", "third"]);
+        let result = stage.says(&["--resume", session, "third"]);
         assert_eq!(result["opened"], opened, "{way:?}: {result:#}");
         assert_eq!(result["native_session_id"], id.as_str(), "{way:?}");
         assert_eq!(
@@ -162,10 +163,10 @@ fn sessions_survive_the_clean_up() {
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn a_session_deleted_behind_our_back_is_put_back() {
-    let (stage, id, file) = staged(LINES);
+    let (stage, [session, id], file) = staged(LINES);
     let text = fs::read_to_string(&file).unwrap();
     fs::remove_file(&file).unwrap();
-    let result = stage.says(&["--continue", "second"]);
+    let result = stage.says(&["--resume", &session, "second"]);
     assert_eq!(result["opened"], "resumed", "{result:#}");
     assert_eq!(result["native_session_id"], id.as_str());
     assert!(fs::read_to_string(&file).unwrap().starts_with(&text));
@@ -175,7 +176,7 @@ fn a_session_deleted_behind_our_back_is_put_back() {
     let whole = fs::read_to_string(&file).unwrap();
     let beginning: String = whole.split_inclusive('\n').take(2).collect();
     fs::write(&file, format!("{whole}{beginning}")).unwrap();
-    let result = stage.says(&["--continue", "third"]);
+    let result = stage.says(&["--resume", &session, "third"]);
     assert_eq!(result["opened"], "resumed", "{result:#}");
     assert_eq!(last_prompts(&stage.sandbox), ["first", "second", "third"]);
 }

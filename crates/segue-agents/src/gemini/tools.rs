@@ -1,0 +1,66 @@
+//! What Gemini CLI calls a tool of an MCP server.
+
+use segue_core::ToolCall;
+
+/// Gives a call of an MCP server's tool the name that the model knows it by.
+///
+/// Over ACP it is shown by a title, `TOOL (SERVER MCP Server)`; a command could be made to look like that, so the name
+/// is taken only if the call's id, which Gemini CLI makes from it, has it too.
+pub(super) fn name_plainly(call: &mut ToolCall) {
+    let title = call.name.strip_suffix(" MCP Server)");
+    let Some((tool, server)) = title.and_then(|title| title.split_once(" (")) else {
+        return;
+    };
+    let name = format!("mcp_{server}_{tool}");
+    let in_id = call.id.strip_prefix(name.as_str());
+    if call.kind == "other" && in_id.is_some_and(|rest| rest.starts_with("__")) {
+        call.name = name;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use segue_core::{Json, ToolStatus};
+
+    #[test]
+    fn a_title_becomes_a_name_if_the_id_agrees() {
+        let id = "mcp_segue_ping__call_1";
+        let cases = [
+            (id, "other", "ping (segue MCP Server)", "mcp_segue_ping"),
+            (
+                id,
+                "execute",
+                "ping (segue MCP Server)",
+                "ping (segue MCP Server)",
+            ),
+            (
+                "run_shell_command__1",
+                "other",
+                "ping (segue MCP Server)",
+                "ping (segue MCP Server)",
+            ),
+            (
+                "mcp_segue_pinging__1",
+                "other",
+                "ping (segue MCP Server)",
+                "ping (segue MCP Server)",
+            ),
+            (id, "other", "ping", "ping"),
+            (id, "other", "", ""),
+        ];
+        for (id, kind, title, expected) in cases {
+            let mut call = ToolCall {
+                id: id.to_owned(),
+                name: title.to_owned(),
+                kind: kind.to_owned(),
+                args: Json::empty_object(),
+                status: ToolStatus::Pending,
+                output: None,
+                diffs: Vec::new(),
+            };
+            name_plainly(&mut call);
+            assert_eq!(call.name, expected, "{id} {kind} {title}");
+        }
+    }
+}
