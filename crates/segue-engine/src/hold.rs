@@ -1,6 +1,7 @@
 //! Holding a session: a lease that is kept alive, and taken over from the dead.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use jiff::SignedDuration;
@@ -28,6 +29,7 @@ pub(crate) struct Hold {
     pub(crate) agent: watch::Sender<Option<ProcessMark>>,
     store: Arc<dyn Store>,
     beating: JoinHandle<()>,
+    given_back: AtomicBool,
 }
 
 impl Engine {
@@ -80,6 +82,7 @@ impl Engine {
             agent,
             store,
             beating: tokio::spawn(beating),
+            given_back: AtomicBool::new(false),
         }
     }
 }
@@ -127,8 +130,12 @@ impl Hold {
         }
     }
 
-    /// Gives the session back. If that fails, whoever comes next finds us dead or silent; what was done is done.
-    pub(crate) async fn release(self) {
+    /// Gives the session back, once. If that fails, whoever comes next finds us dead or silent; what was done is
+    /// done.
+    pub(crate) async fn release(&self) {
+        if self.given_back.swap(true, Ordering::Relaxed) {
+            return;
+        }
         self.beating.abort();
         let _ = self.store.release(&self.lease).await;
     }

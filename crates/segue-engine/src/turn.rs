@@ -428,11 +428,15 @@ impl Run<'_> {
             failure: failure.clone(),
             at,
         };
-        self.engine
-            .store
-            .finish_turn(&self.hold.lease, self.turn, finish)
-            .await?;
-        self.end_full_leg(failure.as_ref()).await?;
+        let (store, lease) = (&self.engine.store, &self.hold.lease);
+        let finishing = store.finish_turn(lease, self.turn, finish);
+        if failure.is_some() {
+            finishing.await?;
+            self.end_full_leg(failure.as_ref()).await?;
+        } else {
+            // Nothing else is to be written, so that the session can be given back by the same commit.
+            tokio::join!(finishing, self.hold.release()).0?;
+        }
         self.saved(last_number).await?;
         self.emit(TurnEvent::Ended { state }).await?;
         self.report.text = self.recorder.text.take();
