@@ -139,10 +139,12 @@ fn input(prompt: &str) -> Result<Vec<u8>, Refusal> {
     let input = [mark, prompt].concat().into_bytes();
     if input.len() > LONGEST_PROMPT {
         let message = format!(
-            "the prompt has {} bytes, and Gemini CLI reads no more than {LONGEST_PROMPT}",
+            "the prompt has {} bytes, and Gemini CLI reads no more than {LONGEST_PROMPT}; nothing was sent: put the \
+             text into a file and name the file in the prompt",
             input.len()
         );
-        return Err(Refusal::new(FailureClass::ContextTooLong, message));
+        // Not too long for the session, which is as good as before.
+        return Err(Refusal::new(FailureClass::Agent, message));
     }
     Ok(input)
 }
@@ -309,7 +311,8 @@ mod tests {
         let fits = "x".repeat(LONGEST_PROMPT);
         assert!(input(&fits).is_ok());
         let refusal = input(&(fits + "x")).unwrap_err();
-        assert_eq!(refusal.class, FailureClass::ContextTooLong);
+        assert_eq!(refusal.class, FailureClass::Agent);
+        assert!(refusal.message.contains("put the text into a file"));
     }
 
     #[test]
