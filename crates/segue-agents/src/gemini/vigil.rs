@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use segue_core::{NativeId, ProcessMark};
-use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, spawn_blocking};
 
@@ -91,11 +90,9 @@ impl Drop for Vigil {
             }
             keep.after(&danger, &cwd, &ids);
         };
-        // If we are gone before that is done, the next segue does it.
-        match Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn_blocking(work)),
-            Err(_) => drop(std::thread::Builder::new().spawn(work)),
-        }
+        // In a thread of its own: a runtime that is being shut down begins nothing new. If we are gone before it is
+        // done, the next segue does it.
+        let _ = std::thread::Builder::new().spawn(work);
     }
 }
 
