@@ -13,11 +13,16 @@ mod record;
 mod refusal;
 mod stream;
 mod tools;
+mod vigil;
+#[cfg(test)]
+mod world;
 
 use std::ffi::OsString;
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
-use segue_core::ProviderId;
+use segue_core::{NativeId, ProviderId};
 
 use self::acp::GeminiAcp;
 use self::guarded::{Guarded, Life};
@@ -26,16 +31,15 @@ use self::keep::Keep;
 use crate::provider::chosen;
 use crate::{Agent, Host, Provider, Settings, Way};
 
+/// Where its copies are among those of all agents.
+const KEPT: &str = "gemini";
+
 /// How to drive Gemini CLI: over ACP, else in lines, else as a whole.
 #[must_use]
 pub fn gemini(settings: &Settings, host: &Host) -> Provider {
     let ways = settings.program.as_ref().map_or_else(Vec::new, |program| {
-        let kept = host.kept.join("gemini");
-        let keep = Arc::new(Keep::new(
-            settings.home.clone(),
-            kept.clone(),
-            host.outside.now,
-        ));
+        let kept = host.kept.join(KEPT);
+        let keep = Arc::new(Keep::new(settings.home.clone(), kept.clone(), host.outside));
         let guarded = |name, agent: Arc<dyn Agent>, life| Way {
             name,
             agent: Arc::new(Guarded::new(agent, Arc::clone(&keep), life)),
@@ -53,6 +57,11 @@ pub fn gemini(settings: &Settings, host: &Host) -> Provider {
     });
     let ways = chosen(ways, &settings.transports);
     Provider::new(ProviderId::gemini(), ways, settings.defaults.clone())
+}
+
+/// Removes what is kept of a native session under [`Host::kept`]; it is fine if that is nothing.
+pub fn forget(kept: &Path, id: &NativeId) -> io::Result<()> {
+    keep::forget(&kept.join(KEPT), id)
 }
 
 /// What is added to its environment.

@@ -32,7 +32,7 @@ pub use classify::Refusal;
 pub use claude::claude;
 pub use codex::codex;
 pub use error::AgentError;
-pub use gemini::gemini;
+pub use gemini::{forget as forget_kept, gemini};
 pub use mark::{Life, end_agent, life, mark_of, wait_until_gone};
 pub use process::{Exit, Leash};
 pub use provider::{Host, Outside, Provider, Settings, Way};

@@ -39,7 +39,11 @@ impl Chats {
         let named = projects
             .and_then(|json| serde_json::from_slice::<Projects>(&json).ok())
             .and_then(|file| file.projects.get(&real).or(file.projects.get(cwd)).cloned());
-        let project = named.or_else(|| marked(home, &real))?;
+        Self::named(home, named.or_else(|| marked(home, &real))?)
+    }
+
+    /// Those of a project by the name that Gemini CLI gave it.
+    pub(super) fn named(home: &Path, project: String) -> Option<Self> {
         // A name, and not a way out of the directory.
         let is_name = Path::new(&project).file_name() == Some(project.as_ref());
         is_name.then(|| Self {

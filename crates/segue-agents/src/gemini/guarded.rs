@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use segue_core::{AgentEvent, FailureClass, NativeId, ProcessMark, ProviderId};
+use segue_core::{AgentEvent, FailureClass, NativeId, ProcessMark, ProviderId, TurnEnd};
+use tokio::sync::watch;
 
 use super::keep::Keep;
 use super::tools::name_plainly;
+use super::vigil::{Vigil, Work};
 use crate::classify::Refusal;
 use crate::{Agent, AgentError, Conversation, Listed, OpenRequest, Opening, Probe, Step};
 
@@ -50,21 +52,6 @@ impl Guarded {
     }
 }
 
-/// What the guard does, apart from what waits: files may be large and disks slow.
-async fn apart(
-    keep: &Arc<Keep>,
-    cwd: &std::path::Path,
-    id: Option<&NativeId>,
-    act: fn(&Keep, &std::path::Path, Option<&NativeId>) -> Vec<String>,
-) -> Vec<String> {
-    let (keep, cwd, id) = (Arc::clone(keep), cwd.to_owned(), id.cloned());
-    tokio::task::spawn_blocking(move || act(&keep, &cwd, id.as_ref()))
-        .await
-        .unwrap_or_else(|_| {
-            vec!["could not guard the Gemini sessions of this directory".to_owned()]
-        })
-}
-
 #[async_trait]
 impl Agent for Guarded {
     fn provider(&self) -> &ProviderId {
@@ -73,11 +60,13 @@ impl Agent for Guarded {
 
     async fn open(&self, request: &OpenRequest) -> Result<Opening, AgentError> {
         let asked = request.native_id.as_ref();
-        let mut protected = apart(&self.keep, &request.cwd, asked, Keep::before).await;
+        let started = request.started.subscribe();
+        let (mut vigil, mut protected) =
+            Vigil::begin(&self.keep, &request.cwd, asked, started.clone()).await;
         let harm = self.harm(request);
         let opened = match &harm {
             Some(refusal) if request.strict => {
-                return Err(AgentError::refused("session/load", refusal.clone()));
+                Err(AgentError::refused("session/load", refusal.clone()))
             }
             Some(_) => {
                 let instead = OpenRequest {
@@ -92,19 +81,26 @@ impl Agent for Guarded {
             Ok(opening) => opening,
             Err(error) => {
                 // The program may have done its worst before it failed.
-                apart(&self.keep, &request.cwd, asked, Keep::after).await;
+                if let Some(vigil) = vigil {
+                    vigil.end().told().await;
+                }
                 return Err(error);
             }
         };
+        if let (Some(vigil), Some(id)) = (&mut vigil, opening.conversation.native_id()) {
+            vigil.add(id);
+        }
         let mut conversation = GuardedConversation {
             conversation: opening.conversation,
+            vigil,
             keep: Arc::clone(&self.keep),
             cwd: request.cwd.clone(),
-            asked: request.native_id.clone(),
+            started,
             life: self.life,
-            sent: false,
             swept: false,
             told: Vec::new(),
+            end: None,
+            work: None,
         };
         if self.life == Life::Conversation {
             conversation.sweep();
@@ -135,17 +131,23 @@ impl Agent for Guarded {
 
 /// A conversation whose session is guarded.
 struct GuardedConversation {
+    /// Before the vigil, which waits for its process: fields are let go of in their order.
     conversation: Box<dyn Conversation>,
+    /// None between the turns of a conversation whose processes live for one.
+    vigil: Option<Vigil>,
     keep: Arc<Keep>,
     cwd: PathBuf,
-    /// The session that was to be opened; not always the one that was.
-    asked: Option<NativeId>,
+    /// The process that runs, or ran last.
+    started: watch::Receiver<Option<ProcessMark>>,
     life: Life,
-    sent: bool,
     /// Whether the twin that the running process made is gone.
     swept: bool,
     /// What was done and not told yet.
     told: Vec<String>,
+    /// How the turn ended, until that is told.
+    end: Option<Result<TurnEnd, AgentError>>,
+    /// What is done before that.
+    work: Option<Work>,
 }
 
 impl GuardedConversation {
@@ -156,6 +158,30 @@ impl GuardedConversation {
         self.swept = true;
         if let Some(id) = self.conversation.native_id() {
             self.told.extend(self.keep.sweep(&self.cwd, id));
+        }
+    }
+
+    /// After a turn: what was said in it is not to be lost.
+    fn keep_turn(&mut self) -> Option<Work> {
+        let id = self.conversation.native_id()?.clone();
+        match self.life {
+            Life::Turn => {
+                let mut vigil = self.vigil.take()?;
+                vigil.add(&id);
+                Some(vigil.end())
+            }
+            Life::Conversation => {
+                let (keep, cwd) = (Arc::clone(&self.keep), self.cwd.clone());
+                Some(Work::of(move || keep.copy(&cwd, &id)))
+            }
+        }
+    }
+
+    async fn finish_work(&mut self) {
+        if let Some(work) = &mut self.work {
+            let told = work.told().await;
+            self.told.extend(told);
+            self.work = None;
         }
     }
 }
@@ -171,33 +197,48 @@ impl Conversation for GuardedConversation {
     }
 
     async fn send(&mut self, prompt: &str) -> Result<(), AgentError> {
-        if self.life == Life::Turn && std::mem::replace(&mut self.sent, true) {
+        if self.life == Life::Turn && self.vigil.is_none() {
             let id = self.conversation.native_id();
-            let told = apart(&self.keep, &self.cwd, id, Keep::before).await;
+            let (vigil, told) = Vigil::begin(&self.keep, &self.cwd, id, self.started.clone()).await;
+            self.vigil = vigil;
             self.told.extend(told);
         }
         self.swept = self.life == Life::Conversation;
-        self.conversation.send(prompt).await
+        let sent = self.conversation.send(prompt).await;
+        if let (Some(vigil), Some(id)) = (&mut self.vigil, self.conversation.native_id()) {
+            vigil.add(id);
+        }
+        sent
     }
 
     async fn next(&mut self) -> Step {
-        let mut step = self.conversation.next().await;
-        if !self.swept {
-            self.sweep();
+        loop {
+            self.finish_work().await;
+            if let Some(end) = self.end.take() {
+                return Step::Done(end);
+            }
+            let mut step = self.conversation.next().await;
+            if !self.swept {
+                self.sweep();
+            }
+            match &mut step {
+                Step::Event(AgentEvent::Tool(call)) => name_plainly(call),
+                Step::Ask(request, _) => name_plainly(&mut request.call),
+                Step::Named(_) | Step::Event(_) | Step::Done(_) => {}
+            }
+            let Step::Done(mut end) = step else {
+                return step;
+            };
+            if let (Ok(end), Some(id)) = (&mut end, self.conversation.native_id())
+                && end.usage.total_tokens.or(end.usage.input_tokens).is_some()
+                && end.usage.context_tokens.is_none()
+            {
+                // Its figures are those of all requests of a turn; the last one's are in its file.
+                end.usage.context_tokens = self.keep.context_tokens(&self.cwd, id);
+            }
+            self.end = Some(end);
+            self.work = self.keep_turn();
         }
-        match &mut step {
-            Step::Event(AgentEvent::Tool(call)) => name_plainly(call),
-            Step::Ask(request, _) => name_plainly(&mut request.call),
-            Step::Named(_) | Step::Event(_) | Step::Done(_) => {}
-        }
-        if let (Step::Done(Ok(end)), Some(id)) = (&mut step, self.conversation.native_id())
-            && end.usage.total_tokens.or(end.usage.input_tokens).is_some()
-            && end.usage.context_tokens.is_none()
-        {
-            // Its figures are those of all requests of a turn; the last one's are in its file.
-            end.usage.context_tokens = self.keep.context_tokens(&self.cwd, id);
-        }
-        step
     }
 
     fn cancel(&mut self) {
@@ -208,21 +249,21 @@ impl Conversation for GuardedConversation {
         self.conversation.is_alive()
     }
 
-    async fn close(self: Box<Self>) -> Vec<String> {
+    async fn close(mut self: Box<Self>) -> Vec<String> {
+        self.finish_work().await;
         let Self {
             conversation,
-            keep,
-            cwd,
-            asked,
+            vigil,
             mut told,
             ..
         } = *self;
-        let id = conversation.native_id().cloned();
         told.extend(conversation.close().await);
-        told.extend(apart(&keep, &cwd, id.as_ref(), Keep::after).await);
-        if let Some(other) = asked.filter(|asked| Some(asked) != id.as_ref()) {
-            told.extend(apart(&keep, &cwd, Some(&other), Keep::after).await);
+        if let Some(vigil) = vigil {
+            told.extend(vigil.end().told().await);
         }
         told
     }
 }
+
+#[cfg(test)]
+mod tests;

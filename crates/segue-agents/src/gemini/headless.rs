@@ -139,10 +139,12 @@ fn input(prompt: &str) -> Result<Vec<u8>, Refusal> {
     let input = [mark, prompt].concat().into_bytes();
     if input.len() > LONGEST_PROMPT {
         let message = format!(
-            "the prompt has {} bytes, and Gemini CLI reads no more than {LONGEST_PROMPT}",
+            "the prompt has {} bytes, and Gemini CLI reads no more than {LONGEST_PROMPT}; nothing was sent: put the \
+             text into a file and name the file in the prompt",
             input.len()
         );
-        return Err(Refusal::new(FailureClass::ContextTooLong, message));
+        // Not too long for the session, which is as good as before.
+        return Err(Refusal::new(FailureClass::Agent, message));
     }
     Ok(input)
 }
@@ -175,6 +177,7 @@ impl Agent for Headless {
             agent: self.clone(),
             request: request.clone(),
             id,
+            begun: opened == Opened::Resumed,
             turn: None,
         };
         Ok(Opening {
@@ -213,8 +216,32 @@ struct Turnwise {
     agent: Headless,
     request: OpenRequest,
     id: NativeId,
+    /// Whether something was said in it, so that a blank one is not the same.
+    begun: bool,
     /// The turn that runs.
     turn: Option<Turn>,
+}
+
+impl Turnwise {
+    /// Which session the next turn belongs to.
+    fn next_target(&mut self) -> Result<Target, Refusal> {
+        match (self.agent.target(&self.request, &self.id), self.begun) {
+            (Some(Target::Existing), _) => Ok(Target::Existing),
+            (Some(Target::New) | None, true) => {
+                let message = format!(
+                    "Gemini CLI has no session {} in this directory any more",
+                    self.id
+                );
+                Err(Refusal::new(FailureClass::SessionUnknown, message))
+            }
+            (Some(Target::New), false) => Ok(Target::New),
+            (None, false) => {
+                // Nothing was said in it, and its id can't be used again.
+                self.id = uuid::v4(self.agent.outside.random);
+                Ok(Target::New)
+            }
+        }
+    }
 }
 
 #[async_trait]
@@ -230,14 +257,7 @@ impl Conversation for Turnwise {
     async fn send(&mut self, prompt: &str) -> Result<(), AgentError> {
         let refused = |refusal| AgentError::refused("the prompt", refusal);
         let input = input(prompt).map_err(refused)?;
-        let target = self
-            .agent
-            .target(&self.request, &self.id)
-            .unwrap_or_else(|| {
-                // Nothing was said in it, and its id can't be used again.
-                self.id = uuid::v4(self.agent.outside.random);
-                Target::New
-            });
+        let target = self.next_target().map_err(refused)?;
         let args = self.agent.args(&self.request, &self.id, target);
         let program = Program {
             path: &self.agent.program,
@@ -257,6 +277,8 @@ impl Conversation for Turnwise {
         };
         if matches!(step, Step::Done(_)) {
             self.turn = None;
+            let target = self.agent.target(&self.request, &self.id);
+            self.begun |= target == Some(Target::Existing);
         }
         step
     }
@@ -280,50 +302,4 @@ impl Conversation for Turnwise {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_prompt_is_never_a_command() {
-        let cases = [
-            ("hello", "hello"),
-            ("", ""),
-            ("/clear up", "\u{200b}/clear up"),
-            ("  /x", "\u{200b}  /x"),
-            ("? what", "\u{200b}? what"),
-            (
-                "<session_context> is what?",
-                "\u{200b}<session_context> is what?",
-            ),
-            ("a /b", "a /b"),
-            ("@file and more", "@file and more"),
-            ("-p", "-p"),
-        ];
-        for (prompt, expected) in cases {
-            assert_eq!(input(prompt), Ok(expected.as_bytes().to_vec()), "{prompt}");
-        }
-    }
-
-    #[test]
-    fn a_prompt_that_would_be_cut_is_refused() {
-        let fits = "x".repeat(LONGEST_PROMPT);
-        assert!(input(&fits).is_ok());
-        let refusal = input(&(fits + "x")).unwrap_err();
-        assert_eq!(refusal.class, FailureClass::ContextTooLong);
-    }
-
-    #[test]
-    fn what_may_be_done_without_asking_is_what_the_policy_allows() {
-        use PermissionPolicy::{AllowAll, AllowEdits, AllowReads, Ask, Deny};
-        let cases = [
-            (Ask, "default"),
-            (AllowReads, "default"),
-            (Deny, "default"),
-            (AllowEdits, "auto_edit"),
-            (AllowAll, "yolo"),
-        ];
-        for (policy, expected) in cases {
-            assert_eq!(mode(policy), expected, "{policy:?}");
-        }
-    }
-}
+mod tests;

@@ -3,20 +3,32 @@
 //! Gemini CLI 0.61 writes an empty twin beside a session that it resumes in a later minute, and at its next start
 //! deletes every session that has one; and a session that is loaded over ACP in the minute it was made is begun anew in
 //! its own file. So around each process of ours the session is copied, the twin that our process made is removed, and
-//! what was destroyed is put back. Nothing here fails a turn: what can't be done is told.
+//! what was destroyed is put back. That is never a session which nobody asked for and nothing endangered: what Gemini CLI
+//! deletes for its age, or the user by hand, stays deleted. Nothing here fails a turn: what can't be done is told.
+
+mod danger;
+mod files;
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use segue_core::NativeId;
 
+pub(super) use self::danger::Danger;
+use self::files::{
+    PutBack, copy, copy_directory, entries, last_written, names_in, put_back, replace,
+};
 use super::chats::{Chats, SessionFile};
 use super::record::{self, Mend};
+use crate::Outside;
 
-/// Where copies of sessions are that others have put in danger; no id begins so.
+/// Where is what each process of Gemini CLI may destroy; no id begins so.
 const ENDANGERED: &str = ".endangered";
+
+/// How long the copy of a session is kept that is not used any more.
+const KEPT_FOR: SignedDuration = SignedDuration::from_hours(30 * 24);
 
 /// The guard of all sessions in one home of Gemini CLI.
 #[derive(Debug)]
@@ -25,51 +37,65 @@ pub(super) struct Keep {
     home: PathBuf,
     /// Where our copies are.
     kept: PathBuf,
-    now: fn() -> Timestamp,
-}
-
-/// What happened to a file that was missing.
-enum PutBack {
-    Done,
-    /// Somebody else has made it again meanwhile.
-    NotNeeded,
+    outside: Outside,
 }
 
 impl Keep {
-    pub(super) fn new(home: PathBuf, kept: PathBuf, now: fn() -> Timestamp) -> Self {
-        Self { home, kept, now }
+    pub(super) fn new(home: PathBuf, kept: PathBuf, outside: Outside) -> Self {
+        Self {
+            home,
+            kept,
+            outside,
+        }
     }
 
     pub(super) fn chats(&self, cwd: &Path) -> Option<Chats> {
         Chats::of(&self.home, cwd)
     }
 
-    /// Before a process is started: what an earlier one has done is mended, what this one may do is provided for.
-    /// Tells what was done.
-    pub(super) fn before(&self, cwd: &Path, id: Option<&NativeId>) -> Vec<String> {
+    /// Before a process is started, to go on with `id` if there is one: what an earlier one has done is mended, what
+    /// this one may do is provided for. Tells what was done.
+    pub(super) fn before(&self, cwd: &Path, id: Option<&NativeId>) -> (Danger, Vec<String>) {
         let mut told = Vec::new();
-        let Some(chats) = self.chats(cwd) else {
-            return told;
-        };
-        if let Some(id) = id {
-            self.tend(&chats, id, &mut told);
+        let endangered = self.kept.join(ENDANGERED);
+        for danger in Danger::abandoned(&endangered, &self.home) {
+            for (chats, id) in danger.ours() {
+                self.tend(&chats, &id, &mut told);
+            }
+            danger.settle(&mut told);
         }
-        self.put_back_endangered(&chats, &mut told);
-        self.copy_endangered(&chats, id, &mut told);
+        let danger = Danger::new(&endangered, &self.home, self.outside.random);
+        if let Some(chats) = self.chats(cwd) {
+            if let Some(id) = id {
+                self.tend(&chats, id, &mut told);
+                if let Err(error) = danger.note(&chats.project, id) {
+                    told.push(no_copy(id, &error));
+                }
+            }
+            copy_endangered(&danger, &chats, id, &mut told);
+        }
+        self.forget_old(id);
+        (danger, told)
+    }
+
+    /// After the process has ended that may have touched these sessions.
+    pub(super) fn after(&self, danger: &Danger, cwd: &Path, ids: &[NativeId]) -> Vec<String> {
+        let mut told = Vec::new();
+        if let Some(chats) = self.chats(cwd) {
+            for id in ids {
+                self.tend(&chats, id, &mut told);
+            }
+        }
+        danger.settle(&mut told);
         told
     }
 
-    /// After a process has ended.
-    pub(super) fn after(&self, cwd: &Path, id: Option<&NativeId>) -> Vec<String> {
+    /// Brings our copy of a session up to date, whose process may still run.
+    pub(super) fn copy(&self, cwd: &Path, id: &NativeId) -> Vec<String> {
         let mut told = Vec::new();
-        let Some(chats) = self.chats(cwd) else {
-            return told;
-        };
-        if let Some(id) = id {
-            self.tend(&chats, id, &mut told);
+        if let Some(chats) = self.chats(cwd) {
+            self.copy_session(&chats, id, &chats.files(id), &mut told);
         }
-        self.put_back_endangered(&chats, &mut told);
-        self.forget_endangered(&chats);
         told
     }
 
@@ -86,7 +112,7 @@ impl Keep {
     pub(super) fn seconds_to_wait(&self, cwd: &Path, id: &NativeId) -> Option<i64> {
         let chats = self.chats(cwd)?;
         let short = record::short(id.as_str());
-        let now = (self.now)();
+        let now = (self.outside.now)();
         let names = chats.names().into_iter();
         names
             .filter_map(|file| {
@@ -105,16 +131,33 @@ impl Keep {
 
     /// Mends a session, removes its twins, and brings our copy up to date.
     fn tend(&self, chats: &Chats, id: &NativeId, told: &mut Vec<String>) {
-        let copies = self.kept.join(id.as_str()).join(&chats.project);
-        mend(chats, id, &copies, told);
+        mend(chats, id, &self.copies(chats, id), told);
         let files = chats.files(id);
         sweep(&files, id, told);
+        self.copy_session(chats, id, &files, told);
+    }
+
+    fn copies(&self, chats: &Chats, id: &NativeId) -> PathBuf {
+        self.kept.join(id.as_str()).join(&chats.project)
+    }
+
+    fn copy_session(
+        &self,
+        chats: &Chats,
+        id: &NativeId,
+        files: &[SessionFile],
+        told: &mut Vec<String>,
+    ) {
+        let copies = self.copies(chats, id);
         for file in files.iter().filter(|file| file.story.said) {
-            if let Err(error) = copy(&file.bytes, &copies.join(&file.name)) {
-                told.push(format!(
-                    "could not keep a copy of Gemini session {}: {error}",
-                    short(id)
-                ));
+            let to = copies.join(&file.name);
+            // What is left of a file must not take the place of the whole.
+            let kept = fs::read(&to).ok();
+            if record::mend(Some(&file.bytes), kept.as_deref()) != Mend::Nothing {
+                continue;
+            }
+            if let Err(error) = copy(&file.bytes, &to) {
+                told.push(no_copy(id, &error));
             }
         }
         if !files.is_empty() {
@@ -126,72 +169,72 @@ impl Keep {
         }
     }
 
-    fn endangered(&self, chats: &Chats) -> PathBuf {
-        self.kept.join(ENDANGERED).join(&chats.project)
-    }
-
-    /// Copies the sessions that the next start of Gemini CLI will delete because of a twin, whoever made that.
-    fn copy_endangered(&self, chats: &Chats, ours: Option<&NativeId>, told: &mut Vec<String>) {
-        let names = chats.names();
-        let short_of = |name: &str| record::name(name).map(|name| name.short.to_owned());
-        for (n, name) in names.iter().enumerate() {
-            let Some(id) = short_of(name) else { continue };
-            let is_ours = ours.is_some_and(|ours| short(ours) == id);
-            let others = names
-                .iter()
-                .enumerate()
-                .filter(|(m, other)| *m != n && short_of(other).as_deref() == Some(id.as_str()));
-            let mut others = others.map(|(_, other)| other).peekable();
-            if is_ours || others.peek().is_none() {
-                continue;
-            }
-            let Some(file) = chats.read(name).filter(|file| file.story.said) else {
-                continue;
-            };
-            let doomed =
-                others.any(|other| chats.read(other).is_some_and(|other| !other.story.said));
-            if doomed && let Err(error) = copy(&file.bytes, &self.endangered(chats).join(name)) {
-                told.push(format!(
-                    "could not keep a copy of Gemini session {id}, which Gemini CLI may delete: {error}"
-                ));
+    /// Removes the copies of sessions that were not used for long, but not that of the one that is used now.
+    fn forget_old(&self, used: Option<&NativeId>) {
+        let Ok(limit) = (self.outside.now)().checked_sub(KEPT_FOR) else {
+            return;
+        };
+        let is_session = |name: &String| {
+            NativeId::parse(name).is_ok() && used.is_none_or(|used| used.as_str() != name)
+        };
+        let sessions = entries(&self.kept).into_iter().filter(is_session);
+        let sessions = sessions.map(|name| self.kept.join(name));
+        let endangered = self.kept.join(ENDANGERED);
+        let left_behind = entries(&endangered).into_iter();
+        let left_behind = left_behind.map(|name| endangered.join(name));
+        for path in sessions.chain(left_behind) {
+            let written = last_written(&path).and_then(|time| Timestamp::try_from(time).ok());
+            if written.is_some_and(|written| written < limit) {
+                // The next start tries again.
+                let _ = fs::remove_dir_all(path);
             }
         }
     }
+}
 
-    fn put_back_endangered(&self, chats: &Chats, told: &mut Vec<String>) {
-        let copies = self.endangered(chats);
-        for name in names_in(&copies) {
-            let path = chats.directory.join(&name);
-            let Some(id) = record::name(&name).map(|name| name.short) else {
-                continue;
-            };
-            let Ok(bytes) = fs::read(copies.join(&name)) else {
-                continue;
-            };
-            if path.exists() {
-                continue;
-            }
-            match put_back(&bytes, &path) {
-                Ok(PutBack::Done) => told.push(format!(
-                    "put back Gemini session {id}, which Gemini CLI had deleted"
-                )),
-                Ok(PutBack::NotNeeded) => {}
-                Err(error) => {
-                    told.push(format!("could not put back Gemini session {id}: {error}"));
-                }
-            }
+/// Removes all copies of a session.
+pub(super) fn forget(kept: &Path, id: &NativeId) -> io::Result<()> {
+    files::removed(fs::remove_dir_all(kept.join(id.as_str())))?;
+    danger::forget(&kept.join(ENDANGERED), id)
+}
+
+/// Copies the sessions that the next start of Gemini CLI will delete because of a twin, whoever made that.
+fn copy_endangered(
+    danger: &Danger,
+    chats: &Chats,
+    ours: Option<&NativeId>,
+    told: &mut Vec<String>,
+) {
+    let names = chats.names();
+    let short_of = |name: &str| record::name(name).map(|name| name.short.to_owned());
+    for (n, name) in names.iter().enumerate() {
+        let Some(id) = short_of(name) else { continue };
+        let is_ours = ours.is_some_and(|ours| short(ours) == id);
+        let others = names
+            .iter()
+            .enumerate()
+            .filter(|(m, other)| *m != n && short_of(other).as_deref() == Some(id.as_str()));
+        let mut others = others.map(|(_, other)| other).peekable();
+        if is_ours || others.peek().is_none() {
+            continue;
+        }
+        let Some(file) = chats.read(name).filter(|file| file.story.said) else {
+            continue;
+        };
+        let doomed = others.any(|other| chats.read(other).is_some_and(|other| !other.story.said));
+        if doomed && let Err(error) = danger.copy(&chats.project, name, &file.bytes) {
+            told.push(format!(
+                "could not keep a copy of Gemini session {id}, which Gemini CLI may delete: {error}"
+            ));
         }
     }
+}
 
-    /// Drops the copies of what is safe again.
-    fn forget_endangered(&self, chats: &Chats) {
-        let copies = self.endangered(chats);
-        for name in names_in(&copies) {
-            if chats.directory.join(&name).exists() {
-                let _ = fs::remove_file(copies.join(name));
-            }
-        }
-    }
+fn no_copy(id: &NativeId, error: &io::Error) -> String {
+    format!(
+        "could not keep a copy of Gemini session {}: {error}",
+        short(id)
+    )
 }
 
 fn short(id: &NativeId) -> &str {
@@ -227,7 +270,8 @@ fn mend(chats: &Chats, id: &NativeId, copies: &Path, told: &mut Vec<String>) {
                     &chats.directory.join(id.as_str()),
                 );
                 match put_back(&bytes, &path) {
-                    Ok(PutBack::Done) => (Ok(()), "which Gemini CLI had deleted"),
+                    // Who deleted it can't be told.
+                    Ok(PutBack::Done) => (Ok(()), "which had been deleted"),
                     Ok(PutBack::NotNeeded) => continue,
                     Err(error) => (Err(error), ""),
                 }
@@ -266,74 +310,6 @@ fn sweep(files: &[SessionFile], id: &NativeId, told: &mut Vec<String>) {
                 short(id)
             )),
         }
-    }
-}
-
-/// The session files in a directory of copies.
-fn names_in(directory: &Path) -> Vec<String> {
-    let entries = fs::read_dir(directory).into_iter().flatten();
-    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    names.filter(|name| record::name(name).is_some()).collect()
-}
-
-/// Writes a copy, unless it is there already.
-fn copy(bytes: &[u8], to: &Path) -> io::Result<()> {
-    let same_size = fs::metadata(to).is_ok_and(|file| file.len() == bytes.len() as u64);
-    if same_size && fs::read(to).is_ok_and(|old| old == bytes) {
-        return Ok(());
-    }
-    if let Some(directory) = to.parent() {
-        fs::create_dir_all(directory)?;
-    }
-    replace(bytes, to)
-}
-
-/// Copies the plain files of a directory, if there is one; those that are there already stay as they are.
-fn copy_directory(from: &Path, to: &Path) -> io::Result<()> {
-    let Ok(entries) = fs::read_dir(from) else {
-        return Ok(());
-    };
-    for entry in entries {
-        let entry = entry?;
-        let target = to.join(entry.file_name());
-        let known = fs::metadata(&target).map(|file| file.len()).ok();
-        let found = entry.metadata()?;
-        if found.is_file() && known.is_none_or(|known| known < found.len()) {
-            copy(&fs::read(entry.path())?, &target)?;
-        }
-    }
-    Ok(())
-}
-
-/// Writes a file beside its place, under a name that Gemini CLI does not look at.
-fn written_beside(bytes: &[u8], path: &Path) -> io::Result<PathBuf> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let beside = path.with_file_name(format!(".segue-{}-{name}", std::process::id()));
-    fs::write(&beside, bytes)?;
-    Ok(beside)
-}
-
-/// Writes a file so that it is there whole or not at all.
-fn replace(bytes: &[u8], path: &Path) -> io::Result<()> {
-    let beside = written_beside(bytes, path)?;
-    fs::rename(&beside, path).inspect_err(|_| {
-        let _ = fs::remove_file(&beside);
-    })
-}
-
-/// Likewise, but never over a file that is there.
-fn put_back(bytes: &[u8], path: &Path) -> io::Result<PutBack> {
-    if let Some(directory) = path.parent() {
-        fs::create_dir_all(directory)?;
-    }
-    let beside = written_beside(bytes, path)?;
-    let linked = fs::hard_link(&beside, path);
-    let _ = fs::remove_file(&beside);
-    match linked {
-        Ok(()) => Ok(PutBack::Done),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(PutBack::NotNeeded),
-        // Not every file system has links.
-        Err(_) => replace(bytes, path).map(|()| PutBack::Done),
     }
 }
 

@@ -129,6 +129,31 @@ fn one_conversation_has_several_turns() {
 
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
+fn a_session_that_is_lost_between_two_turns_is_not_begun_anew() {
+    let sandbox = Sandbox::new(Script::new());
+    let agent = agent(&sandbox, "stream-json");
+    run(async {
+        let opening = agent.open(&request(&sandbox, None, false)).await.unwrap();
+        let mut conversation = opening.conversation;
+        turn(conversation.as_mut(), "one").await.1.unwrap();
+        let [file] = files(&sandbox).try_into().unwrap();
+        // What was deleted is put back, with all that was said.
+        fs::remove_file(&file).unwrap();
+        turn(conversation.as_mut(), "two").await.1.unwrap();
+        assert_eq!(last_prompts(&sandbox), ["one", "two"]);
+        // Unless nothing was kept.
+        fs::remove_file(&file).unwrap();
+        fs::remove_dir_all(sandbox.path().join("kept")).unwrap();
+        let error = conversation.send("three").await.unwrap_err();
+        assert_eq!(error.class().as_str(), "session_unknown", "{error}");
+        let told = conversation.close().await;
+        assert!(told[0].starts_with("put back"), "{told:?}");
+    });
+    assert_eq!(last_prompts(&sandbox), ["one", "two"]);
+}
+
+#[test]
+#[ignore = "runs the real CLIs: cargo xtask test"]
 fn an_unknown_session_is_an_error_or_the_start_of_a_new_one() {
     let sandbox = Sandbox::new(Script::new());
     let unknown = NativeId::parse("99999999-1111-4111-8111-111111111111").unwrap();

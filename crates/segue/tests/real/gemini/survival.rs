@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use rustix::process::Signal;
 use segue_agents::Agent;
 use segue_core::{NativeId, Opened};
-use segue_testkit::model::Script;
+use segue_testkit::model::{Failure, Reply, Script};
 use segue_testkit::sandbox::{Cli, Sandbox};
 use serde_json::Value;
 
@@ -179,4 +180,75 @@ fn a_session_deleted_behind_our_back_is_put_back() {
     let result = stage.says(&["--resume", &session, "third"]);
     assert_eq!(result["opened"], "resumed", "{result:#}");
     assert_eq!(last_prompts(&stage.sandbox), ["first", "second", "third"]);
+}
+
+/// Has a session be of an earlier minute, so that to go on with it makes a twin.
+fn aged(sandbox: &Sandbox, id: &str) -> PathBuf {
+    let [file] = files_of(sandbox, id).try_into().unwrap();
+    let older = file.with_file_name(format!("session-2026-01-01T00-00-{}.jsonl", &id[..8]));
+    fs::rename(file, &older).unwrap();
+    older
+}
+
+/// Waits until a program has made a twin of a session.
+fn until_there_is_a_twin(sandbox: &Sandbox, id: &str) {
+    while files_of(sandbox, id).len() < 2 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+#[ignore = "runs the real CLIs: cargo xtask test"]
+fn an_opening_that_is_given_up_leaves_no_twin() {
+    let sandbox = sandbox();
+    let id = made(&sandbox);
+    let file = aged(&sandbox, &id);
+    let native = NativeId::parse(&id).unwrap();
+    let agent = agent(&sandbox, "acp");
+    let request = request(&sandbox, Some(&native), true);
+    run(async {
+        let twin = async {
+            while files_of(&sandbox, &id).len() < 2 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = twin => {}
+            _ = agent.open(&request) => panic!("it opened first"),
+        }
+    });
+    let endangered = sandbox.path().join("kept/gemini/.endangered");
+    while fs::read_dir(&endangered).unwrap().count() > 0 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(sandbox.processes(), Vec::<String>::new());
+    assert_eq!(files_of(&sandbox, &id), [file.clone()]);
+    started_otherwise(&sandbox);
+    assert_eq!(files_of(&sandbox, &id), [file]);
+}
+
+#[test]
+#[ignore = "runs the real CLIs: cargo xtask test"]
+fn what_a_killed_segue_leaves_is_settled_by_the_next() {
+    for way in [ACP, LINES] {
+        let stall = Reply::say("some words").failing(Failure::Stall);
+        let script = Script::new().on("stall", [stall]);
+        let stage = Stage::of(way, with_retention(Sandbox::new(script)));
+        let result = stage.says(&["first"]);
+        let [session, id] =
+            ["session_id", "native_session_id"].map(|key| result[key].as_str().unwrap());
+        let file = aged(&stage.sandbox, id);
+        let following = stage.follow(&["--resume", session, "stall"]);
+        until_there_is_a_twin(&stage.sandbox, id);
+        following.signal(Signal::KILL);
+        following.wait();
+        stage.assert_nothing_runs();
+        // Whatever it is that segue does next.
+        let result = stage.says(&["something else"]);
+        assert_ne!(result["session_id"], session, "{way:?}");
+        assert_eq!(files_of(&stage.sandbox, id), [file.clone()], "{way:?}");
+        started_otherwise(&stage.sandbox);
+        assert_eq!(files_of(&stage.sandbox, id), [file], "{way:?}");
+    }
 }
