@@ -40,10 +40,13 @@ pub struct AcpAgent {
     pub usage: Option<How>,
     /// The mode it is put into once a conversation is open, by its own name.
     pub mode: Option<String>,
+    /// The mode it is put into where it does not offer that one.
+    pub mode_otherwise: Option<String>,
     /// The model it is told to use, by its own name.
     pub model: Option<String>,
-    /// Whether a turn that ends well without figures is one that failed, its error being the last words.
-    pub fails_silently: bool,
+    /// Whether, in the version it says it is, a turn that ends well without figures is one that failed, its error
+    /// being the last words.
+    pub fails_silently: fn(Option<&str>) -> bool,
     /// How its leash is started.
     pub leash: Leash,
     /// Our own version, as we introduce ourselves.
@@ -80,8 +83,9 @@ impl AcpAgent {
                 .collect(),
             usage: None,
             mode: settings.mode.clone(),
+            mode_otherwise: None,
             model: settings.model.clone(),
-            fails_silently: false,
+            fails_silently: |_| false,
             leash: host.leash.clone(),
             version: host.version,
         }
@@ -240,16 +244,23 @@ impl Connection {
         })
     }
 
-    /// Has the open session work in a mode and with a model; a session that was resumed may be in another one.
+    /// Has the open session work in the first mode or else the second, and with a model; a session that was resumed may be in another one.
     async fn choose(
         &mut self,
-        mode: Option<&str>,
+        modes: [Option<&str>; 2],
         model: Option<&str>,
         timeout: Duration,
     ) -> Result<(), AgentError> {
         let Self { client, process } = self;
-        if let Some(mode) = mode {
-            let chosen = client.choose_mode(mode);
+        if let [Some(mode), otherwise] = modes {
+            let chosen = async {
+                match (client.choose_mode(mode).await, otherwise) {
+                    (Err(AcpError::NotOffered { .. }), Some(mode)) => {
+                        client.choose_mode(mode).await
+                    }
+                    (chosen, _) => chosen,
+                }
+            };
             answer_in(timeout, "the choice of a mode", chosen, process).await?;
         }
         if let Some(model) = model {
@@ -280,18 +291,18 @@ impl Agent for AcpAgent {
         let model = request.model.as_deref().or(self.model.as_deref());
         let begun = async {
             let begun = connection.begin(request).await?;
-            connection
-                .choose(self.mode.as_deref(), model, request.timeout)
-                .await?;
+            let modes = [self.mode.as_deref(), self.mode_otherwise.as_deref()];
+            connection.choose(modes, model, request.timeout).await?;
             Ok(begun)
         };
         match begun.await {
             Ok(begun) => {
+                let fails_silently = (self.fails_silently)(connection.client.version());
                 let conversation = AcpConversation {
                     connection,
                     native_id: begun.native_id,
                     canceller: None,
-                    fails_silently: self.fails_silently,
+                    fails_silently,
                     last_words: String::new(),
                 };
                 Ok(Opening {

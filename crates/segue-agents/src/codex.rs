@@ -8,11 +8,13 @@ mod items;
 mod overrides;
 mod program;
 mod race;
+mod reads;
 mod rollout;
+mod trust;
 mod usage;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -109,10 +111,14 @@ impl Codex {
         })
     }
 
-    /// The user's configuration file, as far as it can be read.
     fn config(&self) -> String {
-        std::fs::read_to_string(self.home.join("config.toml")).unwrap_or_default()
+        config(&self.home)
     }
+}
+
+/// The user's configuration file, as far as it can be read.
+fn config(home: &Path) -> String {
+    std::fs::read_to_string(home.join("config.toml")).unwrap_or_default()
 }
 
 fn environment(settings: &Settings) -> Vec<(OsString, OsString)> {
@@ -144,7 +150,7 @@ fn unknown(doing: &'static str, why: impl Into<String>) -> AgentError {
 
 /// The thread's files, if a Codex of this version may go on with it; why not otherwise.
 async fn checked(
-    home: &std::path::Path,
+    home: &Path,
     id: &NativeId,
     ours: impl Future<Output = Option<Version>>,
 ) -> Result<Option<Rollout>, String> {

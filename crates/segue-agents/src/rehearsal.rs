@@ -21,8 +21,9 @@ pub fn rehearsal(
         env: Vec::new(),
         usage: Some(How::Protocol),
         mode: None,
+        mode_otherwise: None,
         model: None,
-        fails_silently: false,
+        fails_silently: |_| false,
         leash,
         version,
     }

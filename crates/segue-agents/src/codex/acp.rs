@@ -1,25 +1,32 @@
 //! Codex through an adapter that speaks ACP, kept from threads that its Codex would ruin.
 
+mod doubt;
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use segue_core::{How, PermissionPolicy, ProviderId};
+use segue_core::{FailureClass, How, PermissionPolicy, ProviderId};
 
+use self::doubt::Doubted;
 use super::program::{self, Version};
-use super::{checked, environment, race, unknown};
+use super::{checked, config, environment, race, trust, unknown};
+use crate::classify::Refusal;
 use crate::{AcpAgent, Agent, AgentError, Host, Listed, OpenRequest, Opening, Probe, Settings};
 
 /// The mode in which the adapter asks its client: for changes, and for commands that the model says need more than
 /// to read. Other commands run in a sandbox, unasked, and fail if they write. In its usual mode a model decides.
 const ASKING: &str = "read-only";
 
+/// The mode in which it may do everything, and what the older adapter (0.16) calls it.
+const UNBOUND: [&str; 2] = ["agent-full-access", "full-access"];
+
 /// An adapter.
 pub(super) struct Adapter {
     agent: AcpAgent,
-    /// The mode in which it may do everything, where the user did not choose one.
-    unbound: Option<&'static str>,
+    /// Whether the user chose the mode.
+    mode_is_chosen: bool,
     /// The version of the Codex that it brings, where that can be seen.
     brings: Option<Version>,
     /// The Codex that it is told to use instead.
@@ -33,19 +40,13 @@ impl Adapter {
         let program = program::real(adapter);
         let sealed = program::is_sealed(&program);
         let mut agent = AcpAgent::new(ProviderId::codex(), program.clone(), settings, host);
-        let unbound = match (&settings.mode, sealed) {
-            (Some(_), _) => None,
-            (None, true) => Some("full-access"),
-            (None, false) => Some("agent-full-access"),
-        };
         agent.mode.get_or_insert_with(|| ASKING.to_owned());
         agent.usage = Some(How::Protocol);
-        // The older adapter gives no figures, and says when it fails.
-        agent.fails_silently = !sealed;
+        agent.fails_silently = fails_silently;
         let uses = settings.env.iter().find(|(name, _)| name == "CODEX_PATH");
         Self {
             agent,
-            unbound,
+            mode_is_chosen: settings.mode.is_some(),
             brings: program::carried(&program).filter(|_| !sealed),
             uses: uses.map(|(_, path)| path.into()),
             env: environment(settings),
@@ -54,10 +55,14 @@ impl Adapter {
     }
 
     /// The adapter as it is to work under this policy: in the mode that asks, what nobody asks for can't be allowed.
-    fn under(&self, policy: PermissionPolicy) -> AcpAgent {
+    fn under(&self, policy: PermissionPolicy, decided: bool) -> AcpAgent {
         let mut agent = self.agent.clone();
-        if let (PermissionPolicy::AllowAll, Some(mode)) = (policy, self.unbound) {
+        if policy == PermissionPolicy::AllowAll && !self.mode_is_chosen {
+            let [mode, older] = UNBOUND;
             agent.mode = Some(mode.to_owned());
+            // To choose the older one is noted down as trust.
+            let otherwise = if decided { older } else { ASKING };
+            agent.mode_otherwise = Some(otherwise.to_owned());
         }
         agent
     }
@@ -71,6 +76,34 @@ impl Adapter {
     }
 }
 
+async fn try_to_open(agent: &AcpAgent, request: &OpenRequest) -> Result<Opening, AgentError> {
+    let opening = race::until_won(|| agent.open(request)).await?;
+    Ok(Opening {
+        conversation: Box::new(Doubted(opening.conversation)),
+        ..opening
+    })
+}
+
+/// Whether an adapter of this version tells of a failure as if it were an answer, without figures. The older ones
+/// never give figures, and say when they fail.
+fn fails_silently(version: Option<&str>) -> bool {
+    let version = version.and_then(Version::find);
+    version.is_some_and(|version| version.major() >= 2)
+}
+
+/// Why a folder can't be worked in. Besides the thread that it is asked for, the adapter opens one to find a title,
+/// and what that may do is up to the user's configuration alone. If it may write, Codex notes down that the folder is
+/// trusted, and nothing the adapter can be told keeps it from that (seen with 2.6).
+fn would_be_trusted(config: &str, cwd: &Path, decided: bool) -> Option<Refusal> {
+    let sandbox = trust::sandbox(config).filter(|sandbox| sandbox != ASKING)?;
+    let message = format!(
+        "your configuration of Codex says sandbox_mode = {sandbox:?}, with which its ACP adapter would note down that \
+         you trust {}: decide about the folder first, or let segue talk to Codex by `app-server`",
+        cwd.display()
+    );
+    (!decided).then(|| Refusal::new(FailureClass::UntrustedFolder, message))
+}
+
 #[async_trait]
 impl Agent for Adapter {
     fn provider(&self) -> &ProviderId {
@@ -78,12 +111,17 @@ impl Agent for Adapter {
     }
 
     async fn open(&self, request: &OpenRequest) -> Result<Opening, AgentError> {
-        let agent = self.under(request.permissions);
+        let config = config(&self.home);
+        let decided = trust::is_decided(&request.cwd, &config);
+        if let Some(refusal) = would_be_trusted(&config, &request.cwd, decided) {
+            return Err(AgentError::refused("session/new", refusal));
+        }
+        let agent = self.under(request.permissions, decided);
         let Some(id) = &request.native_id else {
-            return race::until_won(|| agent.open(request)).await;
+            return try_to_open(&agent, request).await;
         };
         let Err(why) = checked(&self.home, id, self.version(request.timeout)).await else {
-            return race::until_won(|| agent.open(request)).await;
+            return try_to_open(&agent, request).await;
         };
         if request.strict {
             return Err(unknown("session/load", why));
@@ -92,7 +130,7 @@ impl Agent for Adapter {
             native_id: None,
             ..request.clone()
         };
-        let mut opening = race::until_won(|| agent.open(&anew)).await?;
+        let mut opening = try_to_open(&agent, &anew).await?;
         opening.why_not = Some(why);
         Ok(opening)
     }
@@ -133,16 +171,73 @@ mod tests {
     fn it_asks_unless_everything_is_allowed() {
         use PermissionPolicy::{AllowAll, AllowEdits, Ask, Deny};
         let cases = [
-            (None, Ask, "read-only"),
-            (None, Deny, "read-only"),
-            (None, AllowEdits, "read-only"),
-            (None, AllowAll, "agent-full-access"),
-            (Some("workspace-write"), Ask, "workspace-write"),
-            (Some("workspace-write"), AllowAll, "workspace-write"),
+            (None, Ask, true, "read-only", None),
+            (None, Deny, true, "read-only", None),
+            (None, AllowEdits, true, "read-only", None),
+            (
+                None,
+                AllowAll,
+                true,
+                "agent-full-access",
+                Some("full-access"),
+            ),
+            (
+                None,
+                AllowAll,
+                false,
+                "agent-full-access",
+                Some("read-only"),
+            ),
+            (Some("workspace-write"), Ask, true, "workspace-write", None),
+            (
+                Some("workspace-write"),
+                AllowAll,
+                true,
+                "workspace-write",
+                None,
+            ),
         ];
-        for (mode, policy, expected) in cases {
-            let agent = adapter(mode).under(policy);
+        for (mode, policy, decided, expected, otherwise) in cases {
+            let agent = adapter(mode).under(policy, decided);
             assert_eq!(agent.mode.as_deref(), Some(expected), "{mode:?} {policy:?}");
+            assert_eq!(
+                agent.mode_otherwise.as_deref(),
+                otherwise,
+                "{mode:?} {policy:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn only_the_versions_that_give_figures_are_doubted_without_them() {
+        let cases = [
+            (None, false),
+            (Some("0.16.0"), false),
+            (Some("1.13.1"), false),
+            (Some("2.0.0"), true),
+            (Some("2.6.0"), true),
+            (Some("new"), false),
+        ];
+        for (version, expected) in cases {
+            assert_eq!(fails_silently(version), expected, "{version:?}");
+        }
+    }
+
+    #[test]
+    fn a_folder_that_would_be_trusted_is_not_worked_in() {
+        let cases = [
+            ("", false, false),
+            ("sandbox_mode = \"read-only\"\n", false, false),
+            ("sandbox_mode = \"workspace-write\"\n", false, true),
+            ("sandbox_mode = \"danger-full-access\"\n", false, true),
+            ("sandbox_mode = \"danger-full-access\"\n", true, false),
+        ];
+        for (config, decided, expected) in cases {
+            let refusal = would_be_trusted(config, Path::new("/p"), decided);
+            assert_eq!(refusal.is_some(), expected, "{config}");
+            if let Some(refusal) = refusal {
+                assert_eq!(refusal.class, FailureClass::UntrustedFolder);
+            }
         }
     }
 }

@@ -18,7 +18,7 @@ use self::thread::Thread;
 use self::turn::Turn;
 use super::program::Version;
 use super::usage::Meter;
-use super::{CAPABILITIES, Codex, checked, overrides, race, unknown};
+use super::{CAPABILITIES, Codex, checked, overrides, race, trust, unknown};
 use crate::classify::Refusal;
 use crate::error::GREETING;
 use crate::process::Program;
@@ -112,7 +112,7 @@ impl AppServer {
             config["mcp_servers"] = servers;
         }
         let writes = self.sandbox() != READ_ONLY;
-        let no_trust = writes.then(|| overrides::no_trust(&request.cwd, &self.codex.config()));
+        let no_trust = writes.then(|| trust::none(&request.cwd, &self.codex.config()));
         if let Some(projects) = no_trust.flatten() {
             config["projects"] = projects;
         }

@@ -17,7 +17,7 @@ use self::stream::{Said, Stream};
 use super::program::{self, Version};
 use super::rollout::Rollout;
 use super::usage::{Fill, Meter};
-use super::{CAPABILITIES, Codex, checked, overrides, unknown};
+use super::{CAPABILITIES, Codex, checked, overrides, trust, unknown};
 use crate::classify::Refusal;
 use crate::process::Program;
 use crate::wire::{Line, Wire};
@@ -99,6 +99,7 @@ impl Agent for Exec {
         };
         Ok(Opening {
             why_not,
+            protected: overrides::servers_told(&request.mcp).left_out,
             ..Opening::new(conversation, opened)
         })
     }
@@ -146,13 +147,11 @@ fn arguments(
     if let Some(model) = request.model.as_ref().or(codex.model.as_ref()) {
         push(&["--model", model]);
     }
-    if let Some(Value::Object(servers)) = overrides::servers_apart(&request.mcp).0 {
-        for (name, server) in servers {
-            let setting = format!("mcp_servers.{name}={}", overrides::toml(&server));
-            push(&["-c", &setting]);
-        }
+    for (name, server) in overrides::servers_told(&request.mcp).config {
+        let setting = format!("mcp_servers.{name}={}", overrides::toml(&server));
+        push(&["-c", &setting]);
     }
-    let no_trust = (sandbox != "read-only").then(|| overrides::no_trust(&request.cwd, config));
+    let no_trust = (sandbox != "read-only").then(|| trust::none(&request.cwd, config));
     if let Some(projects) = no_trust.flatten() {
         push(&["-c", &format!("projects={}", overrides::toml(&projects))]);
     }
@@ -277,12 +276,11 @@ impl Conversation for Runs {
         }
         let config = self.codex.config();
         let args = arguments(&self.codex, &self.request, self.thread.as_ref(), &config);
-        let (_, secrets) = overrides::servers_apart(&self.request.mcp);
-        let secrets = secrets.into_iter();
-        let env: Vec<(OsString, OsString)> = secrets
-            .map(|(name, value)| (name.into(), value.into()))
-            .chain(self.codex.env.iter().cloned())
-            .collect();
+        let told = overrides::servers_told(&self.request.mcp);
+        let secrets = told.env.into_iter();
+        let secrets = secrets.map(|(name, value)| (name.into(), value.into()));
+        let env: Vec<(OsString, OsString)> =
+            self.codex.env.iter().cloned().chain(secrets).collect();
         let program = Program {
             path: &self.codex.program,
             args: &args,

@@ -1,6 +1,4 @@
-//! What Codex is told beyond its own configuration: MCP servers, and not to trust a folder by itself.
-
-use std::path::Path;
+//! What Codex is told beyond its own configuration, above all which MCP servers to use.
 
 use segue_core::{McpReach, McpServer};
 use serde_json::{Map, Value, json};
@@ -36,53 +34,87 @@ fn one(server: &McpServer) -> Value {
     config
 }
 
-/// Likewise for a command line, which everybody on the machine can read: what the servers are to be given in their
-/// environment and headers goes through the environment of Codex, which is returned beside it.
-pub(crate) fn servers_apart(servers: &[McpServer]) -> (Option<Value>, Vec<(String, String)>) {
-    let mut config = self::servers(servers);
-    let mut secrets: Vec<(String, String)> = Vec::new();
-    for (n, server) in servers.iter().enumerate() {
-        let Some(one) = config.as_mut().and_then(|all| all.get_mut(&server.name)) else {
-            continue;
-        };
-        match &server.reach {
-            McpReach::Program { env, .. } => {
-                let taken = |(name, value): &&(String, String)| {
-                    let other = secrets.iter().find(|(taken, _)| taken == name);
-                    other.is_some_and(|(_, other)| other != value)
-                };
-                // Two servers may want different values under one name: then it stays where it was.
-                if env.iter().any(|pair| taken(&pair)) {
-                    continue;
-                }
-                let names: Vec<&str> = env.iter().map(|(name, _)| name.as_str()).collect();
-                one["env_vars"] = json!(names);
-                one["env"] = json!({});
-                secrets.extend(env.iter().cloned());
-            }
-            McpReach::Http { headers, .. } => {
-                let mut named = Map::new();
-                for (h, (header, value)) in headers.iter().enumerate() {
-                    let variable = format!("SEGUE_MCP_{n}_{h}");
-                    named.insert(header.clone(), variable.as_str().into());
-                    secrets.push((variable, value.clone()));
-                }
-                one["http_headers"] = json!({});
-                one["env_http_headers"] = named.into();
-            }
-        }
-    }
-    (config, secrets)
+/// What a command line says of MCP servers. Everybody on the machine can read it, so what is in it is not secret.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Told {
+    /// The part of a configuration that makes Codex use them.
+    pub(crate) config: Map<String, Value>,
+    /// What they are to be given in their environment and headers, for the environment of Codex. The names are our
+    /// own, so that Codex itself takes no notice.
+    pub(crate) env: Vec<(String, String)>,
+    /// Servers that can't be used so, and why; a line each.
+    pub(crate) left_out: Vec<String>,
 }
 
-/// The part of a configuration that keeps Codex from noting down by itself that the user trusts `cwd`, which it does
-/// whenever it may write in a folder that its configuration does not speak of.
-pub(crate) fn no_trust(cwd: &Path, config: &str) -> Option<Value> {
-    let decided = cwd.ancestors().any(|directory| {
-        let name = Value::from(directory.to_string_lossy());
-        config.contains(&format!("projects.{name}]"))
-    });
-    (!decided).then(|| json!({ cwd.to_string_lossy(): {"trust_level": "untrusted"} }))
+/// Likewise, for a command line.
+pub(crate) fn servers_told(servers: &[McpServer]) -> Told {
+    let mut told = Told::default();
+    for (n, server) in servers.iter().enumerate() {
+        let mut config = one(server);
+        let pairs = match &server.reach {
+            McpReach::Program { env: pairs, .. } | McpReach::Http { headers: pairs, .. } => pairs,
+        };
+        let ours: Vec<String> = (0..pairs.len())
+            .map(|nth| format!("SEGUE_MCP_{n}_{nth}"))
+            .collect();
+        let names = pairs.iter().map(|(name, _)| name.as_str()).zip(&ours);
+        match &server.reach {
+            McpReach::Program { command, args, .. } if !pairs.is_empty() => {
+                if let Some(odd) = pairs
+                    .iter()
+                    .map(|(name, _)| name)
+                    .find(|name| !is_plain(name))
+                {
+                    told.left_out.push(format!(
+                        "left the MCP server {} out: `codex exec` can't give it the variable {odd:?}",
+                        server.name
+                    ));
+                    continue;
+                }
+                let mut all = vec!["-c".to_owned(), renaming(names), command.clone()];
+                all.extend(args.iter().cloned());
+                config["command"] = SHELL.into();
+                config["args"] = json!(all);
+                config["env"] = json!({});
+                config["env_vars"] = json!(ours);
+            }
+            McpReach::Program { .. } => {}
+            McpReach::Http { .. } => {
+                let named: Map<String, Value> = names
+                    .map(|(header, ours)| (header.to_owned(), ours.as_str().into()))
+                    .collect();
+                config["http_headers"] = json!({});
+                config["env_http_headers"] = named.into();
+            }
+        }
+        let values = pairs.iter().map(|(_, value)| value.clone());
+        told.env.extend(ours.into_iter().zip(values));
+        told.config.insert(server.name.clone(), config);
+    }
+    told
+}
+
+/// Codex hands variables on by the names that they have, so somebody has to rename them.
+const SHELL: &str = "/bin/sh";
+
+/// A script that gives variables the names a server knows, and becomes the server.
+fn renaming<'a>(names: impl Iterator<Item = (&'a str, &'a String)> + Clone) -> String {
+    let renamed: Vec<String> = names
+        .clone()
+        .map(|(theirs, ours)| format!("{theirs}=\"${ours}\""))
+        .collect();
+    let ours: Vec<&str> = names.map(|(_, ours)| ours.as_str()).collect();
+    format!(
+        "export {}; unset {}; exec \"$0\" \"$@\"",
+        renamed.join(" "),
+        ours.join(" ")
+    )
+}
+
+/// Whether a shell takes this for the name of a variable, and for nothing else.
+fn is_plain(name: &str) -> bool {
+    let part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    name.chars().all(part) && name.starts_with(|c: char| !c.is_ascii_digit())
 }
 
 /// A value in the notation of the configuration file, on one line.
@@ -124,16 +156,20 @@ mod tests {
         }
     }
 
-    #[test]
-    fn what_is_secret_is_not_on_the_command_line() {
-        let program = |name: &str, value: &str| McpServer {
+    fn given(name: &str, env: &[(&str, &str)]) -> McpServer {
+        let pair = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        McpServer {
             name: name.into(),
             reach: McpReach::Program {
                 command: "/bin/tool".into(),
-                args: Vec::new(),
-                env: vec![("TOKEN".into(), value.into())],
+                args: vec!["x".into()],
+                env: env.iter().map(pair).collect(),
             },
-        };
+        }
+    }
+
+    #[test]
+    fn what_is_secret_is_neither_on_the_command_line_nor_taken_by_codex() {
         let far = McpServer {
             name: "far".into(),
             reach: McpReach::Http {
@@ -141,21 +177,53 @@ mod tests {
                 headers: vec![("Authorization".into(), "s3cret".into())],
             },
         };
-        let (config, secrets) =
-            servers_apart(&[program("a", "s3cret"), far, program("b", "other")]);
-        let config = config.unwrap();
+        let near = given("near", &[("OPENAI_API_KEY", "s3cret"), ("HOME", "s3cret2")]);
+        let other = given("other", &[("HOME", "s3cret3")]);
+        let told = servers_told(&[near, far, other, given("bare", &[])]);
+        let config = Value::Object(told.config);
         assert!(!config.to_string().contains("s3cret"), "{config}");
-        assert_eq!(config["a"]["env_vars"], json!(["TOKEN"]));
+        assert_eq!(
+            config["near"],
+            json!({
+                "command": "/bin/sh",
+                "args": [
+                    "-c",
+                    "export OPENAI_API_KEY=\"$SEGUE_MCP_0_0\" HOME=\"$SEGUE_MCP_0_1\"; \
+                     unset SEGUE_MCP_0_0 SEGUE_MCP_0_1; exec \"$0\" \"$@\"",
+                    "/bin/tool",
+                    "x",
+                ],
+                "env": {},
+                "env_vars": ["SEGUE_MCP_0_0", "SEGUE_MCP_0_1"],
+            })
+        );
         assert_eq!(
             config["far"]["env_http_headers"]["Authorization"],
             "SEGUE_MCP_1_0"
         );
-        assert_eq!(config["b"]["env"]["TOKEN"], "other", "its name was taken");
+        assert_eq!(config["other"]["env_vars"], json!(["SEGUE_MCP_2_0"]));
+        assert_eq!(config["bare"]["command"], "/bin/tool");
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         assert_eq!(
-            secrets,
-            [pair("TOKEN", "s3cret"), pair("SEGUE_MCP_1_0", "s3cret")]
+            told.env,
+            [
+                pair("SEGUE_MCP_0_0", "s3cret"),
+                pair("SEGUE_MCP_0_1", "s3cret2"),
+                pair("SEGUE_MCP_1_0", "s3cret"),
+                pair("SEGUE_MCP_2_0", "s3cret3"),
+            ]
         );
+        assert_eq!(told.left_out, Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_a_shell_can_not_name_is_left_out_and_said() {
+        for name in ["a.b", "1A", "", "A;touch x", "A=$(x)", "Ä"] {
+            let told = servers_told(&[given("odd", &[(name, "s3cret")]), given("fine", &[])]);
+            assert_eq!(told.config.keys().collect::<Vec<_>>(), ["fine"], "{name}");
+            assert_eq!(told.env, [], "{name}");
+            assert!(told.left_out[0].starts_with("left the MCP server odd out"));
+        }
     }
 
     #[test]
@@ -193,24 +261,5 @@ mod tests {
         for (value, expected) in cases {
             assert_eq!(toml(&value), expected);
         }
-    }
-
-    #[test]
-    fn a_folder_that_the_user_decided_about_is_left_alone() {
-        let cases = [
-            ("", true),
-            ("[projects.\"/a/b\"]\ntrust_level = \"trusted\"\n", false),
-            ("[projects.\"/a\"]\n", false),
-            ("[projects.\"/a/b/c\"]\n", true),
-            ("[projects.\"/a/bb\"]\n", true),
-        ];
-        for (config, expected) in cases {
-            let told = no_trust(Path::new("/a/b"), config);
-            assert_eq!(told.is_some(), expected, "{config}");
-        }
-        assert_eq!(
-            no_trust(Path::new("/a/b"), ""),
-            Some(json!({"/a/b": {"trust_level": "untrusted"}}))
-        );
     }
 }

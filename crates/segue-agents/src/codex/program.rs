@@ -31,6 +31,11 @@ impl Version {
             })
     }
 
+    /// The first of its numbers.
+    pub(crate) fn major(self) -> u32 {
+        self.0
+    }
+
     /// The version of the package whose `package.json` this is.
     fn of_package(json: &[u8]) -> Option<Self> {
         let package: Value = serde_json::from_slice(json).ok()?;
@@ -105,7 +110,7 @@ pub(crate) fn carried(adapter: &Path) -> Option<Version> {
     })
 }
 
-/// Whether an adapter is one of those that bring a Codex of their own inside of their program.
+/// Whether an adapter is known to bring a Codex of its own inside of its program.
 pub(crate) fn is_sealed(adapter: &Path) -> bool {
     let adapter = adapter.canonicalize();
     adapter.is_ok_and(|path| path.iter().any(|part| part == "@zed-industries"))

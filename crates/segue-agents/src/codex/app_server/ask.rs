@@ -5,7 +5,7 @@ use segue_core::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::codex::items;
+use crate::codex::{items, reads};
 
 /// A question of Codex.
 #[derive(Debug, PartialEq)]
@@ -119,23 +119,15 @@ fn bare(id: &str, name: &str, kind: &str, args: &Value) -> ToolCall {
     }
 }
 
-/// Programs that can neither write a file nor start another program, whatever they are told.
-const READERS: &[&str] = &[
-    "cat", "head", "tail", "ls", "nl", "wc", "pwd", "grep", "stat",
-];
-
-/// Whether a command only reads. What Codex says of it does not suffice: for `find -delete` it says "search", for
-/// `ls | xargs touch` "list files", and for `cat a | tee b` "read".
+/// Whether a command only reads, and Codex sees in it nothing but what it is.
 fn only_reads(command: &str, actions: &Value) -> bool {
     let script = items::script(command);
-    let harmless = |c: char| c.is_ascii_alphanumeric() || " ./_-,:=@%+*".contains(c);
     let one = actions.as_array().is_some_and(|actions| {
         actions
             .iter()
             .all(|action| action["command"] == script.as_str())
     });
-    let program = script.split(' ').next().unwrap_or_default();
-    one && script.chars().all(harmless) && READERS.contains(&program)
+    one && reads::only_reads(&script)
 }
 
 fn request(mut call: ToolCall) -> PermissionRequest {

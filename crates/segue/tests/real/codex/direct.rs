@@ -205,6 +205,14 @@ impl Direct {
         rollouts(&self.sandbox)
     }
 
+    /// Changes what is in Codex's configuration.
+    pub(crate) fn configure(&self, from: &str, to: &str) {
+        let before = self.config();
+        let after = before.replacen(from, to, 1);
+        assert_ne!(before, after);
+        fs::write(self.sandbox.home().join(".codex/config.toml"), after).unwrap();
+    }
+
     pub(crate) fn config(&self) -> String {
         fs::read_to_string(self.sandbox.home().join(".codex/config.toml")).unwrap()
     }

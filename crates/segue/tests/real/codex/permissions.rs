@@ -1,11 +1,12 @@
 //! What Codex may do, and who says so.
 
 use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 
 use segue_core::{
-    AgentEvent, McpReach, McpServer, Opened, PermissionAnswer, PermissionPolicy, PermissionRequest,
-    StopReason,
+    AgentEvent, FailureClass, McpReach, McpServer, Opened, PermissionAnswer, PermissionPolicy,
+    PermissionRequest, StopReason,
 };
 use segue_testkit::model::{Call, Reply, Script};
 use serde_json::json;
@@ -107,35 +108,140 @@ fn a_thread_that_is_resumed_asks_too() {
     codex.close(conversation);
 }
 
+/// Another repository than the one that Codex is told to trust.
+fn other_repository(codex: &Direct) -> PathBuf {
+    let other = codex.sandbox.path().join("other");
+    fs::create_dir(&other).unwrap();
+    let git = codex.sandbox.path().join("bin/git");
+    let made = Command::new(git)
+        .arg("init")
+        .arg("--quiet")
+        .arg(&other)
+        .status();
+    assert!(made.unwrap().success());
+    other
+}
+
 /// Codex notes down that the user trusts a repository as soon as it may write there.
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn a_folder_is_not_trusted_on_the_side() {
-    for transport in ["app-server", "exec"] {
+    use PermissionPolicy::{AllowAll, AllowEdits, Ask};
+    let cases = [
+        ("app-server", Some("workspace-write"), AllowEdits),
+        ("app-server", None, AllowAll),
+        ("exec", Some("workspace-write"), AllowEdits),
+        ("exec", None, AllowAll),
+        ("acp", Some("workspace-write"), AllowEdits),
+        ("acp", None, AllowAll),
+        ("acp", None, Ask),
+    ];
+    for (transport, mode, permissions) in cases {
         let codex = Direct::with(transport, Script::new(), |settings| {
-            settings.mode = Some("workspace-write".to_owned());
+            settings.mode = mode.map(str::to_owned);
         });
-        let other = codex.sandbox.path().join("other");
-        fs::create_dir(&other).unwrap();
-        let git = codex.sandbox.path().join("bin/git");
-        let made = Command::new(git)
-            .arg("init")
-            .arg("--quiet")
-            .arg(&other)
-            .status();
-        assert!(made.unwrap().success());
+        if transport == "acp" {
+            codex.configure("sandbox_mode = \"danger-full-access\"\n", "");
+        }
+        // A folder above it does not count.
+        let above = codex.sandbox.path().canonicalize().unwrap();
+        let decided = format!("[projects.{above:?}]\ntrust_level = \"trusted\"\n");
+        codex.configure("[analytics]", &format!("{decided}\n[analytics]"));
+        let other = other_repository(&codex);
+        let inside = other.join("deep/inside");
+        fs::create_dir_all(&inside).unwrap();
         let before = codex.config();
-        let wanted = Wanted {
-            cwd: other,
-            permissions: PermissionPolicy::AllowEdits,
+        for cwd in [other, inside] {
+            let wanted = Wanted {
+                cwd,
+                permissions,
+                ..codex.wanted()
+            };
+            let mut conversation = codex.open(wanted).unwrap().conversation;
+            let turned = codex.turn(conversation.as_mut(), "hello", nobody);
+            assert_eq!(turned.text(), "You said: hello", "{transport} {mode:?}");
+            codex.close(conversation);
+        }
+        assert_eq!(codex.config(), before, "{transport} {mode:?}");
+    }
+}
+
+/// With a configuration that lets it write, the adapter can't be kept from that, whatever its mode.
+#[test]
+#[ignore = "runs the real CLIs: cargo xtask test"]
+fn the_adapter_does_not_work_where_a_folder_would_be_trusted_on_the_side() {
+    for sandbox in ["danger-full-access", "workspace-write"] {
+        let codex = Direct::new("acp", Script::new());
+        codex.configure("danger-full-access", sandbox);
+        let other = other_repository(&codex);
+        let wanted = || Wanted {
+            cwd: other.clone(),
             ..codex.wanted()
         };
-        let mut conversation = codex.open(wanted).unwrap().conversation;
+        let before = codex.config();
+        let error = codex.open(wanted()).err().unwrap();
+        assert_eq!(error.class(), FailureClass::UntrustedFolder, "{error:?}");
+        assert!(error.to_string().contains(sandbox), "{error}");
+        assert_eq!(codex.config(), before);
+        let real = other.canonicalize().unwrap();
+        let decided = format!("[projects.{real:?}]\ntrust_level = \"untrusted\"\n");
+        codex.configure("[analytics]", &format!("{decided}\n[analytics]"));
+        let before = codex.config();
+        let mut conversation = codex.open(wanted()).unwrap().conversation;
         let turned = codex.turn(conversation.as_mut(), "hello", nobody);
-        assert_eq!(turned.text(), "You said: hello", "{transport}");
+        assert_eq!(turned.text(), "You said: hello");
         codex.close(conversation);
-        assert_eq!(codex.config(), before, "{transport}");
+        assert_eq!(codex.config(), before);
     }
+}
+
+/// A command that the model wants to run outside of the sandbox, which is what the adapter asks for.
+fn outside(command: &str) -> Call {
+    let input = json!({"cmd": command, "sandbox_permissions": "require_escalated", "justification": "why not"});
+    Call::tool("exec_command", input)
+}
+
+/// What the adapter calls a read or a search may be anything.
+#[test]
+#[ignore = "runs the real CLIs: cargo xtask test"]
+fn the_adapter_is_not_believed_what_a_command_does() {
+    let cases = [
+        ("look", "cat README.md", "read"),
+        ("search", "find . -name x -delete", "execute"),
+        ("copy", "cat README.md | tee made.txt", "execute"),
+        ("list", "ls | xargs touch", "execute"),
+        ("make", "touch made.txt", "execute"),
+    ];
+    let script = cases.iter().fold(Script::new(), |script, case| {
+        let (prompt, command, _) = case;
+        script.on(
+            prompt,
+            [Reply::calling(outside(command)), Reply::say("done")],
+        )
+    });
+    let codex = Direct::new("acp", script);
+    let mut conversation = codex.begin();
+    for (prompt, command, kind) in cases {
+        let turned = codex.turn(conversation.as_mut(), prompt, PermissionRequest::allow_once);
+        assert_eq!(turned.asked.len(), 1, "{command}: {:?}", turned.events);
+        let asked = &turned.asked[0];
+        assert!(asked.call.args.as_str().contains(command), "{asked:?}");
+        assert_eq!(asked.call.kind, kind, "{command}");
+        let reads = PermissionPolicy::AllowReads.answer(asked);
+        assert_eq!(reads.is_some(), kind == "read", "{command}");
+        let last = turned.events.iter().rev().find_map(|event| match event {
+            AgentEvent::Tool(call) => Some(call.kind.as_str()),
+            _ => None,
+        });
+        assert_eq!(last, Some(kind), "{command}: {:?}", turned.events);
+        if kind != "read" {
+            let believed = turned.events.iter().any(|event| {
+                matches!(event, AgentEvent::Tool(call) if ["read", "search"].contains(&call.kind.as_str()))
+            });
+            assert!(!believed, "{command}: {:?}", turned.events);
+        }
+    }
+    codex.close(conversation);
 }
 
 #[test]
@@ -179,7 +285,7 @@ require("readline").createInterface({ input: process.stdin }).on("line", (line) 
   const results = {
     "initialize": { protocolVersion: params?.protocolVersion, capabilities: { tools: {} }, serverInfo: { name: "s", version: "1" } },
     "tools/list": { tools: [{ name: "ping", description: "pings", inputSchema: { type: "object" } }] },
-    "tools/call": { content: [{ type: "text", text: "pong " + process.env.WHO }] },
+    "tools/call": { content: [{ type: "text", text: ["pong", process.env.WHO, process.env.HOME].join(" ") }] },
   };
   const result = results[method];
   const answer = result ? { result } : { error: { code: -32601, message: "no" } };
@@ -212,7 +318,10 @@ fn only_our_own_tools_need_no_permission() {
                     .unwrap()
                     .to_owned(),
                 args: vec![program.to_str().unwrap().to_owned()],
-                env: vec![("WHO".to_owned(), name.to_owned())],
+                // Codex itself needs its own home, and its own key for the model.
+                env: ["WHO", "HOME", "STUB_KEY"]
+                    .map(|variable| (variable.to_owned(), name.to_owned()))
+                    .to_vec(),
             },
         };
         let wanted = Wanted {
@@ -231,7 +340,7 @@ fn only_our_own_tools_need_no_permission() {
         };
         let ours = codex.turn(conversation.as_mut(), "ours", nobody);
         assert!(
-            output(&ours.events).contains("pong segue"),
+            output(&ours.events).contains("pong segue segue"),
             "{transport}: {:?}",
             ours.events
         );
@@ -249,7 +358,7 @@ fn only_our_own_tools_need_no_permission() {
                 PermissionRequest::allow_once,
             );
             assert!(
-                output(&allowed.events).contains("pong other"),
+                output(&allowed.events).contains("pong other other"),
                 "{:?}",
                 allowed.events
             );

@@ -1,0 +1,45 @@
+//! Whether a command only reads.
+
+/// Programs that can neither write a file nor start another program, whatever they are told.
+const READERS: &[&str] = &[
+    "cat", "head", "tail", "ls", "nl", "wc", "pwd", "grep", "stat",
+];
+
+/// Whether a script only reads. What Codex says of it does not suffice: for `find -delete` it says "search", for
+/// `ls | xargs touch` "list files", and for `cat a | tee b` "read".
+pub(super) fn only_reads(script: &str) -> bool {
+    let harmless = |c: char| c.is_ascii_alphanumeric() || " ./_-,:=@%+*".contains(c);
+    let program = script.split(' ').next().unwrap_or_default();
+    script.chars().all(harmless) && READERS.contains(&program)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_known_to_read_reads() {
+        let cases = [
+            ("cat README.md", true),
+            ("head -n 3 README.md", true),
+            ("ls -la", true),
+            ("grep -rn A .", true),
+            ("cat README.md | tee out", false),
+            ("ls | xargs touch", false),
+            ("cd / && ls", false),
+            ("find . -delete", false),
+            ("rg --pre touch A", false),
+            ("git grep -O/bin/sh x", false),
+            ("tree -o x", false),
+            ("awk 1 README.md", false),
+            ("cat a > b", false),
+            ("cat $(touch x)", false),
+            ("cat a\ntouch b", false),
+            ("touch made.txt", false),
+            ("", false),
+        ];
+        for (script, expected) in cases {
+            assert_eq!(only_reads(script), expected, "{script}");
+        }
+    }
+}
