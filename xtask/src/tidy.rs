@@ -49,7 +49,8 @@ const FENCES: &[(&str, &[&str])] = &[
     ("etcetera", &["segue"]),
     ("getrandom", &["segue"]),
     ("reedline", &["segue"]),
-    ("toml", &["segue"]),
+    // Our own configuration, and that of Codex, which is asked whether a folder is trusted.
+    ("toml", &["segue", "segue-agents"]),
 ];
 
 /// What no library may do: it is told the time, chance and the environment by its caller.

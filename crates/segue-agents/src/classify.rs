@@ -39,7 +39,25 @@ pub(crate) fn answer(code: Option<i32>, text: &str) -> Refusal {
     let class = class_of_words(&text.to_lowercase())
         .or_else(|| code.and_then(class_of_status))
         .unwrap_or(FailureClass::Agent);
-    Refusal::new(class, text)
+    Refusal {
+        message: in_plain_words(text),
+        ..Refusal::new(class, text)
+    }
+}
+
+/// The sentence in an error that is passed on as JSON; the text itself if it is none, or says more than that.
+fn in_plain_words(text: &str) -> String {
+    let error: Option<serde_json::Value> = serde_json::from_str(text.trim()).ok();
+    let sentence = error.as_ref().and_then(|error| {
+        let error = error.get("error").unwrap_or(error);
+        error.get("message")?.as_str()
+    });
+    match sentence {
+        // Some put one such error into another.
+        Some(sentence) if sentence.trim_start().starts_with('{') => in_plain_words(sentence),
+        Some(sentence) => sentence.to_owned(),
+        None => text.to_owned(),
+    }
 }
 
 /// What an HTTP status means, where that is certain.

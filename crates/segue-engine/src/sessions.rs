@@ -162,9 +162,9 @@ impl Engine {
             });
         }
         Ok(Transcript {
+            session,
             status,
             legs,
-            session,
             turns,
         })
     }

@@ -175,3 +175,19 @@ fn a_delay_is_read_in_all_its_forms() {
         assert_eq!(delay, seconds.map(Duration::from_secs_f64), "{text}");
     }
 }
+
+#[test]
+fn an_error_in_json_is_told_in_its_own_words() {
+    let inner = r#"{"error":{"code":401,"message":"Request had invalid credentials."}}"#;
+    let outer = serde_json::json!({"error": {"message": inner}}).to_string();
+    let cases = [
+        (inner, "Request had invalid credentials."),
+        (&outer, "Request had invalid credentials."),
+        (r#"{"message":"no"}"#, "no"),
+        (r#"{"code":1}"#, r#"{"code":1}"#),
+        ("plain words", "plain words"),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(answer(None, text).message, expected);
+    }
+}

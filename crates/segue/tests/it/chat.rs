@@ -166,7 +166,7 @@ fn an_unknown_provider_is_refused() {
     assert_snapshot!(world.segue(["chat", "-p", "hal9000", "hi"]), @"
     --- stderr
     error: provider hal9000 can't be driven by this segue
-    hint: it drives: rehearsal
+    hint: it drives: rehearsal; any other that speaks ACP needs [acp.NAME] in the configuration
     --- exit 2
     ");
     assert_snapshot!(world.segue(["chat", "-p", "../x", "hi"]), @"

@@ -258,7 +258,7 @@ fn a_project_is_trusted_as_it_is_and_no_further() {
     --- stderr
     segue: segue.toml asks for things that need your trust (acp.theirs); `segue trust` shows them
     error: provider acp:theirs can't be driven by this segue
-    hint: it drives: rehearsal
+    hint: it drives: rehearsal; any other that speaks ACP needs [acp.NAME] in the configuration
     --- exit 2
     ");
     let unasked = world.segue(["trust"]);

@@ -21,22 +21,28 @@ fn on_a_terminal(world: &World, arguments: &str) -> Child {
     command.spawn().expect("script is part of every Linux")
 }
 
-/// Types some keys, a while apart, and returns the screen's bytes and the exit code.
-fn type_in(mut child: Child, keys: &[&str]) -> (String, Option<i32>) {
+/// Types keys, each once a text is on the screen that was not before; returns the screen's bytes and the exit code.
+fn type_in(mut child: Child, keys: &[(&str, &str)]) -> (String, Option<i32>) {
     let mut stdin = child.stdin.take().unwrap();
-    for keys in keys {
-        std::thread::sleep(Duration::from_millis(800));
-        let _ = stdin
-            .write_all(keys.as_bytes())
-            .and_then(|()| stdin.flush());
-    }
+    let mut stdout = child.stdout.take().unwrap();
     let mut screen = Vec::new();
-    child
-        .stdout
-        .take()
-        .unwrap()
-        .read_to_end(&mut screen)
-        .unwrap();
+    let mut seen = 0;
+    let mut piece = [0; 4096];
+    let mut keys = keys.iter().peekable();
+    while let Ok(length @ 1..) = stdout.read(&mut piece) {
+        screen.extend_from_slice(&piece[..length]);
+        let text = String::from_utf8_lossy(&screen).into_owned();
+        while let Some((shown, typed)) = keys.peek() {
+            let Some(at) = text[seen..].find(shown) else {
+                break;
+            };
+            seen += at + shown.len();
+            let _ = stdin
+                .write_all(typed.as_bytes())
+                .and_then(|()| stdin.flush());
+            keys.next();
+        }
+    }
     drop(stdin);
     let code = child.wait().unwrap().code();
     (String::from_utf8_lossy(&screen).into_owned(), code)
@@ -47,7 +53,7 @@ fn a_permission_is_asked_for_and_the_answer_counts() {
     let world = world();
     let (screen, code) = type_in(
         on_a_terminal(&world, "chat 'rehearse: ask'"),
-        &["7\n", "1\n"],
+        &[("or n: ", "7\n"), ("or n: ", "1\n")],
     );
     assert!(screen.contains("May the agent do this?"), "{screen}");
     assert!(
@@ -55,18 +61,36 @@ fn a_permission_is_asked_for_and_the_answer_counts() {
         "{screen}"
     );
     assert_eq!(
-        screen.matches("Your choice, 1 to 2:").count(),
+        screen.matches("Your choice, 1 to 2, or y or n:").count(),
         2,
         "a wrong answer is asked again: {screen}"
     );
     assert!(screen.contains("I edited the notes."), "{screen}");
     assert_eq!(code, Some(0));
-    let (screen, _) = type_in(on_a_terminal(&world, "chat 'rehearse: ask'"), &["2\n"]);
+    for refusal in ["2\n", "n\n"] {
+        let (screen, _) = type_in(
+            on_a_terminal(&world, "chat 'rehearse: ask'"),
+            &[("or n: ", refusal)],
+        );
+        assert!(
+            screen.contains("I was not allowed to edit the notes."),
+            "{screen}"
+        );
+    }
+    world.assert_nothing_runs();
+}
+
+#[test]
+fn what_was_typed_before_a_question_is_no_answer_to_it() {
+    let world = world();
+    let (screen, _) = type_in(
+        on_a_terminal(&world, "chat 'rehearse: say soon; wait 1s; ask'"),
+        &[("soon", "1\n"), ("or n: ", "2\n")],
+    );
     assert!(
         screen.contains("I was not allowed to edit the notes."),
         "{screen}"
     );
-    world.assert_nothing_runs();
 }
 
 #[test]
@@ -74,7 +98,7 @@ fn one_interrupt_stops_the_agent_and_keeps_what_it_said() {
     let world = world();
     let (screen, code) = type_in(
         on_a_terminal(&world, "chat 'rehearse: say so far so good; hang'"),
-        &["\u{3}"],
+        &[("so good", "\u{3}")],
     );
     assert!(screen.contains("so far so good"), "{screen}");
     assert!(

@@ -74,7 +74,7 @@ fn a_session_that_nobody_here_can_go_on_with_is_not_resumed() {
     --- stderr
     segue: using rehearsal, the built-in offline agent: no other was found on this machine
     error: provider claude can't be driven by this segue
-    hint: it drives: rehearsal
+    hint: it drives: rehearsal; any other that speaks ACP needs [acp.NAME] in the configuration
     --- exit 2
     ");
 }
@@ -145,7 +145,7 @@ fn another_agent_is_told_the_recent_messages() {
     opened    briefed: acp:second takes over from rehearsal
     --- stderr
     error: provider nobody can't be driven by this segue
-    hint: it drives: acp:second, rehearsal
+    hint: it drives: acp:second, rehearsal; any other that speaks ACP needs [acp.NAME] in the configuration
     rehearsal answers already
     the next prompt goes to acp:second, which is told the recent messages
     segue: started a new native session and told it the story so far: acp:second takes over from rehearsal

@@ -250,14 +250,14 @@ fn a_question_that_is_not_answered_takes_no_keys_of_the_next_prompt() {
     person
         .sees_the_prompt()
         .types("rehearse: ask\r")
-        .sees("Your choice, 1 to 2:");
+        .sees("Your choice, 1 to 2, or y or n:");
     person
         .types("1\r")
         .sees("I edited the notes.")
         .sees_the_prompt();
     person
         .types("rehearse: ask\r")
-        .sees("Your choice, 1 to 2:")
+        .sees("Your choice, 1 to 2, or y or n:")
         .types(CTRL_C);
     person.sees("interrupted").sees_the_prompt();
     person

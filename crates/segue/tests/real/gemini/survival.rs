@@ -223,7 +223,7 @@ fn an_opening_that_is_given_up_leaves_no_twin() {
         std::thread::sleep(Duration::from_millis(10));
     }
     assert_eq!(sandbox.processes(), Vec::<String>::new());
-    assert_eq!(files_of(&sandbox, &id), [file.clone()]);
+    assert_eq!(files_of(&sandbox, &id), std::slice::from_ref(&file));
     started_otherwise(&sandbox);
     assert_eq!(files_of(&sandbox, &id), [file]);
 }
@@ -247,7 +247,11 @@ fn what_a_killed_segue_leaves_is_settled_by_the_next() {
         // Whatever it is that segue does next.
         let result = stage.says(&["something else"]);
         assert_ne!(result["session_id"], session, "{way:?}");
-        assert_eq!(files_of(&stage.sandbox, id), [file.clone()], "{way:?}");
+        assert_eq!(
+            files_of(&stage.sandbox, id),
+            std::slice::from_ref(&file),
+            "{way:?}"
+        );
         started_otherwise(&stage.sandbox);
         assert_eq!(files_of(&stage.sandbox, id), [file], "{way:?}");
     }
