@@ -2,7 +2,6 @@
 
 use std::io::{Read, Write};
 use std::process::{Child, Stdio};
-use std::time::Duration;
 
 use segue_testkit::World;
 
