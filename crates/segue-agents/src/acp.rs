@@ -247,12 +247,12 @@ impl Connection {
     /// Has the open session work in the first mode or else the second, and with a model; a session that was resumed may be in another one.
     async fn choose(
         &mut self,
-        wanted: [Option<&str>; 2],
+        mode: [Option<&str>; 2],
         model: Option<&str>,
         timeout: Duration,
     ) -> Result<(), AgentError> {
         let Self { client, process } = self;
-        if let [Some(mode), otherwise] = wanted {
+        if let [Some(mode), otherwise] = mode {
             let chosen = async {
                 match (client.choose_mode(mode).await, otherwise) {
                     (Err(AcpError::NotOffered { .. }), Some(mode)) => {
@@ -291,8 +291,8 @@ impl Agent for AcpAgent {
         let model = request.model.as_deref().or(self.model.as_deref());
         let begun = async {
             let begun = connection.begin(request).await?;
-            let wanted = [self.mode.as_deref(), self.mode_otherwise.as_deref()];
-            connection.choose(wanted, model, request.timeout).await?;
+            let mode = [self.mode.as_deref(), self.mode_otherwise.as_deref()];
+            connection.choose(mode, model, request.timeout).await?;
             Ok(begun)
         };
         match begun.await {

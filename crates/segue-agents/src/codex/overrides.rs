@@ -80,11 +80,11 @@ pub(crate) fn servers_told(servers: &[McpServer]) -> Told {
             }
             McpReach::Program { .. } => {}
             McpReach::Http { .. } => {
-                let headers_from: Map<String, Value> = names
+                let headers: Map<String, Value> = names
                     .map(|(header, ours)| (header.to_owned(), ours.as_str().into()))
                     .collect();
                 config["http_headers"] = json!({});
-                config["env_http_headers"] = headers_from.into();
+                config["env_http_headers"] = headers.into();
             }
         }
         let values = pairs.iter().map(|(_, value)| value.clone());

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use segue_core::{AgentEvent, NativeId, ProcessMark, ToolCall};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::codex::{items, reads};
 use crate::{AgentError, Conversation, Step};
@@ -10,18 +10,22 @@ use crate::{AgentError, Conversation, Step};
 /// A conversation in which a command is one that only reads if we can see that, whatever the adapter calls it.
 pub(super) struct Doubted(pub(super) Box<dyn Conversation>);
 
-/// The kind of a call, where it is not what it is called.
-fn kind(call: &ToolCall) -> Option<&'static str> {
-    let args: Value = serde_json::from_str(call.args.as_str()).ok()?;
-    match command(&args) {
-        Some(script) if !wants_more(&args) && reads::only_reads(&script) => Some("read"),
-        Some(_) => Some("execute"),
-        // Commands that it thinks only read are announced without a word about them.
-        None if args == Value::Object(serde_json::Map::new()) => {
-            matches!(call.kind.as_str(), "read" | "search").then_some("execute")
+/// A call as what it is. Its title is not believed either: a person who is asked has to see all of the command.
+fn doubted(mut call: ToolCall) -> ToolCall {
+    let args: Value = serde_json::from_str(call.args.as_str()).unwrap_or_default();
+    let kind = match command(&args) {
+        Some(_) if wants_more(&args) => "execute",
+        Some(script) => {
+            let reads = reads::only_reads(&script);
+            call.name = script;
+            if reads { "read" } else { "execute" }
         }
-        None => None,
-    }
+        // Commands that it thinks only read are announced without a word about them.
+        None if args == json!({}) && ["read", "search"].contains(&call.kind.as_str()) => "execute",
+        None => return call,
+    };
+    kind.clone_into(&mut call.kind);
+    call
 }
 
 /// The script that a call runs, if it runs one. Older adapters tell it with its shell, in pieces.
@@ -46,13 +50,6 @@ fn wants_more(args: &Value) -> bool {
         "network_approval_context",
     ];
     more.iter().any(|name| !args[*name].is_null())
-}
-
-fn doubted(mut call: ToolCall) -> ToolCall {
-    if let Some(kind) = kind(&call) {
-        kind.clone_into(&mut call.kind);
-    }
-    call
 }
 
 #[async_trait]
@@ -96,9 +93,20 @@ impl Conversation for Doubted {
 #[cfg(test)]
 mod tests {
     use segue_core::ToolStatus;
-    use serde_json::json;
 
     use super::*;
+
+    fn call(kind: &str, args: &Value) -> ToolCall {
+        ToolCall {
+            id: "c".into(),
+            name: "Read file 'a'".into(),
+            kind: kind.into(),
+            args: args.clone().into(),
+            status: ToolStatus::Pending,
+            output: None,
+            diffs: Vec::new(),
+        }
+    }
 
     #[test]
     fn what_a_command_is_called_does_not_count() {
@@ -146,16 +154,37 @@ mod tests {
             ("other", json!({"server": "s", "tool": "t"}), "other"),
         ];
         for (called, args, expected) in cases {
-            let call = doubted(ToolCall {
-                id: "c".into(),
-                name: "Read file 'a'".into(),
-                kind: called.into(),
-                args: args.clone().into(),
-                status: ToolStatus::Pending,
-                output: None,
-                diffs: Vec::new(),
-            });
-            assert_eq!(call.kind, expected, "{called} {args}");
+            assert_eq!(
+                doubted(call(called, &args)).kind,
+                expected,
+                "{called} {args}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_command_is_called_by_all_of_it() {
+        const TITLE: &str = "Read file 'a'";
+        let cases = [
+            (json!({"command": "cat a | tee b"}), "cat a | tee b"),
+            (
+                json!({"command": "/bin/bash -lc 'cat a | tee b'"}),
+                "cat a | tee b",
+            ),
+            (
+                json!({"command": ["/bin/bash", "-lc", "cat a | tee b"]}),
+                "cat a | tee b",
+            ),
+            (json!({"command": ["tee", "b"]}), r#"["tee","b"]"#),
+            (
+                json!({"command": "curl x", "url": "https://example.org"}),
+                TITLE,
+            ),
+            (json!({"path": "/p/a.png"}), TITLE),
+            (json!({}), TITLE),
+        ];
+        for (args, expected) in cases {
+            assert_eq!(doubted(call("read", &args)).name, expected, "{args}");
         }
     }
 }
