@@ -20,7 +20,7 @@ use crate::config::{self, Config, Flags, Loaded, Owner, Source, Surroundings, Wh
 use crate::error::CliError;
 use crate::last_list;
 use crate::terminal::{Style, one_line, say};
-pub(crate) use agents::agents;
+pub(crate) use agents::{agents, kept};
 
 /// Our version.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");

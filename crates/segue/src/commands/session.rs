@@ -17,7 +17,7 @@ use crate::cli::{
     DeleteArgs, ForkArgs, OneArgs, RenameArgs, RevertArgs, SessionArgs, SessionCommand,
 };
 use crate::error::CliError;
-use crate::setup::App;
+use crate::setup::{self, App};
 use crate::terminal::{clean, print, say, say_decision};
 use crate::wire::{SessionJson, print_json};
 
@@ -124,11 +124,20 @@ async fn delete(app: &App, args: &DeleteArgs) -> Result<(), CliError> {
         say("nothing was deleted");
         return Ok(());
     }
+    let legs = app.engine.view(session.clone()).await?.legs;
     app.engine
         .delete(&session)
         .await?
         .iter()
         .for_each(say_decision);
+    // What was kept to protect its native sessions goes with it.
+    for id in legs.iter().filter_map(|leg| leg.native_id.as_ref()) {
+        if let Err(error) = segue_agents::forget_kept(&setup::kept(&app.home), id) {
+            say(&format!(
+                "segue: a copy of {id} could not be removed: {error}"
+            ));
+        }
+    }
     if args.one.json {
         print_json(&json!({ "deleted": session.id.as_str() }));
     } else {

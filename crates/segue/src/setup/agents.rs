@@ -23,7 +23,7 @@ pub(crate) fn agents(home: &Path, config: &Config) -> Vec<Arc<Provider>> {
     let host = Host {
         leash: leash(),
         version: VERSION,
-        kept: home.join("kept"),
+        kept: kept(home),
         path: std::env::var_os("PATH").unwrap_or_default(),
         outside: Outside {
             now: Timestamp::now,
@@ -54,6 +54,11 @@ pub(crate) fn agents(home: &Path, config: &Config) -> Vec<Arc<Provider>> {
     // A stable sort: rehearsal stays the last one unless it is preferred itself.
     agents.sort_by_key(|agent| config.rank(agent.provider()));
     agents
+}
+
+/// Where copies of native sessions are, and other things that agents need.
+pub(crate) fn kept(home: &Path) -> PathBuf {
+    home.join("kept")
 }
 
 fn drive(id: &ProviderId, who: &Who, settings: &Settings, host: &Host) -> Provider {
