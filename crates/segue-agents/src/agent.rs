@@ -16,7 +16,7 @@ use crate::AgentError;
 
 /// A program that can hold conversations, by one way of talking to it or by several.
 ///
-/// An implementer starts its program only through this crate's leash, never hands text to a shell, and
+/// An implementer starts its program only through this crate's leash, hands no text of a person, an agent or a file to a shell, and
 /// reports every failure as an [`AgentError`] that carries the program's own words.
 #[async_trait]
 pub trait Agent: Send + Sync {
