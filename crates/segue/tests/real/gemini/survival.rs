@@ -225,11 +225,7 @@ fn an_opening_that_is_given_up_leaves_no_twin() {
     let endangered = sandbox.path().join("kept/gemini/.endangered");
     until(|| fs::read_dir(&endangered).unwrap().count() == 0);
     assert_eq!(sandbox.processes(), Vec::<String>::new());
-<<<<<<< HEAD
-    assert_eq!(files_of(&sandbox, &id), std::slice::from_ref(&file));
-=======
     assert_eq!(files_of(&sandbox, &id), whole);
->>>>>>> wt-fixgemini
     started_otherwise(&sandbox);
     assert_eq!(files_of(&sandbox, &id), whole);
 }
@@ -253,18 +249,10 @@ fn what_a_killed_segue_leaves_is_settled_by_the_next() {
         // Whatever it is that segue does next.
         let result = stage.says(&["something else"]);
         assert_ne!(result["session_id"], session, "{way:?}");
-<<<<<<< HEAD
-        assert_eq!(
-            files_of(&stage.sandbox, id),
-            std::slice::from_ref(&file),
-            "{way:?}"
-        );
-=======
         let decisions = result["decisions"].to_string();
         assert!(decisions.contains("removed an empty twin"), "{decisions}");
         assert!(!decisions.contains("put back"), "{decisions}");
         assert_eq!(files_of(&stage.sandbox, id), whole, "{way:?}");
->>>>>>> wt-fixgemini
         started_otherwise(&stage.sandbox);
         assert_eq!(files_of(&stage.sandbox, id), whole, "{way:?}");
     }
