@@ -9,7 +9,7 @@ use segue_testkit::model::{Call, Failure, Reply, Script};
 use segue_testkit::sandbox::Sandbox;
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, Way};
+use crate::stage::{Following, Stage, Way};
 
 /// A turn, and a second one that the model sees in one conversation; again after everything was killed.
 fn converses(way: Way) {
@@ -31,17 +31,7 @@ fn converses(way: Way) {
 
     // segue and everything of its is killed in the middle of an answer.
     let mut turn = stage.follow(&["--resume", id, "count"]);
-    if way.streams() {
-        turn.until("text");
-    } else {
-        turn.until("opened");
-        assert!(
-            stage
-                .sandbox
-                .model()
-                .wait_for_turns(3, Duration::from_mins(1))
-        );
-    }
+    await_the_middle(&stage, &mut turn, 3);
     turn.signal(Signal::KILL);
     turn.wait();
     stage.assert_nothing_runs();
@@ -53,6 +43,17 @@ fn converses(way: Way) {
     }
     assert_ne!(last["opened"], "fresh", "{last:#}");
     stage.assert_nothing_left();
+}
+
+/// Waits until an answer has begun: the first words of it, or the request of this number to the model.
+fn await_the_middle(stage: &Stage, turn: &mut Following, request: usize) {
+    if stage.way.streams() {
+        turn.until("text");
+        return;
+    }
+    turn.until("opened");
+    let model = stage.sandbox.model();
+    assert!(model.wait_for_turns(request, Duration::from_mins(1)));
 }
 
 /// What has to be the same when the same native session goes on.
@@ -207,17 +208,7 @@ fn stops_and_goes_on(way: Way) {
     let id = first["session_id"].as_str().unwrap();
     stage.wait_for_another_minute();
     let mut turn = stage.follow(&["--resume", id, "count"]);
-    if way.streams() {
-        turn.until("text");
-    } else {
-        turn.until("opened");
-        assert!(
-            stage
-                .sandbox
-                .model()
-                .wait_for_turns(2, Duration::from_mins(1))
-        );
-    }
+    await_the_middle(&stage, &mut turn, 2);
     turn.signal(Signal::INT);
     let (result, code) = turn.end();
     assert_eq!(
