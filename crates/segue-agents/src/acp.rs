@@ -1,6 +1,5 @@
 //! Any agent that speaks the Agent Client Protocol over stdio.
 
-use std::borrow::Cow;
 use std::ffi::OsString;
 use std::future::Future;
 use std::io;
@@ -20,6 +19,7 @@ use crate::classify;
 use crate::error::GREETING;
 use crate::leash::CANNOT_START;
 use crate::process::{AgentProcess, Exit, Leash, Program};
+use crate::prompt::as_text;
 use crate::{
     Agent, AgentError, Conversation, Host, Listed, OpenRequest, Opening, Probe, Provider, Refusal,
     Settings, Step, Way,
@@ -458,17 +458,5 @@ impl Conversation for AcpConversation {
         drop(client);
         process.stop().await;
         Vec::new()
-    }
-}
-
-/// Cannot be seen, and is no blank to anybody who trims.
-const UNSEEN: char = '\u{200b}';
-
-/// A prompt as agents take it for a text: what begins with one of these signs is a command to some of them.
-fn as_text(prompt: &str) -> Cow<'_, str> {
-    if prompt.trim_start().starts_with(['/', '$', '?']) {
-        Cow::Owned(format!("{UNSEEN}{prompt}"))
-    } else {
-        Cow::Borrowed(prompt)
     }
 }

@@ -29,7 +29,7 @@ use self::rollout::Rollout;
 use crate::classify::Refusal;
 use crate::process::Leash;
 use crate::provider::{Way, chosen};
-use crate::{AgentError, Host, Probe, Provider, Settings, known};
+use crate::{AgentError, Host, Probe, Provider, Settings, known, uuid};
 
 /// How to drive Codex.
 #[must_use]
@@ -154,7 +154,8 @@ async fn checked(
     id: &NativeId,
     ours: impl Future<Output = Option<Version>>,
 ) -> Result<Option<Rollout>, String> {
-    if !rollout::is_thread_id(id.as_str()) {
+    // For anything else `exec resume` begins a new thread without a word.
+    if !uuid::is_one(id.as_str()) {
         return Err(format!("{id} is not the id of a Codex thread"));
     }
     let Some(rollout) = Rollout::of(home, id).await else {

@@ -17,6 +17,7 @@ pub mod leash;
 mod mark;
 mod noise;
 mod process;
+mod prompt;
 mod provider;
 mod rehearsal;
 mod stderr;

@@ -124,17 +124,6 @@ fn is_of(name: &str, id: &str) -> bool {
         .is_some_and(|rest| rest.starts_with('_') || matches!(rest, ".jsonl" | ".jsonl.zst"))
 }
 
-/// Whether a text is an id that Codex gives. For any other, `exec resume` begins a new thread without a word.
-pub(crate) fn is_thread_id(text: &str) -> bool {
-    let groups: Vec<&str> = text.split('-').collect();
-    let lengths: Vec<usize> = groups.iter().map(|group| group.len()).collect();
-    lengths == [8, 4, 4, 4, 12]
-        && groups
-            .concat()
-            .chars()
-            .all(|character| character.is_ascii_hexdigit())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -207,21 +196,6 @@ mod tests {
         ];
         for (name, expected) in cases {
             assert_eq!(is_of(&name, id), expected, "{name}");
-        }
-    }
-
-    #[test]
-    fn thread_ids_are_uuids() {
-        let cases = [
-            ("01a1e269-7de6-7563-bd31-b0fa3ef1a5f9", true),
-            ("01A1E269-7DE6-7563-BD31-B0FA3EF1A5F9", true),
-            ("01a1e2697de67563bd31b0fa3ef1a5f9", false),
-            ("01a1e269-7de6-7563-bd31-b0fa3ef1a5fx", false),
-            ("nosuch", false),
-            ("", false),
-        ];
-        for (text, expected) in cases {
-            assert_eq!(is_thread_id(text), expected, "{text}");
         }
     }
 }

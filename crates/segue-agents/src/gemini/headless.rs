@@ -16,6 +16,7 @@ use self::turn::Turn;
 use super::keep::Keep;
 use crate::classify::Refusal;
 use crate::process::{Leash, Program};
+use crate::prompt::as_text;
 use crate::{
     Agent, AgentError, Conversation, Host, OpenRequest, Opening, Outside, Probe, Settings, Step,
     known, uuid,
@@ -23,10 +24,6 @@ use crate::{
 
 /// As much as Gemini CLI reads; it drops the rest without a word to the caller.
 const LONGEST_PROMPT: usize = 8 * 1024 * 1024;
-
-/// A sign that nobody sees. Gemini CLI takes a prompt that begins with a slash for a command, `/clear` among them, and
-/// forgets it when it resumes; likewise one that begins with a question mark.
-const NOT_A_COMMAND: &str = "\u{200b}";
 
 /// How it is to answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,11 +129,7 @@ fn mode(policy: PermissionPolicy) -> &'static str {
 
 /// What is written to its input for a prompt.
 fn input(prompt: &str) -> Result<Vec<u8>, Refusal> {
-    const MISTAKEN: [&str; 4] = ["/", "?", "<session_context>", "<hook_context>"];
-    let words = prompt.trim_start();
-    let mistaken = MISTAKEN.iter().any(|start| words.starts_with(start));
-    let mark = if mistaken { NOT_A_COMMAND } else { "" };
-    let input = [mark, prompt].concat().into_bytes();
+    let input = as_text(prompt).into_owned().into_bytes();
     if input.len() > LONGEST_PROMPT {
         let message = format!(
             "the prompt has {} bytes, and Gemini CLI reads no more than {LONGEST_PROMPT}; nothing was sent: put the \
