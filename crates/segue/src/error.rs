@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::process::ExitCode;
 
+use segue_agents::known::KNOWN;
 use segue_engine::EngineError;
 use segue_store::StoreError;
 
@@ -119,6 +120,12 @@ impl From<EngineError> for CliError {
             } => {
                 let known: Vec<&str> = known.iter().map(segue_core::ProviderId::as_str).collect();
                 let spoken_to = format!("acp:{provider}");
+                if let Some(usual) = KNOWN.iter().find(|usual| usual.provider == provider.as_str()) {
+                    return Self::usage(format!("{provider} was not found on this machine")).hint(format!(
+                        "put `{}` on PATH, or set `path` in [{provider}] of the configuration",
+                        usual.program
+                    ));
+                }
                 Self::usage(error.to_string()).hint(if known.contains(&spoken_to.as_str()) {
                     format!("it is called {spoken_to}")
                 } else {

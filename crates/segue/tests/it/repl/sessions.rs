@@ -73,8 +73,8 @@ fn a_session_that_nobody_here_can_go_on_with_is_not_resumed() {
     This is turn 2 of our conversation; before this you said: hello
     --- stderr
     segue: using rehearsal, the built-in offline agent: no other was found on this machine
-    error: provider claude can't be driven by this segue
-    hint: it drives: rehearsal; any other that speaks ACP needs [acp.NAME] in the configuration
+    error: claude was not found on this machine
+    hint: put `claude` on PATH, or set `path` in [claude] of the configuration
     --- exit 2
     ");
 }
