@@ -26,6 +26,8 @@ pub struct NativeTurn {
     pub started_at: Option<Timestamp>,
     /// When its last record was written.
     pub ended_at: Option<Timestamp>,
+    /// The record before its first one, to read it again from there; none where it begins the session.
+    pub after: Option<Mark>,
     /// Its last record.
     pub until: Mark,
     /// How many turns had begun before it, those that no longer count included.
@@ -73,6 +75,8 @@ pub struct Fold {
     turns: Vec<NativeTurn>,
     begun: u32,
     records: u64,
+    /// The record before the one that is being taken.
+    last: Option<Mark>,
     /// Every key by its hash, and in the order they came in: a session may have a million of them.
     known: HashMap<u64, Known>,
     order: Vec<u64>,
@@ -122,6 +126,7 @@ impl Fold {
                 known.end = end;
             }
         }
+        self.last = Some(mark);
     }
 
     fn take(&mut self, event: Event, mark: &Mark, at: Option<Timestamp>) {
@@ -195,6 +200,7 @@ impl Fold {
             compacted: false,
             started_at: at,
             ended_at: at,
+            after: self.last.clone(),
             until: mark.clone(),
             birth: self.begun,
             touched: self.records,
