@@ -22,6 +22,7 @@ mod process;
 mod project;
 mod reference;
 mod session;
+pub mod spend;
 pub mod stored;
 mod turn;
 mod usage;
