@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use jiff::Timestamp;
-use segue_core::Usage;
+use segue_core::{Cost, Usage};
 
 use super::texts::{Bounded, Texts};
 use crate::record::Back;
@@ -23,7 +23,7 @@ pub(super) struct Passage {
     pub(super) messages: u32,
     pub(super) usage: Usage,
     pub(super) model: Option<String>,
-    pub(super) cost: Option<u64>,
+    pub(super) cost: Option<Cost>,
     pub(super) texts: Texts,
 }
 
@@ -33,8 +33,8 @@ impl From<NativeTurn> for Passage {
             at: turn.ended_at.or(turn.started_at),
             messages: turn.said,
             usage: turn.usage,
-            model: None,
-            cost: None,
+            model: turn.model,
+            cost: turn.cost,
             texts: Texts::of(&turn.messages),
             after: turn.after,
         }

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
-use segue_core::{Title, TitleSource, Usage};
+use segue_core::{Cost, Title, TitleSource, Usage};
 
 use super::read::{Passage, Placed};
 use super::texts::spaced;
@@ -187,7 +187,7 @@ impl<'a> Writer<'a> {
                 usage.cached_tokens,
                 usage.total_tokens,
                 usage.context_tokens,
-                passage.cost,
+                passage.cost.map(Cost::micros),
             ],
         )?;
         let columns = passage.texts.columns();
