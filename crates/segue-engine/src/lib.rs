@@ -6,6 +6,7 @@
 mod adopt;
 mod error;
 mod hold;
+mod indexed;
 mod native;
 mod open;
 mod pieces;
@@ -22,15 +23,17 @@ mod world;
 use std::sync::Arc;
 
 use segue_agents::Agent;
-use segue_catalog::Catalog;
+use segue_catalog::{Catalog, Index};
 use segue_core::{McpServer, ProviderId, SessionId};
 use segue_store::Store;
 
 pub use error::EngineError;
+pub use indexed::{Caught, Freshness, Known};
 pub use native::{Conversation, ConversationId, Conversations, Native, Survey};
 pub use recall::{
-    DescribeError, Described, Detail, Query, QueryError, SearchReport, SearchRequest, Turns,
+    DescribeError, Described, Detail, FoundIn, FoundTurn, SearchReport, SearchRequest, Turns,
 };
+pub use segue_catalog::index::{Order, Query, QueryError, Snippet, Words};
 pub use request::{ChatRequest, Stop, Target, TurnEvent, TurnReport};
 pub use resolve::Scope;
 pub use sessions::{Forked, Listed, Reverted, SessionView, Transcript, TranscriptTurn};
@@ -41,6 +44,7 @@ pub struct Engine {
     store: Arc<dyn Store>,
     agents: Vec<Arc<dyn Agent>>,
     catalog: Catalog,
+    index: Option<Arc<Index>>,
     world: World,
     tools: Tools,
     warm: warm::Warm,
@@ -79,6 +83,7 @@ impl Engine {
             store,
             agents,
             catalog,
+            index: None,
             world,
             tools: Tools::default(),
             warm: warm::Warm::default(),
@@ -89,6 +94,13 @@ impl Engine {
     #[must_use]
     pub fn with_tools(mut self, tools: Tools) -> Self {
         self.tools = tools;
+        self
+    }
+
+    /// The same engine, which asks this index before it reads the files of agents.
+    #[must_use]
+    pub fn with_index(mut self, index: Index) -> Self {
+        self.index = Some(Arc::new(index));
         self
     }
 

@@ -42,6 +42,14 @@ pub(super) enum Verdict {
     Failed = 3,
 }
 
+/// What was found at a place, and what tells more of that.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Noted<'a> {
+    pub(super) verdict: Verdict,
+    pub(super) native_id: Option<&'a str>,
+    pub(super) why: Option<&'a str>,
+}
+
 /// A session that is being read as a whole.
 #[derive(Debug)]
 pub(super) struct Growing {
@@ -221,6 +229,9 @@ impl<'a> Writer<'a> {
             "DELETE FROM text WHERE rowid IN (SELECT id FROM turn WHERE id BETWEEN ?1 AND ?2)",
             range,
         )?;
+        if from == 0 {
+            self.run("DELETE FROM text WHERE rowid = ?1", [turn_id(session, TITLE)])?;
+        }
         self.run("DELETE FROM turn WHERE id BETWEEN ?1 AND ?2", range)?;
         Ok(())
     }
@@ -242,7 +253,6 @@ impl<'a> Writer<'a> {
              VALUES (?1, ?2, ?3, ?4, ?5, 0, 0, 0)",
             params![growing.id, provider, placed.head.id.as_str(), source, state.code()],
         )?;
-        self.title(growing.id, placed)?;
         self.describe(growing.id, placed, state)?;
         self.count(growing.id, &growing.sum)
     }
@@ -292,7 +302,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Files the words of a title, unless they are those of the first prompt.
-    fn title(&mut self, session: i64, placed: &Placed) -> Sql<()> {
+    pub(super) fn title(&mut self, session: i64, placed: &Placed) -> Sql<()> {
         let given = |title: &&Title| title.source() != TitleSource::Prompt;
         if let Some(title) = placed.head.title.as_ref().filter(given) {
             self.run(
@@ -383,7 +393,6 @@ impl<'a> Writer<'a> {
     /// Removes a session and its turns.
     pub(super) fn forget(&mut self, session: i64) -> Sql<()> {
         self.drop_turns(session, 0)?;
-        self.run("DELETE FROM text WHERE rowid = ?1", [turn_id(session, TITLE)])?;
         self.run("DELETE FROM session WHERE id = ?1", [session])?;
         Ok(())
     }
@@ -403,23 +412,23 @@ impl<'a> Writer<'a> {
         &mut self,
         provider: &str,
         found: &Found,
-        verdict: Verdict,
-        native_id: Option<&str>,
+        noted: Noted<'_>,
     ) -> Sql<i64> {
         self.run(
-            "INSERT INTO source (provider, path, part, size, modified, verdict, native_id)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+            "INSERT INTO source (provider, path, part, size, modified, verdict, native_id, why)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
              ON CONFLICT (provider, path, part) DO UPDATE SET
                  size = excluded.size, modified = excluded.modified, verdict = excluded.verdict,
-                 native_id = coalesce(excluded.native_id, native_id)",
+                 native_id = coalesce(excluded.native_id, native_id), why = excluded.why",
             params![
                 provider,
                 found.path.as_os_str().as_bytes(),
                 found.part(),
                 found.size,
                 found.modified.as_nanosecond() as i64,
-                verdict as i64,
-                native_id,
+                noted.verdict as i64,
+                noted.native_id,
+                noted.why,
             ],
         )?;
         self.db.prepare_cached(
