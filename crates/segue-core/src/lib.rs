@@ -22,8 +22,10 @@ mod project;
 mod reference;
 mod session;
 pub mod stored;
+mod tag;
 mod turn;
 mod usage;
+mod when;
 
 pub use brief::{END_OF_RECORD, TELLABLE, recent_messages};
 pub use capability::{Capabilities, How};
@@ -45,5 +47,7 @@ pub use process::ProcessMark;
 pub use project::Project;
 pub use reference::{Candidate, MatchedBy, Pick, SessionRef, pick};
 pub use session::{Session, SessionStatus, Title, TitleError, TitleSource};
+pub use tag::Tag;
 pub use turn::{Attempt, Turn, TurnState};
 pub use usage::Usage;
+pub use when::{WhenError, parse_when};
