@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(pick(&prefixes), Pick::Ambiguous(ids));
 
         let end = candidate("aaad", MatchedBy::Suffix);
-        assert_eq!(pick(&[end.clone()]), Pick::One(end.id.clone()));
+        assert_eq!(pick(std::slice::from_ref(&end)), Pick::One(end.id.clone()));
         let beginning = [prefixes[0].clone(), end.clone()];
         assert_eq!(pick(&beginning), Pick::One(prefixes[0].id.clone()));
         let native = candidate("aaae", MatchedBy::NativePrefix);

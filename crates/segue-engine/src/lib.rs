@@ -4,6 +4,7 @@
 //! terminal, a clock or the environment; those come in through [`World`]. Start at [`Engine::chat`].
 
 mod adopt;
+mod depart;
 mod error;
 mod hold;
 mod native;
@@ -26,13 +27,14 @@ use segue_catalog::Catalog;
 use segue_core::{McpServer, ProviderId, SessionId};
 use segue_store::Store;
 
+pub use depart::{Departure, Obstacle};
 pub use error::EngineError;
 pub use native::{Conversation, ConversationId, Conversations, Native, Survey};
 pub use recall::{
     DescribeError, Described, Detail, Query, QueryError, SearchReport, SearchRequest, Turns,
 };
 pub use request::{ChatRequest, Stop, Target, TurnEvent, TurnReport};
-pub use resolve::Scope;
+pub use resolve::{Fitting, Scope};
 pub use sessions::{Forked, Listed, Reverted, SessionView, Transcript, TranscriptTurn};
 pub use world::World;
 

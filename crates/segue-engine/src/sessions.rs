@@ -5,7 +5,7 @@ use segue_core::{
     Decision, Leg, Message, Project, ProviderId, Session, SessionId, SessionStatus, Title,
     TitleSource, Turn, TurnNumberError, TurnState, plan_revert,
 };
-use segue_store::{Cursor, Filter, ForkPoint, Holder, Page, StoreError};
+use segue_store::{Cursor, Filter, ForkPoint, Holder, Page, Retag, StoreError, TagCount};
 
 use crate::hold::{EXPIRES_AFTER, Hold};
 use crate::pieces::joined;
@@ -108,7 +108,10 @@ impl Engine {
     }
 
     /// Who is at work in a session, as far as can be told.
-    async fn living_holder(&self, id: &SessionId) -> Result<Option<Holder>, EngineError> {
+    pub(crate) async fn living_holder(
+        &self,
+        id: &SessionId,
+    ) -> Result<Option<Holder>, EngineError> {
         let now = (self.world.now)();
         let holder = self.store.holder(id).await?;
         Ok(holder.filter(|holder| match life(&holder.owner) {
@@ -172,6 +175,16 @@ impl Engine {
     /// Gives a session the title a person chose.
     pub async fn rename(&self, id: &SessionId, title: &Title) -> Result<(), EngineError> {
         Ok(self.store.rename(id, title, (self.world.now)()).await?)
+    }
+
+    /// Changes the tags of a session.
+    pub async fn retag(&self, id: &SessionId, retag: Retag) -> Result<Session, EngineError> {
+        Ok(self.store.retag(id, retag).await?)
+    }
+
+    /// All tags that some session has, with how many have them.
+    pub async fn tags(&self) -> Result<Vec<TagCount>, EngineError> {
+        Ok(self.store.tags().await?)
     }
 
     /// Makes turn `to` the last one. The turns after it stay on record.
