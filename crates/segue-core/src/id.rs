@@ -157,6 +157,14 @@ impl SessionId {
     /// How many characters of an id are drawn.
     pub const TAIL: usize = 4;
 
+    /// The characters that were drawn, which most often tell it from all others.
+    #[must_use]
+    pub fn tail(&self) -> &str {
+        // An id is ASCII and longer than this.
+        let (_, tail) = self.0.split_at(self.0.len() - Self::TAIL);
+        tail
+    }
+
     /// Makes the id of a session created at `at`; `random` decides its last four characters.
     #[must_use]
     pub fn at(at: Timestamp, random: u32) -> Self {

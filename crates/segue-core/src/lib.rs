@@ -29,7 +29,7 @@ mod when;
 
 pub use brief::{END_OF_RECORD, TELLABLE, recent_messages};
 pub use capability::{Capabilities, How};
-pub use chain::{TurnNumberError, can_go_on, close_open_calls, plan_revert};
+pub use chain::{TurnNumberError, can_go_on, close_open_calls, plan_fork, plan_revert};
 pub use event::{
     AgentEvent, Decision, DecisionKind, Diff, PlanStatus, PlanStep, StopReason, ToolCall,
     ToolStatus, TurnEnd,

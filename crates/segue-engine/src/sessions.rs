@@ -3,7 +3,7 @@
 use segue_agents::{Life, life};
 use segue_core::{
     Decision, Leg, Message, Project, ProviderId, Session, SessionId, SessionStatus, Title,
-    TitleSource, Turn, TurnNumberError, TurnState, plan_revert,
+    TitleSource, Turn, TurnState, plan_fork, plan_revert,
 };
 use segue_store::{Cursor, Filter, ForkPoint, Holder, Page, Retag, StoreError, TagCount};
 
@@ -238,14 +238,7 @@ impl Engine {
             .iter()
             .rev()
             .find(|turn| turn.state != TurnState::Running);
-        let last = last.ok_or(TurnNumberError::NoTurns)?.n;
-        let turn = match at {
-            None => last,
-            Some(asked) => u32::try_from(asked)
-                .ok()
-                .filter(|n| (1..=last).contains(n))
-                .ok_or(TurnNumberError::NoSuchTurn { asked, turns: last })?,
-        };
+        let turn = plan_fork(last.map_or(0, |turn| turn.n), at)?;
         let title = fork_title(&session.title);
         let point = ForkPoint {
             session: session.id.clone(),
