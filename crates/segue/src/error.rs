@@ -187,8 +187,7 @@ impl From<EngineError> for CliError {
                 Self::failed(error.to_string()).hint("`segue session list` shows what is there")
             }
             EngineError::OnlyNative(ref id) => Self::failed(error.to_string()).hint(format!(
-                "`segue session show {id}` reads it; `segue chat --resume {id} \"…\"` goes on with it, and makes it \
-                 a session of segue's"
+                "`segue session show {id}` reads it; `segue session adopt {id}` makes it one of segue's"
             )),
             EngineError::Stays { ref id, ref why } => {
                 Self::failed(error.to_string()).hint(instead(id, why))
