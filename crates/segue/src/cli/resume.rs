@@ -18,6 +18,7 @@ Examples:
   segue session resume k3f9 -p codex \"go on\"   one turn, with another agent
   segue session resume k3f9 --exec             in claude, codex, gemini or opencode itself
   eval \"$(segue session resume k3f9 --print)\"  the same, by your shell")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct ResumeArgs {
     /// The session, as `segue session info` takes it
     #[arg(value_name = "ID", value_parser = SessionRef::parse)]
