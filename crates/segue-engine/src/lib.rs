@@ -4,6 +4,7 @@
 //! terminal, a clock or the environment; those come in through [`World`]. Start at [`Engine::chat`].
 
 mod adopt;
+mod depart;
 mod error;
 mod hold;
 mod indexed;
@@ -27,6 +28,7 @@ use segue_catalog::{Catalog, Index};
 use segue_core::{McpServer, ProviderId, SessionId};
 use segue_store::Store;
 
+pub use depart::{Departure, Obstacle};
 pub use error::EngineError;
 pub use indexed::{Caught, Freshness, Known};
 pub use native::{Conversation, ConversationId, Conversations, Native, Survey};
@@ -35,7 +37,7 @@ pub use recall::{
 };
 pub use segue_catalog::index::{Order, Query, QueryError, Snippet, Words};
 pub use request::{ChatRequest, Stop, Target, TurnEvent, TurnReport};
-pub use resolve::Scope;
+pub use resolve::{Fitting, Scope};
 pub use sessions::{Forked, Listed, Reverted, SessionView, Transcript, TranscriptTurn};
 pub use world::World;
 

@@ -11,7 +11,7 @@ use segue_catalog::{
 use segue_core::{NativeId, ProviderId, Session, SessionId, SessionRef, SessionStatus, Title};
 use segue_store::{Filter, Page};
 
-use crate::{Engine, EngineError, Freshness, Known, Scope, Target};
+use crate::{Engine, EngineError, Fitting, Freshness, Known, Scope, Target};
 
 /// What a conversation is called, whoever keeps it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -186,7 +186,7 @@ impl Engine {
         filter: &Filter,
     ) -> (Vec<Native>, Vec<(ProviderId, String)>) {
         // What a native session is for, only segue knows.
-        if filter.feature.is_some() {
+        if filter.feature.is_some() || !filter.tags.is_empty() {
             return (Vec::new(), Vec::new());
         }
         let wanted = filter.clone();
@@ -307,7 +307,7 @@ impl Engine {
             1 => Ok(Conversation::Native(Box::new(natives.remove(0)))),
             _ => Err(EngineError::Ambiguous {
                 text,
-                candidates: natives.iter().map(Native::id).collect(),
+                candidates: natives.iter().map(Fitting::from).collect(),
             }),
         }
     }

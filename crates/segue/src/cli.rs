@@ -1,14 +1,20 @@
 //! What can be typed. The help texts are the doc comments.
 
+mod order;
+mod resume;
+mod tag;
 mod talk;
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
-use segue_core::{FeatureId, PermissionPolicy, ProviderId, SessionRef};
+use segue_core::{FeatureId, PermissionPolicy, ProviderId, SessionRef, Tag};
 
-pub(crate) use talk::{ReplArgs, TalkArgs};
+pub(crate) use order::{OrderArgs, SortBy};
+pub(crate) use resume::ResumeArgs;
+pub(crate) use tag::TagArgs;
+pub(crate) use talk::{ReplArgs, TalkArgs, TermsArgs};
 
 /// The session layer for AI coding agents: sessions that outlive the agent's process.
 ///
@@ -132,9 +138,17 @@ fn turn_number(text: &str) -> Result<i64, &'static str> {
 #[derive(Debug, Args)]
 pub(crate) struct SessionArgs {
     #[command(subcommand)]
-    pub(crate) command: SessionCommand,
+    pub(crate) command: AnySessionCommand,
 }
 
+#[derive(Debug, Subcommand)]
+pub(crate) enum AnySessionCommand {
+    #[command(flatten)]
+    Plain(SessionCommand),
+    Resume(ResumeArgs),
+}
+
+/// What needs no agent, so that it can be done in the middle of a conversation.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionCommand {
     List(ListArgs),
@@ -142,6 +156,12 @@ pub(crate) enum SessionCommand {
     Info(OneArgs),
     Show(ShowArgs),
     Rename(RenameArgs),
+    Tag(TagArgs),
+    /// Make a session that only an agent has one of segue's, with all that was said in it
+    ///
+    /// The agent's own session stays as it is, and goes on to carry it. To name, tag, fork or revert one does the same
+    /// by itself.
+    Adopt(OneArgs),
     Revert(RevertArgs),
     /// Take the last revert back
     Undo(OneArgs),
@@ -167,9 +187,16 @@ pub(crate) struct ListArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) feature: Option<FeatureId>,
 
-    /// Only those touched since then: a time such as 2025-12-07T14:30:22Z, a day such as 2025-12-07, or 2w, 7d, 12h, 30m
+    /// Only those with this tag; several times: with all of them
+    #[arg(short, long, value_name = "TAG", value_parser = Tag::parse)]
+    pub(crate) tag: Vec<Tag>,
+
+    /// Only those touched since then: a time such as 2025-12-07T14:30:22Z, a day such as 2025-12-07, today, yesterday, or 30m, 12h, 7d, 2w, 6mo, 1y
     #[arg(long, value_name = "WHEN")]
     pub(crate) since: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) order: OrderArgs,
 
     /// How many at most; 0 for all
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
@@ -187,7 +214,7 @@ pub(crate) struct ListArgs {
 /// One session, and how to print it.
 #[derive(Debug, Args)]
 pub(crate) struct OneArgs {
-    /// The session: an id, a unique beginning of one, a native id (also as `claude:ID`), `latest`, `feature:NAME`, or, where nothing is deleted, a number from the last list
+    /// The session: an id, a unique beginning or end of one, a native id (also as `claude:ID`), `latest`, `feature:NAME`, or, where nothing is deleted, a number from the last list
     #[arg(value_name = "ID", value_parser = SessionRef::parse)]
     pub(crate) id: SessionRef,
 

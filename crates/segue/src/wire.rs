@@ -255,7 +255,7 @@ impl SessionJson {
             title: Some(session.title.as_str().to_owned()),
             title_from: Some(session.title.source().as_str()),
             feature: session.feature.as_ref().map(ToString::to_string),
-            tags: Vec::new(),
+            tags: session.tags.iter().map(ToString::to_string).collect(),
             turns: Some(session.turns),
             total_tokens: session.total_tokens,
             created_at: Some(time(session.created_at)),

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use jiff::Timestamp;
-use segue_core::{Json, Message, NativeId, Part, Role, SessionStatus, TurnState};
+use segue_core::{Json, Message, NativeId, Part, Role, SessionStatus, Tag, TurnState};
 use segue_engine::{Conversation, SessionView, Transcript};
 use serde_json::Value;
 
@@ -48,6 +48,10 @@ fn print_info(view: &SessionView) {
     field("directory", &session.project.cwd);
     if let Some(feature) = &session.feature {
         field("feature", feature.as_str());
+    }
+    if !session.tags.is_empty() {
+        let tags: Vec<&str> = session.tags.iter().map(Tag::as_str).collect();
+        field("tags", &tags.join(" "));
     }
     let tokens = session
         .total_tokens
