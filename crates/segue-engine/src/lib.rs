@@ -15,6 +15,7 @@ mod recover;
 mod request;
 mod resolve;
 mod sessions;
+mod spending;
 mod turn;
 mod warm;
 mod world;
@@ -34,6 +35,7 @@ pub use recall::{
 pub use request::{ChatRequest, Stop, Target, TurnEvent, TurnReport};
 pub use resolve::Scope;
 pub use sessions::{Forked, Listed, Reverted, SessionView, Transcript, TranscriptTurn};
+pub use spending::{SpendingRequest, Spendings};
 pub use world::World;
 
 /// Runs turns over a store and a set of agents.
