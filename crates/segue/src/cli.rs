@@ -1,5 +1,6 @@
 //! What can be typed. The help texts are the doc comments.
 
+mod stats;
 mod talk;
 
 use std::ffi::{OsStr, OsString};
@@ -8,6 +9,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use segue_core::{FeatureId, PermissionPolicy, ProviderId, SessionRef};
 
+pub(crate) use stats::StatsArgs;
 pub(crate) use talk::{ReplArgs, TalkArgs};
 
 /// The session layer for AI coding agents: sessions that outlive the agent's process.
@@ -147,6 +149,7 @@ pub(crate) enum SessionCommand {
     Undo(OneArgs),
     Fork(ForkArgs),
     Delete(DeleteArgs),
+    Stats(StatsArgs),
 }
 
 /// List sessions, the newest first: segue's own, and those that agents keep themselves

@@ -4,6 +4,7 @@ mod asked;
 mod list;
 mod native;
 mod show;
+mod stats;
 
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::Path;
@@ -37,6 +38,7 @@ pub(super) async fn perform(app: &App, command: SessionCommand) -> Result<(), Cl
         SessionCommand::Undo(args) => undo(app, &args).await,
         SessionCommand::Fork(args) => fork(app, &args).await,
         SessionCommand::Delete(args) => delete(app, &args).await,
+        SessionCommand::Stats(args) => stats::run(app, &args).await,
     }
 }
 
