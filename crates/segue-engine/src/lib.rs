@@ -17,6 +17,7 @@ mod recover;
 mod request;
 mod resolve;
 mod sessions;
+mod spending;
 mod turn;
 mod warm;
 mod world;
@@ -39,6 +40,7 @@ pub use segue_catalog::index::{Order, Query, QueryError, Snippet, Words};
 pub use request::{ChatRequest, Stop, Target, TurnEvent, TurnReport};
 pub use resolve::{Fitting, Scope};
 pub use sessions::{Forked, Listed, Reverted, SessionView, Transcript, TranscriptTurn};
+pub use spending::{SpendingRequest, Spendings};
 pub use world::World;
 
 /// Runs turns over a store and a set of agents.

@@ -3,6 +3,7 @@
 mod order;
 mod resume;
 mod tag;
+mod stats;
 mod talk;
 
 use std::ffi::{OsStr, OsString};
@@ -15,6 +16,7 @@ pub(crate) use order::{OrderArgs, SortBy};
 pub(crate) use resume::ResumeArgs;
 pub(crate) use tag::TagArgs;
 pub(crate) use talk::{ReplArgs, TalkArgs, TermsArgs};
+pub(crate) use stats::StatsArgs;
 
 /// The session layer for AI coding agents: sessions that outlive the agent's process.
 ///
@@ -167,6 +169,7 @@ pub(crate) enum SessionCommand {
     Undo(OneArgs),
     Fork(ForkArgs),
     Delete(DeleteArgs),
+    Stats(StatsArgs),
 }
 
 /// List sessions, the newest first: segue's own, and those that agents keep themselves

@@ -6,6 +6,7 @@ mod native;
 mod resume;
 mod show;
 mod tag;
+mod stats;
 
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::Path;
@@ -49,6 +50,7 @@ pub(super) async fn perform(app: &App, command: SessionCommand) -> Result<(), Cl
         SessionCommand::Undo(args) => undo(app, &args).await,
         SessionCommand::Fork(args) => fork(app, &args).await,
         SessionCommand::Delete(args) => delete(app, &args).await,
+        SessionCommand::Stats(args) => stats::run(app, &args).await,
     }
 }
 
