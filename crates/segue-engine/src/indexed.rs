@@ -37,6 +37,8 @@ pub enum Freshness {
     Fresh,
     /// As the index has it; nothing is looked at. Without an index, as if it had to be.
     AsIndexed,
+    /// As the files have it, without the index.
+    Scanned,
 }
 
 /// What a refresh did.
@@ -169,6 +171,9 @@ impl Engine {
         let Some(index) = self.index.clone() else {
             return Ok(None);
         };
+        if freshness == Freshness::Scanned {
+            return Ok(None);
+        }
         let mut unreadable = Vec::new();
         if freshness == Freshness::Fresh {
             match self.refresh(Arc::new(|_| ())).await {
@@ -204,7 +209,7 @@ impl Engine {
         limit: u32,
     ) -> Result<Vec<Native>, EngineError> {
         // What a native session is for, only segue knows.
-        if filter.feature.is_some() {
+        if filter.feature.is_some() || !filter.tags.is_empty() {
             return Ok(Vec::new());
         }
         let which = Which {

@@ -36,9 +36,9 @@ pub use native::{Conversation, ConversationId, Conversations, Native, Survey};
 pub use recall::{
     DescribeError, Described, Detail, FoundIn, FoundTurn, SearchReport, SearchRequest, Turns,
 };
-pub use segue_catalog::index::{Order, Query, QueryError, Snippet, Words};
 pub use request::{ChatRequest, Stop, Target, TurnEvent, TurnReport};
 pub use resolve::{Fitting, Scope};
+pub use segue_catalog::index::{Order, Query, QueryError, Snippet, Words};
 pub use sessions::{Forked, Listed, Reverted, SessionView, Transcript, TranscriptTurn};
 pub use spending::{SpendingRequest, Spendings};
 pub use world::World;

@@ -255,7 +255,10 @@ impl Engine {
         drivers.find(|provider| self.agent(provider).is_ok())
     }
 
-    pub(crate) async fn not_carried(&self, natives: Vec<Native>) -> Result<Vec<Native>, EngineError> {
+    pub(crate) async fn not_carried(
+        &self,
+        natives: Vec<Native>,
+    ) -> Result<Vec<Native>, EngineError> {
         let mut by_provider: HashMap<ProviderId, Vec<NativeId>> = HashMap::new();
         for native in &natives {
             let ids = by_provider.entry(native.session.provider.clone());
@@ -288,7 +291,12 @@ impl Engine {
                 project: Some(scope.project.key.clone()),
                 ..Filter::default()
             };
-            let newest = self.conversations(&here, 1, Freshness::Fresh).await?.rows.into_iter().next();
+            let newest = self
+                .conversations(&here, 1, Freshness::Fresh)
+                .await?
+                .rows
+                .into_iter()
+                .next();
             return newest.ok_or_else(|| EngineError::NoMatch("latest".into()));
         }
         let text = match self.find_own(reference, scope).await {

@@ -258,7 +258,9 @@ pub(crate) fn texts_after(
         fold.add(record);
     }
     let turn = fold.into_turns().into_iter().next();
-    Ok(turn.map(|turn| Texts::of(&turn.messages)).unwrap_or_default())
+    Ok(turn
+        .map(|turn| Texts::of(&turn.messages))
+        .unwrap_or_default())
 }
 
 /// Records from the beginning of a turn on. That this turn itself once was a rewind has been taken into account.

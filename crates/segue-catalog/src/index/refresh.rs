@@ -321,7 +321,9 @@ impl Known {
     fn is_like(&self, found: &Found) -> bool {
         self.size == found.size
             && i128::from(self.modified) == found.modified.as_nanosecond()
-            && self.archived.is_none_or(|archived| archived == found.archived)
+            && self
+                .archived
+                .is_none_or(|archived| archived == found.archived)
     }
 
     fn into_before(self) -> Option<(i64, Before)> {
@@ -379,7 +381,9 @@ fn fetch(
         };
         if let Some(reader) = readers.get(change.provider.as_str()) {
             let before = change.before.as_ref().map(|(_, before)| before);
-            read(*reader, &change.found, before, &projects, &mut |told| tell(index, told));
+            read(*reader, &change.found, before, &projects, &mut |told| {
+                tell(index, told)
+            });
         }
         true
     };
@@ -401,11 +405,14 @@ fn fetch(
             scope.spawn(move || {
                 // Nobody listens any more once something went wrong there.
                 let mut heard = true;
-                while heard && one(&mut |index, told| heard &= sender.send((index, told)).is_ok()) {}
+                while heard && one(&mut |index, told| heard &= sender.send((index, told)).is_ok()) {
+                }
             });
         }
         drop(sender);
-        receiver.into_iter().try_for_each(|(index, told)| take(index, told))
+        receiver
+            .into_iter()
+            .try_for_each(|(index, told)| take(index, told))
     })
 }
 
@@ -466,7 +473,10 @@ impl Bringing<'_, '_> {
             }
             Told::Other => Rest::Nothing(self.growing.remove(&index), None),
             Told::Failed(error) => {
-                let provider = self.changes.get(index).map(|change| change.provider.clone());
+                let provider = self
+                    .changes
+                    .get(index)
+                    .map(|change| change.provider.clone());
                 let why = error.in_full();
                 let unreadable = provider.map(|provider| (provider, error));
                 self.work.unreadable.extend(unreadable);

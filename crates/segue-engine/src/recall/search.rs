@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use segue_catalog::index::{
-    Ask, Hit, HitTurn, Hits, Of, Order, Query, Snippet, Texts, Words, snippet,
+    Ask, Hit, HitTurn, Hits, Of, Order, Query, QueryError, Snippet, Texts, Words, snippet,
 };
 use segue_catalog::{Catalog, Mark, NativeSession};
-use segue_core::{FeatureId, Role, SessionId, TurnId};
+use segue_core::{FeatureId, Role, SessionId, Tag, TurnId, parse_when};
 use segue_store::{Filter, Page};
 
 use super::plain::one_line;
@@ -78,6 +79,13 @@ pub struct SearchReport {
 const PATIENCE: Duration = Duration::from_millis(100);
 
 impl Engine {
+    /// Reads what is to be searched for; days are those of UTC.
+    pub fn query(&self, text: &str) -> Result<Query, QueryError> {
+        let now = (self.world.now)().to_zoned(TimeZone::UTC);
+        let when = |text: &str| parse_when(text, &now).map_err(|error| error.to_string());
+        Query::parse(text, &when)
+    }
+
     /// Looks for words in what was said.
     pub async fn search(&self, request: &SearchRequest) -> Result<SearchReport, EngineError> {
         if self.index.is_none() {
@@ -152,17 +160,24 @@ impl Engine {
         }
         let mut ids = HashSet::new();
         let feature = query.feature.as_deref().map(FeatureId::parse);
-        let Ok(feature) = feature.transpose() else {
+        let tags = query.tags.iter().map(|tag| Tag::parse(tag));
+        let (Ok(feature), Ok(tags)) = (feature.transpose(), tags.collect()) else {
             return Ok(Some(ids));
         };
         let filter = Filter {
             feature,
+            tags,
             ..Filter::default()
         };
         let mut page = Page::first(500);
         loop {
             let found = self.store.find(&filter, page).await?;
-            ids.extend(found.sessions.into_iter().map(|session| session.id.to_string()));
+            ids.extend(
+                found
+                    .sessions
+                    .into_iter()
+                    .map(|session| session.id.to_string()),
+            );
             match found.next {
                 Some(next) => {
                     page = Page {
@@ -348,10 +363,16 @@ impl fmt::Display for SearchReport {
             }
         }
         if self.more {
-            writeln!(f, "\nThere are more: ask for more words, or a larger limit.")?;
+            writeln!(
+                f,
+                "\nThere are more: ask for more words, or a larger limit."
+            )?;
         }
         if self.behind {
-            writeln!(f, "\nThe newest turns may be missing: the index is being brought up to date.")?;
+            writeln!(
+                f,
+                "\nThe newest turns may be missing: the index is being brought up to date."
+            )?;
         }
         match self.unreadable {
             0 => Ok(()),

@@ -4,9 +4,10 @@ mod asked;
 mod list;
 mod native;
 mod resume;
+mod search;
 mod show;
-mod tag;
 mod stats;
+mod tag;
 
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::Path;
@@ -43,6 +44,7 @@ pub(super) async fn perform(app: &App, command: SessionCommand) -> Result<(), Cl
         SessionCommand::List(args) => list::run(app, &args).await,
         SessionCommand::Info(args) => show::info(app, &args).await,
         SessionCommand::Show(args) => show::transcript(app, &args).await,
+        SessionCommand::Search(args) => search::run(app, &args).await,
         SessionCommand::Rename(args) => rename(app, &args).await,
         SessionCommand::Tag(args) => tag::run(app, &args).await,
         SessionCommand::Adopt(args) => adopt(app, &args).await,
