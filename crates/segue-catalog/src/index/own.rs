@@ -175,7 +175,7 @@ impl OwnTurn {
             at: Some(self.at),
             after: Some(Mark::Id(self.id.clone())),
             messages: u32::try_from(self.messages.len()).unwrap_or(u32::MAX),
-            texts: Texts::bounded(&self.messages),
+            texts: Texts::bounded(&self.messages).spaced(),
             ..Passage::default()
         }
     }

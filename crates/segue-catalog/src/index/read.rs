@@ -24,6 +24,7 @@ pub(super) struct Passage {
     pub(super) usage: Usage,
     pub(super) model: Option<String>,
     pub(super) cost: Option<Cost>,
+    /// As the full-text index takes them.
     pub(super) texts: Texts,
 }
 
@@ -35,7 +36,7 @@ impl From<NativeTurn> for Passage {
             usage: turn.usage,
             model: turn.model,
             cost: turn.cost,
-            texts: Texts::of(&turn.messages),
+            texts: Texts::of(&turn.messages).spaced(),
             after: turn.after,
         }
     }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{Read, Seek, Write};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
@@ -57,7 +58,7 @@ pub struct Progress {
 }
 
 /// Text is committed once it has so many bytes: the larger the pieces, the less there is to merge.
-const COMMIT: usize = 240 * 1024 * 1024;
+const COMMIT: usize = 64 * 1024 * 1024;
 /// How often a lock that somebody else holds is tried.
 const RETRY: Duration = Duration::from_millis(10);
 /// What the readers may be ahead of the writer, in messages of at most a few hundred kilobytes each.
@@ -77,9 +78,10 @@ impl Index {
         if self.saw(walked.print)? {
             return Ok(Refreshed::Done(walked.nothing_to_do()));
         }
-        let Some(_lock) = self.lock(patience)? else {
+        let Some(mut lock) = self.lock(patience)? else {
             return Ok(Refreshed::Busy);
         };
+        self.check_once_a_boot(&mut lock)?;
         // Whoever held the lock may have done it, or done it for what was there then.
         let walked = Walked::over(catalog);
         if self.saw(walked.print)? {
@@ -103,6 +105,7 @@ impl Index {
         let file = OpenOptions::new()
             .create(true)
             .truncate(false)
+            .read(true)
             .write(true)
             .mode(0o600)
             .open(self.beside("lock"))
@@ -120,6 +123,28 @@ impl Index {
                 }
             }
         }
+    }
+
+    /// A machine that was switched off in the middle of a write may have left anything. The lock tells since when it has
+    /// been running.
+    fn check_once_a_boot(&self, lock: &mut File) -> Result<(), IndexError> {
+        // Where nobody tells, damage is found when it is come across.
+        let Ok(boot) = std::fs::read("/proc/sys/kernel/random/boot_id") else {
+            return Ok(());
+        };
+        let mut known = Vec::new();
+        let outcome = lock.read_to_end(&mut known).and_then(|_| {
+            if known == boot {
+                return Ok(());
+            }
+            if !known.is_empty() && !schema::is_sound(&self.path) {
+                self.start_over().map_err(std::io::Error::other)?;
+            }
+            lock.set_len(0)?;
+            lock.rewind()?;
+            lock.write_all(&boot)
+        });
+        outcome.map_err(|error| IndexError::io(&self.path, error))
     }
 
     fn saw(&self, print: i64) -> Result<bool, IndexError> {
@@ -400,7 +425,8 @@ fn fetch(
     let cores = thread::available_parallelism().map_or(1, usize::from);
     thread::scope(|scope| {
         let (sender, receiver) = mpsc::sync_channel(AHEAD);
-        for _ in 0..cores.clamp(1, 8) {
+        // This thread is busy too: it writes.
+        for _ in 0..cores.saturating_sub(1).clamp(1, 8) {
             let sender: SyncSender<(usize, Told)> = sender.clone();
             scope.spawn(move || {
                 // Nobody listens any more once something went wrong there.

@@ -200,7 +200,7 @@ impl<'a> Writer<'a> {
         )?;
         let columns = passage.texts.columns();
         self.pending += columns.map(str::len).iter().sum::<usize>();
-        let [prompt, answer, call, output] = columns.map(spaced);
+        let [prompt, answer, call, output] = columns;
         self.run(
             "INSERT INTO text (rowid, prompt, answer, call, output) VALUES (?1, ?2, ?3, ?4, ?5)",
             params![id, prompt, answer, call, output],
