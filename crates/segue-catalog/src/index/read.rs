@@ -233,7 +233,7 @@ fn grown(
     }
     let mut turns: Vec<Passage> = fold.into_turns().into_iter().map(Passage::from).collect();
     if let Some(first) = turns.first_mut() {
-        first.after = Some(mark);
+        first.after.get_or_insert(mark);
     }
     Ok(Some((turns, found.size - from)))
 }

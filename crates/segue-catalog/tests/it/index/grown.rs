@@ -25,6 +25,10 @@ fn an_index_that_grew_line_by_line_is_the_one_that_is_built_at_once() {
             file.write_all(&line.as_bytes()[..half]).unwrap();
             refresh(&index, &catalog);
             writeln!(file, "{}", &line[half..]).unwrap();
+            if n % 3 == 1 && n + 1 < lines.len() {
+                // Sometimes more than one line is new.
+                continue;
+            }
             refresh(&index, &catalog);
             let fresh = Index::new(whole.path());
             fresh.start_over().unwrap();
