@@ -261,6 +261,7 @@ mod tests {
                 head,
             },
             project: None,
+            known: None,
         }
     }
 

@@ -51,7 +51,12 @@ impl Texts {
 
     /// The same as the full-text index takes it.
     pub(super) fn spaced(mut self) -> Self {
-        for text in [&mut self.prompt, &mut self.answer, &mut self.call, &mut self.output] {
+        for text in [
+            &mut self.prompt,
+            &mut self.answer,
+            &mut self.call,
+            &mut self.output,
+        ] {
             if let Cow::Owned(spaced) = spaced(text) {
                 *text = spaced;
             }

@@ -32,7 +32,10 @@ fn one_each() -> Vec<&'static Agent> {
 }
 
 fn refresh(index: &Index, catalog: &Catalog) -> Work {
-    match index.refresh(catalog, Duration::from_secs(10), &|_| ()).unwrap() {
+    match index
+        .refresh(catalog, Duration::from_secs(10), &|_| ())
+        .unwrap()
+    {
         Refreshed::Done(work) => work,
         Refreshed::Busy => panic!("somebody else is at it"),
     }
@@ -60,7 +63,9 @@ fn dump(index: &Index) -> BTreeSet<String> {
         rows.unwrap().collect::<rusqlite::Result<Vec<_>>>().unwrap()
     };
     let mut all = BTreeSet::new();
-    all.extend(rows("SELECT 'source', provider, path, part, size, modified, verdict, native_id FROM source"));
+    all.extend(rows(
+        "SELECT 'source', provider, path, part, size, modified, verdict, native_id FROM source",
+    ));
     all.extend(rows(
         "SELECT 'session', provider, native_id, state, project, cwd, branch, title, title_from, first_prompt,
              last_prompt, forked_from, version, model, created_at, updated_at, turns, messages, input, output, cached,
@@ -99,7 +104,12 @@ fn a_second_refresh_reads_nothing_and_writes_nothing() {
         let files = files.filter(|file| !file.path().to_string_lossy().ends_with("-shm"));
         let state = files.map(|file| {
             let data = file.metadata().unwrap();
-            (file.path(), data.len(), data.modified().unwrap(), std::fs::read(file.path()).unwrap())
+            (
+                file.path(),
+                data.len(),
+                data.modified().unwrap(),
+                std::fs::read(file.path()).unwrap(),
+            )
         });
         state.collect::<BTreeSet<_>>()
     };

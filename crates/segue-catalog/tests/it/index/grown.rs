@@ -65,7 +65,12 @@ fn an_appended_file_costs_its_new_bytes_and_the_turn_they_belong_to() {
         writeln!(file, "{{\"type\":\"nothing\"}}").unwrap();
         let work = refresh(&index, &catalog);
         assert_eq!(work.read, 1, "{}", agent.name);
-        assert!(work.bytes < size, "{} of {size} bytes of {}", work.bytes, agent.name);
+        assert!(
+            work.bytes < size,
+            "{} of {size} bytes of {}",
+            work.bytes,
+            agent.name
+        );
         let after = listed(&index, false);
         assert_eq!(before[0].turns, after[0].turns, "{}", agent.name);
         assert_eq!(before[0].usage, after[0].usage, "{}", agent.name);
@@ -86,7 +91,10 @@ fn what_is_gone_is_remembered_and_what_comes_back_is_live() {
         assert_eq!(refresh(&index, &catalog).gone, 1);
         assert_eq!(listed(&index, false), []);
         let gone = listed(&index, true);
-        assert_eq!((gone[0].state, gone[0].turns), (State::Gone, known[0].turns));
+        assert_eq!(
+            (gone[0].state, gone[0].turns),
+            (State::Gone, known[0].turns)
+        );
         assert_eq!(refresh(&index, &catalog).rows, 0);
 
         std::fs::rename(&aside, &path).unwrap();

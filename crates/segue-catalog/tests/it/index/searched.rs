@@ -22,7 +22,9 @@ fn write(home: &Path, n: u32, turns: &[(&str, &str)]) -> String {
     let id = format!("00000000-0000-4000-8000-{n:012}");
     let mut lines = Vec::new();
     let mut last: Option<String> = None;
-    let said = turns.iter().flat_map(|(prompt, answer)| [("user", prompt), ("assistant", answer)]);
+    let said = turns
+        .iter()
+        .flat_map(|(prompt, answer)| [("user", prompt), ("assistant", answer)]);
     for (number, (role, text)) in said.enumerate() {
         let uuid = format!("{n:08}-{number:04}-4000-8000-000000000000");
         let content = json!([{"type": "text", "text": text}]);
@@ -36,7 +38,11 @@ fn write(home: &Path, n: u32, turns: &[(&str, &str)]) -> String {
     }
     let project = home.join(format!("projects/-work-app{n}"));
     fs::create_dir_all(&project).unwrap();
-    fs::write(project.join(format!("{id}.jsonl")), format!("{}\n", lines.join("\n"))).unwrap();
+    fs::write(
+        project.join(format!("{id}.jsonl")),
+        format!("{}\n", lines.join("\n")),
+    )
+    .unwrap();
     id
 }
 
@@ -149,9 +155,14 @@ fn the_best_first_and_only_where_it_is_asked_for() {
     let Of::Native(row) = &hits.hits[0].of else {
         panic!("none of segue's own is here");
     };
-    let texts = catalog.texts(&row.session, hits.hits[0].turns[0].after.as_ref()).unwrap();
+    let texts = catalog
+        .texts(&row.session, hits.hits[0].turns[0].after.as_ref())
+        .unwrap();
     let piece = snippet(&texts, &query.words);
-    assert!(piece.text.contains("login") && !piece.marks.is_empty(), "{piece:?}");
+    assert!(
+        piece.text.contains("login") && !piece.marks.is_empty(),
+        "{piece:?}"
+    );
 }
 
 #[test]
@@ -166,7 +177,10 @@ fn every_hit_can_be_read_where_it_is() {
         for turn in &hit.turns {
             let texts = catalog.texts(&row.session, turn.after.as_ref()).unwrap();
             let piece = snippet(&texts, &query.words);
-            assert!(piece.text.to_lowercase().contains("log"), "{turn:?}: {piece:?}");
+            assert!(
+                piece.text.to_lowercase().contains("log"),
+                "{turn:?}: {piece:?}"
+            );
         }
     }
 }
@@ -201,7 +215,10 @@ fn segues_own_sessions_are_found_by_words_and_titles_and_forgotten() {
     assert_eq!(found(&index, "refund"), ["9:1"]);
     assert_eq!(found(&index, "overhaul"), ["9:"]);
     assert_eq!(found(&index, "provider:codex charge"), ["9:2"]);
-    assert_eq!(found(&index, "provider:claude charge"), Vec::<String>::new());
+    assert_eq!(
+        found(&index, "provider:claude charge"),
+        Vec::<String>::new()
+    );
     assert_eq!(index.own_turns(&id).unwrap().unwrap().0, ["7", "8"]);
 
     // The second turn was taken back, and another took its place.

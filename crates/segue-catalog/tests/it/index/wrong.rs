@@ -28,7 +28,12 @@ fn a_source_that_is_malformed_for_a_moment_keeps_its_last_good_row() {
             assert_eq!(kept[0].turns, good[0].turns);
             // It is not looked at again before it changes.
             let again = refresh(&index, &catalog);
-            assert_eq!((again.read, again.rows), (0, 0), "{} with {bad:?}", agent.name);
+            assert_eq!(
+                (again.read, again.rows),
+                (0, 0),
+                "{} with {bad:?}",
+                agent.name
+            );
         }
         fs::write(&path, agent.sample).unwrap();
         refresh(&index, &catalog);
@@ -108,7 +113,10 @@ fn a_damaged_index_is_built_anew() {
 fn whoever_comes_second_waits_and_then_goes_without() {
     let (home, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let agents = one_each();
-    agents[0].put(&home.path().join(agents[0].name), agents[0].sample.as_bytes());
+    agents[0].put(
+        &home.path().join(agents[0].name),
+        agents[0].sample.as_bytes(),
+    );
     let catalog = catalog(home.path(), &agents);
     let index = Index::new(place.path());
     let lock = File::create(place.path().join("catalog.lock")).unwrap();
