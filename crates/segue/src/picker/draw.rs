@@ -11,7 +11,6 @@ use ratatui::Frame;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
-use unicode_width::UnicodeWidthStr;
 
 use super::layout::Layout;
 use super::source::{Order, Place, Total};
@@ -38,13 +37,13 @@ pub(super) fn draw(state: &State, frame: &mut Frame<'_>) {
         foot,
     } = Layout::of(frame.area().as_size());
     draw_search(state, frame, search);
-    frame.render_widget(info_line(state, info.width.into()), info);
+    put(frame, info, &info_line(state, info.width.into()));
     list::draw(state, frame, list);
-    if let Some(area) = preview {
+    if let Some(area) = preview.filter(|_| !state.window.is_empty()) {
         draw_rule(frame, rule);
         preview::draw(state, frame, area);
     }
-    frame.render_widget(foot_line(state, foot.width.into()), foot);
+    put(frame, foot, &foot_line(state, foot.width.into()));
     match &state.mode {
         Mode::List => {}
         Mode::Help { top } => overlay::draw_help(frame, *top),
@@ -52,6 +51,22 @@ pub(super) fn draw(state: &State, frame: &mut Frame<'_>) {
         Mode::Handoff(row, agents, selected) => {
             overlay::draw_handoff(frame, row, agents, *selected);
         }
+    }
+}
+
+/// Writes a line cell by cell. Ratatui's own way goes by the width of whole pieces, in which some pairs of letters count
+/// as one, and would lose the last letter.
+fn put(frame: &mut Frame<'_>, area: Rect, line: &Line<'_>) {
+    if area.is_empty() {
+        return;
+    }
+    let mut x = area.x;
+    for span in &line.spans {
+        let room = usize::from(area.right().saturating_sub(x));
+        let style = line.style.patch(span.style);
+        (x, _) = frame
+            .buffer_mut()
+            .set_stringn(x, area.y, &span.content, room, style);
     }
 }
 
@@ -65,16 +80,16 @@ fn coloured(state: &State, style: Style, colour: Color) -> Style {
 }
 
 fn draw_search(state: &State, frame: &mut Frame<'_>, area: Rect) {
-    let room = usize::from(area.width).saturating_sub(PROMPT.width());
+    let room = usize::from(area.width).saturating_sub(text::width(PROMPT));
     let (typed, cursor) = state.line.view(room);
     let shown = match state.line.is_empty() {
         true => Span::styled(text::cut("type to search", room), DIM),
         false => Span::styled(typed, BOLD),
     };
     let prompt = Span::styled(PROMPT, coloured(state, BOLD, Color::Cyan));
-    frame.render_widget(Line::from(vec![prompt, shown]), area);
+    put(frame, area, &Line::from(vec![prompt, shown]));
     if state.mode == Mode::List && !area.is_empty() {
-        let column = u16::try_from(PROMPT.width() + cursor).unwrap_or(u16::MAX);
+        let column = u16::try_from(text::width(PROMPT) + cursor).unwrap_or(u16::MAX);
         let x = area.x.saturating_add(column).min(area.right() - 1);
         frame.set_cursor_position(Position::new(x, area.y));
     }
@@ -92,19 +107,20 @@ fn info_line(state: &State, width: usize) -> Line<'static> {
             Order::Best => "best first".to_owned(),
         });
     }
-    left.push(match state.window.total().filter(|_| state.is_current()) {
-        None => "…".to_owned(),
-        Some(total) => counted(total),
-    });
+    match state.window.total().filter(|_| state.is_current()) {
+        Some(total) => left.push(counted(total)),
+        None if state.failure().is_none() => left.push("…".to_owned()),
+        None => {}
+    }
     let left = text::cut(&format!("── {} ", left.join(" · ")), width);
-    let room = width - left.width();
+    let room = width - text::width(&left);
     let right = match &state.progress {
         Some(progress) if room >= 16 => {
             format!(" {} ──", text::cut(&text::plain(progress), room - 6))
         }
         _ => String::new(),
     };
-    let middle = "─".repeat(room.saturating_sub(right.width()));
+    let middle = "─".repeat(room.saturating_sub(text::width(&right)));
     Line::styled(format!("{left}{middle}{right}"), DIM)
 }
 
@@ -120,7 +136,7 @@ fn draw_rule(frame: &mut Frame<'_>, area: Rect) {
     let line = if area.width == 1 { "│" } else { "─" };
     for row in area.rows() {
         let text = line.repeat(area.width.into());
-        frame.render_widget(Line::styled(text, DIM), row);
+        put(frame, row, &Line::styled(text, DIM));
     }
 }
 
@@ -140,12 +156,13 @@ fn foot_line(state: &State, width: usize) -> Line<'static> {
 fn hints(state: &State, width: usize) -> Line<'static> {
     let other = match state.place {
         Place::Here => "everywhere",
-        Place::Everywhere => "this project",
+        Place::Everywhere => "here",
     };
+    let nothing = [("Tab", other), ("Esc", "leave")];
     let keys = [
         ("Enter", "resume"),
         ("^O", "show"),
-        ("^X", "hand over"),
+        ("^X", "handoff"),
         ("Tab", other),
         ("^Y", "fork"),
         ("^T", "tag"),
@@ -154,7 +171,9 @@ fn hints(state: &State, width: usize) -> Line<'static> {
     let help = [("?", "help")];
     let mut room = width.saturating_sub(length(help[0]));
     let mut spans = Vec::new();
-    for hint in keys {
+    let is_empty = state.is_current() && state.window.is_empty();
+    let keys = if is_empty { &nothing[..] } else { &keys[..] };
+    for &hint in keys {
         let Some(left) = room.checked_sub(length(hint) + 2) else {
             break;
         };
@@ -167,7 +186,7 @@ fn hints(state: &State, width: usize) -> Line<'static> {
 }
 
 fn length((key, what): (&str, &str)) -> usize {
-    key.width() + 1 + what.width()
+    text::width(key) + 1 + text::width(what)
 }
 
 fn hinted((key, what): (&'static str, &'static str)) -> [Span<'static>; 2] {

@@ -134,7 +134,7 @@ fn with_alt(c: char) -> Option<Key> {
     })
 }
 
-/// The keys as the help lists them.
+/// The keys as the help lists them: as many as fit the usual terminal of 24 lines.
 pub(super) const HELP: &[(&str, &str)] = &[
     ("Enter", "resume it in its own agent"),
     ("Ctrl-O", "show what was said"),
@@ -155,13 +155,9 @@ pub(super) const HELP: &[(&str, &str)] = &[
     ("tag:NAME", "only those with a tag"),
     ("after:7d", "only those touched since then"),
     ("\"a phrase\"", "these words, in this order"),
-    ("", ""),
-    ("Ctrl-A, -E", "to the start, the end of the line"),
-    ("Alt-Left, -Right", "by a word"),
     ("Ctrl-W, -U", "delete a word, all before the cursor"),
     ("Esc", "clear the search; then leave"),
-    ("Ctrl-C", "leave"),
-    ("Ctrl-Z", "suspend"),
+    ("Ctrl-C, -Z", "leave, suspend"),
 ];
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ impl Layout {
         };
         if width >= BESIDE && height >= 8 {
             let left = width / 20 * 11;
-            layout.list = Rect::new(0, top, left, middle);
+            layout.list = Rect::new(0, top, left - 1, middle);
             layout.rule = Rect::new(left, top, 1, middle);
             layout.preview = Some(Rect::new(left + 2, top, width - left - 2, middle));
         } else if height >= BELOW && width >= 40 {
@@ -85,8 +85,8 @@ mod tests {
     fn the_list_gets_its_share() {
         let cases = [
             ((80, 24), (80, 12), Some((80, 8))),
-            ((120, 40), (66, 37), Some((52, 37))),
-            ((200, 50), (110, 47), Some((88, 47))),
+            ((120, 40), (65, 37), Some((52, 37))),
+            ((200, 50), (109, 47), Some((88, 47))),
             ((40, 10), (40, 7), None),
             ((20, 3), (20, 1), None),
             ((20, 2), (20, 1), None),

@@ -1,7 +1,6 @@
 //! A line that is typed into: the text, the cursor, and what keys do to them.
 
 use unicode_segmentation::UnicodeSegmentation;
-use unicode_width::UnicodeWidthStr;
 
 use super::keys::Edit;
 use super::text;
@@ -80,13 +79,13 @@ impl Line {
         // One column stays for the cursor behind the last character.
         let mut room = width.saturating_sub(1);
         for grapheme in self.before.graphemes(true).rev() {
-            let Some(left) = room.checked_sub(grapheme.width()) else {
+            let Some(left) = room.checked_sub(text::width(grapheme)) else {
                 break;
             };
             shown.insert_str(0, grapheme);
             room = left;
         }
-        let cursor = shown.width();
+        let cursor = text::width(&shown);
         shown.push_str(&text::fitting(&self.after, width.saturating_sub(cursor)));
         (shown, cursor)
     }

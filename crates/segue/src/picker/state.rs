@@ -140,7 +140,7 @@ impl State {
     }
 
     /// Why there is no list for what is typed now.
-    fn failure(&self) -> Option<&String> {
+    pub(super) fn failure(&self) -> Option<&String> {
         let failed = self.failed.as_ref();
         failed.and_then(|(question, error)| self.is_about(question).then_some(error))
     }

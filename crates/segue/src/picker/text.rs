@@ -42,6 +42,12 @@ fn is_pictogram(c: char) -> bool {
     matches!(c, '\u{2190}'..='\u{2bff}' | '\u{1f000}'..='\u{1faff}')
 }
 
+/// How many columns a text takes. Counted cell by cell, as it is drawn: as a whole some pairs of letters would count
+/// as one, which terminals do not do.
+pub(super) fn width(text: &str) -> usize {
+    text.graphemes(true).map(UnicodeWidthStr::width).sum()
+}
+
 /// As much of the text as fits.
 pub(super) fn fitting(text: &str, width: usize) -> String {
     split(text, width).0.to_owned()
@@ -49,7 +55,7 @@ pub(super) fn fitting(text: &str, width: usize) -> String {
 
 /// The text where it fits, else its beginning and `…`.
 pub(super) fn cut(text: &str, width: usize) -> String {
-    if text.width() <= width {
+    if self::width(text) <= width {
         return text.to_owned();
     }
     match width {
@@ -58,17 +64,33 @@ pub(super) fn cut(text: &str, width: usize) -> String {
     }
 }
 
+/// The text where it fits, else `…` and its end.
+pub(super) fn tail(text: &str, width: usize) -> String {
+    if self::width(text) <= width {
+        return text.to_owned();
+    }
+    let mut rest = text;
+    while self::width(rest) + 1 > width {
+        let first = rest.graphemes(true).next().map_or(0, str::len);
+        if first == 0 {
+            return String::new();
+        }
+        rest = rest.split_at(first).1;
+    }
+    format!("…{}", rest.trim_start())
+}
+
 /// The text cut or filled to exactly a width.
 pub(super) fn pad(text: &str, width: usize) -> String {
     let text = cut(text, width);
-    let blanks = width.saturating_sub(text.width());
+    let blanks = width.saturating_sub(self::width(&text));
     format!("{text}{}", " ".repeat(blanks))
 }
 
 /// The same, at the right.
 pub(super) fn pad_left(text: &str, width: usize) -> String {
     let text = cut(text, width);
-    let blanks = width.saturating_sub(text.width());
+    let blanks = width.saturating_sub(self::width(&text));
     format!("{}{text}", " ".repeat(blanks))
 }
 
@@ -76,7 +98,7 @@ pub(super) fn pad_left(text: &str, width: usize) -> String {
 pub(super) fn wrap(line: &str, width: usize) -> Vec<String> {
     let mut pieces = Vec::new();
     let mut rest = line;
-    while rest.width() > width {
+    while self::width(rest) > width {
         let (fitting, after) = split(rest, width);
         // A word longer than a third of the line is cut rather than moved.
         let blank = match after.starts_with(' ') {
@@ -152,15 +174,26 @@ mod tests {
             ("日本語", 4, "日… "),
             ("ab cdef", 4, "ab… "),
             ("e\u{301}e\u{301}e\u{301}", 2, "e\u{301}…"),
+            ("لا", 3, "لا "),
             ("abc", 1, "…"),
             ("abc", 0, ""),
         ];
         for (text, width, expected) in cases {
             assert_eq!(pad(text, width), expected, "{text:?} in {width}");
-            assert_eq!(pad(text, width).width(), width);
-            assert_eq!(pad_left(text, width).width(), width);
+            assert_eq!(self::width(&pad(text, width)), width);
+            assert_eq!(self::width(&pad_left(text, width)), width);
         }
         assert_eq!(pad_left("5m", 4), "  5m");
+        let tails = [
+            ("abc", 3, "abc"),
+            ("abc def", 4, "…def"),
+            ("abc def", 5, "…def"),
+            ("日本", 3, "…本"),
+            ("ab", 0, ""),
+        ];
+        for (text, width, expected) in tails {
+            assert_eq!(tail(text, width), expected, "{text:?} in {width}");
+        }
     }
 
     #[test]

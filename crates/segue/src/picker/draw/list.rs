@@ -5,9 +5,8 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
-use unicode_width::UnicodeWidthStr;
 
-use super::{BOLD, DIM, PLAIN, coloured};
+use super::{BOLD, DIM, PLAIN, coloured, put};
 use crate::picker::source::{Place, Row, Standing};
 use crate::picker::state::State;
 use crate::picker::text;
@@ -59,14 +58,20 @@ pub(super) fn draw(state: &State, frame: &mut Frame<'_>, area: Rect) {
         return;
     }
     let columns = Columns::of(area.width.into(), state.place);
+    // Rows of another list than the one that was asked for are there to be seen, not to be chosen.
+    let is_old = !state.is_current() && state.failure().is_some();
     for ((row, is_selected), line) in state.window.in_view().zip(area.rows()) {
+        let is_selected = is_selected && !is_old;
         let shown = match row {
             Some(row) => row_line(state, row, &columns, is_selected),
             None => Line::styled("       …", DIM),
         };
-        frame.render_widget(shown, line);
+        put(frame, line, &shown);
         if is_selected {
             frame.buffer_mut().set_style(line, Modifier::REVERSED);
+        }
+        if is_old {
+            frame.buffer_mut().set_style(line, DIM);
         }
     }
 }
@@ -102,7 +107,7 @@ fn draw_nothing(state: &State, frame: &mut Frame<'_>, area: Rect) {
     let width = usize::from(area.width).saturating_sub(MARK);
     for ((words, style), line) in lines.iter().zip(area.rows().skip(air)) {
         let words = format!("  {}", text::cut(words, width));
-        frame.render_widget(Line::styled(words, *style), line);
+        put(frame, line, &Line::styled(words, *style));
     }
 }
 
@@ -165,24 +170,33 @@ fn title(state: &State, row: &Row, width: usize, is_selected: bool) -> Vec<Span<
     for (words, style) in [(standing, style), (labels.as_str(), dim)] {
         if !words.is_empty() && beside > 4 {
             let words = text::cut(words, beside - 1);
-            beside -= words.width() + 1;
+            beside -= text::width(&words) + 1;
             badges.push(Span::styled(format!(" {words}"), style));
         }
     }
-    let room = width - badges.iter().map(Span::width).sum::<usize>();
+    let room = width
+        - badges
+            .iter()
+            .map(|span| text::width(&span.content))
+            .sum::<usize>();
     let name = match text::plain(&row.title) {
         name if name.trim().is_empty() => "(no title)".to_owned(),
         name => name,
     };
     let name = text::cut(name.trim(), room);
-    let mut left = room - name.width();
+    let mut left = room - text::width(&name);
     let mut spans = vec![Span::styled(name, if is_selected { BOLD } else { PLAIN })];
     if let Some(hit) = row.hit.as_ref().filter(|_| left >= SNIPPET) {
         spans.push(Span::styled("  ", dim));
         left -= 2;
-        for piece in hit {
-            let words = text::cut(&text::plain(&piece.text), left);
-            left -= words.width();
+        for (at, piece) in hit.iter().enumerate() {
+            let mut words = text::plain(&piece.text);
+            if at == 0 && !piece.is_hit {
+                // What was searched for matters more than what is before it.
+                words = text::tail(&words, left / 3);
+            }
+            let words = text::cut(&words, left);
+            left -= text::width(&words);
             let style = if piece.is_hit { BOLD } else { dim };
             spans.push(Span::styled(words, style));
         }

@@ -5,9 +5,8 @@ use ratatui::layout::{Position, Rect};
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear};
-use unicode_width::UnicodeWidthStr;
 
-use super::{BOLD, PLAIN};
+use super::{BOLD, PLAIN, put};
 use crate::picker::keys::HELP;
 use crate::picker::line::Line as Typed;
 use crate::picker::source::Row;
@@ -15,9 +14,11 @@ use crate::picker::text;
 
 pub(super) fn draw_help(frame: &mut Frame<'_>, top: usize) {
     let widest = |part: fn(&(&str, &str)) -> usize| HELP.iter().map(part).max().unwrap_or(0);
-    let keys = widest(|(key, _)| key.width());
-    let width = keys + 2 + widest(|(_, what)| what.width());
-    let inner = boxed(frame, "keys", "any key closes", width, HELP.len());
+    let keys = widest(|(key, _)| text::width(key));
+    let width = keys + 2 + widest(|(_, what)| text::width(what));
+    let fits = usize::from(frame.area().height) >= HELP.len() + 2;
+    let how = if fits { "any key closes" } else { "Down: more" };
+    let inner = boxed(frame, "keys", how, width, HELP.len());
     let last = HELP.len().saturating_sub(inner.height.into());
     for ((key, what), line) in HELP.iter().skip(top.min(last)).zip(inner.rows()) {
         let spans = vec![
@@ -27,7 +28,7 @@ pub(super) fn draw_help(frame: &mut Frame<'_>, top: usize) {
                 PLAIN,
             ),
         ];
-        frame.render_widget(Line::from(spans), line);
+        put(frame, line, &Line::from(spans));
     }
 }
 
@@ -38,14 +39,15 @@ pub(super) fn draw_tag(frame: &mut Frame<'_>, row: &Row, line: &Typed) {
     let mut lines = inner.rows();
     if let Some(first) = lines.next().filter(|_| inner.height > 1) {
         let title = text::cut(&text::plain(&row.title), width);
-        frame.render_widget(Line::raw(title), first);
+        put(frame, first, &Line::raw(title));
     }
     let Some(last) = inner.rows().next_back() else {
         return;
     };
-    frame.render_widget(
-        Line::from(vec![Span::raw("#"), Span::styled(typed, BOLD)]),
+    put(
+        frame,
         last,
+        &Line::from(vec![Span::raw("#"), Span::styled(typed, BOLD)]),
     );
     let x = u16::try_from(cursor + 1)
         .unwrap_or(u16::MAX)
@@ -65,7 +67,7 @@ pub(super) fn draw_handoff(frame: &mut Frame<'_>, row: &Row, agents: &[String], 
     let mut lines = inner.rows();
     if let Some(first) = lines.next().filter(|_| inner.height > 1) {
         let title = text::cut(&text::plain(&row.title), width);
-        frame.render_widget(Line::raw(title), first);
+        put(frame, first, &Line::raw(title));
     }
     let room = usize::from(inner.height.saturating_sub(1).max(1));
     let top = (selected + 1).saturating_sub(room);
@@ -77,7 +79,7 @@ pub(super) fn draw_handoff(frame: &mut Frame<'_>, row: &Row, agents: &[String], 
     ) {
         let mark = if at == selected { "›" } else { " " };
         let words = format!("{mark} {} {}", at + 1, text::plain(agent));
-        frame.render_widget(Line::raw(text::cut(&words, width)), line);
+        put(frame, line, &Line::raw(text::cut(&words, width)));
         if at == selected {
             frame.buffer_mut().set_style(line, Modifier::REVERSED);
         }
@@ -115,7 +117,7 @@ fn clear_halves(frame: &mut Frame<'_>, area: Rect) {
     };
     for y in area.top()..area.bottom() {
         let cell = frame.buffer_mut().cell_mut(Position::new(x, y));
-        if let Some(cell) = cell.filter(|cell| cell.symbol().width() > 1) {
+        if let Some(cell) = cell.filter(|cell| text::width(cell.symbol()) > 1) {
             cell.set_symbol(" ");
         }
     }

@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Style};
 use ratatui::text::{Line, Span};
 
-use super::{BOLD, DIM, PLAIN, coloured, list};
+use super::{BOLD, DIM, PLAIN, coloured, list, put};
 use crate::picker::layout::Layout;
 use crate::picker::source::{Exchange, Marked, Preview, Row, Standing};
 use crate::picker::state::State;
@@ -26,7 +26,7 @@ pub(super) fn draw(state: &State, frame: &mut Frame<'_>, area: Rect) {
         .scroll
         .min(lines.len().saturating_sub(area.height.into()));
     for (line, place) in lines.into_iter().skip(scroll).zip(area.rows()) {
-        frame.render_widget(line, place);
+        put(frame, place, &line);
     }
 }
 
@@ -82,7 +82,7 @@ fn facts(state: &State, row: &Row, width: usize) -> Line<'static> {
         .collect();
     let provider = text::cut(&text::plain(&row.provider), width);
     let style = coloured(state, PLAIN, list::provider_colour(&row.provider));
-    let room = width.saturating_sub(Span::raw(provider.as_str()).width());
+    let room = width.saturating_sub(text::width(&provider));
     let facts = text::plain(&format!(" · {}", facts.join(" · ")));
     Line::from(vec![
         Span::styled(provider, style),
@@ -112,7 +112,7 @@ fn push_preview(
 
 fn push_turn(lines: &mut Vec<Line<'static>>, state: &State, turn: &Exchange, width: usize) {
     let mark = format!("{} › ", turn.n);
-    let indent = Span::raw(mark.as_str()).width();
+    let indent = text::width(&mark);
     let mut said = Vec::new();
     let prompt: String = turn.prompt.chars().take(ANSWER_CHARS).collect();
     push(
@@ -158,9 +158,8 @@ fn marked(hit: &Marked, width: usize) -> Line<'static> {
     for piece in hit {
         let words = text::cut(&text::plain(&piece.text), left);
         let style = if piece.is_hit { BOLD } else { DIM };
-        let span = Span::styled(words, style);
-        left -= span.width();
-        spans.push(span);
+        left -= text::width(&words);
+        spans.push(Span::styled(words, style));
     }
     Line::from(spans)
 }
