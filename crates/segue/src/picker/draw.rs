@@ -158,7 +158,12 @@ fn hints(state: &State, width: usize) -> Line<'static> {
         Place::Here => "everywhere",
         Place::Everywhere => "here",
     };
-    let nothing = [("Tab", other), ("Esc", "leave")];
+    // What `?` and Esc do depends on whether something is typed.
+    let (help, escape) = match state.line.is_empty() {
+        true => (("?", "help"), ("Esc", "leave")),
+        false => (("F1", "help"), ("Esc", "clear")),
+    };
+    let nothing = [("Tab", other), escape];
     let keys = [
         ("Enter", "resume"),
         ("^O", "show"),
@@ -168,8 +173,7 @@ fn hints(state: &State, width: usize) -> Line<'static> {
         ("^T", "tag"),
         ("^S", "archive"),
     ];
-    let help = [("?", "help")];
-    let mut room = width.saturating_sub(length(help[0]));
+    let mut room = width.saturating_sub(length(help));
     let mut spans = Vec::new();
     let is_empty = state.is_current() && state.window.is_empty();
     let keys = if is_empty { &nothing[..] } else { &keys[..] };
@@ -181,7 +185,7 @@ fn hints(state: &State, width: usize) -> Line<'static> {
         spans.extend(hinted(hint));
         spans.push(Span::raw("  "));
     }
-    spans.extend(hinted(help[0]));
+    spans.extend(hinted(help));
     Line::from(spans)
 }
 

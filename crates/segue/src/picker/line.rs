@@ -32,7 +32,8 @@ impl Line {
     /// Puts a text at the cursor, on one line and without what steers a terminal.
     pub(super) fn insert(&mut self, typed: &str) {
         let room = LONGEST.saturating_sub(self.before.len() + self.after.len());
-        let typed = text::plain(typed);
+        // A terminal pastes line ends as it types Enter.
+        let typed = text::plain(&typed.replace("\r\n", "\n").replace('\r', "\n"));
         let mut taken = typed.len().min(room);
         while !typed.is_char_boundary(taken) {
             taken -= 1;
@@ -161,6 +162,8 @@ mod tests {
         let mut pasted = line("a|z");
         pasted.insert("one\r\ntwo\tthree\u{1b}[31m\u{7}");
         assert_eq!(pasted.text(), "aone two threez");
+        pasted.insert(" x\ry\r");
+        assert_eq!(pasted.text(), "aone two three x yz");
         pasted.insert(&"ü".repeat(5000));
         assert!(pasted.text().len() <= LONGEST && pasted.text().ends_with("üz"));
     }

@@ -74,7 +74,7 @@ impl Screen {
     fn enter(&mut self) -> io::Result<()> {
         enable_raw_mode()?;
         execute!(stdout(), EnterAlternateScreen, EnableBracketedPaste)?;
-        self.terminal.clear()
+        self.clear()
     }
 
     pub(super) fn size(&self) -> io::Result<Size> {
@@ -88,7 +88,9 @@ impl Screen {
 
     /// Draws everything anew, whatever is on the screen.
     pub(super) fn clear(&mut self) -> io::Result<()> {
-        self.terminal.clear()
+        // Not `Terminal::clear`: that asks the terminal where the cursor is, and waits seconds where none answers.
+        let size = self.size()?;
+        self.terminal.resize(size.into())
     }
 
     /// Gives the terminal back to the shell until it wakes us.

@@ -89,8 +89,8 @@ pub(super) struct State {
     /// The last question whose answer was an error.
     failed: Option<(Question, String)>,
     pending: Option<Question>,
-    /// A key that waits for the list it was meant for.
-    held: Option<Key>,
+    /// Keys that wait for the list they were meant for.
+    held: Vec<Key>,
 }
 
 impl State {
@@ -115,7 +115,7 @@ impl State {
             shown: None,
             failed: None,
             pending: None,
-            held: None,
+            held: Vec::new(),
         }
     }
 
@@ -193,7 +193,6 @@ impl State {
 
     /// Takes a key.
     pub(super) fn press(&mut self, key: Key) -> Ask {
-        self.held = None;
         self.message = None;
         match (&key, &self.mode) {
             (Key::Quit, _) => return Ask::Leave,
@@ -214,6 +213,12 @@ impl State {
     }
 
     fn press_in_list(&mut self, key: Key) -> Ask {
+        if !is_about_rows(&key) {
+            self.held.clear();
+        } else if self.must_wait(&key) {
+            self.held.push(key);
+            return Ask::Nothing;
+        }
         match key {
             Key::Char('?') if self.line.is_empty() => self.mode = Mode::Help { top: 0 },
             Key::Help => self.mode = Mode::Help { top: 0 },
@@ -250,7 +255,7 @@ impl State {
                 self.ask_anew();
             }
             Key::Enter | Key::Show | Key::Handoff | Key::Fork | Key::Tag | Key::Archive => {
-                return self.press_for_row(key);
+                return self.press_for_row(&key);
             }
             Key::Quit | Key::Suspend | Key::Redraw => {}
         }
@@ -272,14 +277,22 @@ impl State {
         self.pending = None;
     }
 
-    /// A key that is about the selected row. Where the list is not yet the one for what was typed, it waits: else it
-    /// would hit a row of the list before.
-    fn press_for_row(&mut self, key: Key) -> Ask {
+    /// Whether a key that is about rows came before the rows it is about: it would hit one of the list before.
+    fn must_wait(&self, key: &Key) -> bool {
+        if self.failure().is_some() {
+            // No rows will come.
+            return false;
+        }
+        let is_fetched = matches!(key, Key::Move(_))
+            || self.window.selected().is_some()
+            || self.window.is_empty();
+        !self.held.is_empty() || !self.is_current() || !is_fetched
+    }
+
+    /// A key that is about the selected row.
+    fn press_for_row(&mut self, key: &Key) -> Ask {
         let row = self.window.selected().filter(|_| self.is_current());
         let Some(row) = row.cloned() else {
-            // Nothing will come for it where the list is known to be empty, or to have failed.
-            let is_awaited = !(self.is_current() && self.window.is_empty());
-            self.held = Some(key).filter(|_| is_awaited && self.failure().is_none());
             return Ask::Nothing;
         };
         match key {
@@ -425,7 +438,7 @@ impl State {
             Some(_) => Keep::Place,
         };
         self.pending.take_if(|pending| *pending == question);
-        let held = self.held.take();
+        let held = std::mem::take(&mut self.held);
         match answer {
             Ok(page) => {
                 if keep == Keep::Nothing {
@@ -435,13 +448,41 @@ impl State {
                 self.window.fill(question.from, page, keep);
                 self.failed = None;
                 self.shown = Some(question);
-                held.map_or(Ask::Nothing, |key| self.press(key))
+                let mut asks = held.into_iter().map(|key| self.press(key));
+                asks.find(|ask| *ask != Ask::Nothing)
+                    .unwrap_or(Ask::Nothing)
             }
             Err(error) => {
                 self.failed = Some((question, error));
                 Ask::Nothing
             }
         }
+    }
+}
+
+/// Whether a key is about the rows in view, and not about the search.
+fn is_about_rows(key: &Key) -> bool {
+    match key {
+        Key::Move(_)
+        | Key::Enter
+        | Key::Show
+        | Key::Handoff
+        | Key::Fork
+        | Key::Tag
+        | Key::Archive => true,
+        Key::Char(_)
+        | Key::Paste(_)
+        | Key::Edit(_)
+        | Key::PreviewUp
+        | Key::PreviewDown
+        | Key::Escape
+        | Key::Place
+        | Key::Order
+        | Key::Help
+        | Key::EndOfInput
+        | Key::Quit
+        | Key::Suspend
+        | Key::Redraw => false,
     }
 }
 

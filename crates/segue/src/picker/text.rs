@@ -77,6 +77,17 @@ pub(super) fn tail(text: &str, width: usize) -> String {
         }
         rest = rest.split_at(first).1;
     }
+    let is_whole = text
+        .strip_suffix(rest)
+        .is_some_and(|before| before.ends_with(' '));
+    let whole = rest
+        .split_once(' ')
+        .map(|(_, whole)| whole)
+        .filter(|_| !is_whole);
+    // A word that was cut in two is left out, where others follow it.
+    let rest = whole
+        .filter(|whole| !whole.trim().is_empty())
+        .unwrap_or(rest);
     format!("…{}", rest.trim_start())
 }
 
@@ -189,6 +200,8 @@ mod tests {
             ("abc def", 4, "…def"),
             ("abc def", 5, "…def"),
             ("日本", 3, "…本"),
+            ("say abc def ", 8, "…def "),
+            ("say abc def", 8, "…abc def"),
             ("ab", 0, ""),
         ];
         for (text, width, expected) in tails {

@@ -72,9 +72,9 @@ impl Workers {
         let refreshing = (outbox()?, Arc::clone(&open));
         thread("look").spawn(move || {
             let mut refreshing = Some(refreshing);
-            let mut shelf = guarded(&*opener);
+            let mut shelf = None;
             while let Some(question) = next(&shared, |inbox| inbox.page.take()) {
-                let answer = with(&mut shelf, |shelf| shelf.look(&question));
+                let answer = with(&mut shelf, &*opener, |shelf| shelf.look(&question));
                 answers.tell(News::Page(question, answer));
                 if let Some((outbox, open)) = refreshing.take() {
                     let refresh = move || refresh(&*open, &outbox);
@@ -87,13 +87,12 @@ impl Workers {
         let hand = thread("hand").spawn(move || {
             let mut shelf = None;
             while let Some(job) = next(&shared, next_job) {
-                let shelf = shelf.get_or_insert_with(|| guarded(&*opener));
                 answers.tell(match job {
                     Job::Deed(row, deed) => {
-                        News::Acted(with(shelf, |shelf| shelf.act(&row, &deed)))
+                        News::Acted(with(&mut shelf, &*opener, |shelf| shelf.act(&row, &deed)))
                     }
                     Job::Preview(row, ticket) => {
-                        let preview = with(shelf, |shelf| shelf.preview(&row));
+                        let preview = with(&mut shelf, &*opener, |shelf| shelf.preview(&row));
                         News::Preview(row.id, ticket, preview)
                     }
                 });
@@ -193,18 +192,21 @@ fn lock(shared: &Shared) -> MutexGuard<'_, Inbox> {
 
 fn refresh<S: Shelf>(open: &impl Fn() -> Result<S, String>, outbox: &Outbox) {
     outbox.tell(News::Progress("refreshing…".to_owned()));
-    let mut shelf = guarded(open);
     let mut progress = |what: &str| outbox.tell(News::Progress(what.to_owned()));
-    let outcome = with(&mut shelf, |shelf| shelf.refresh(&mut progress));
+    let outcome = with(&mut None, open, |shelf| shelf.refresh(&mut progress));
     outbox.tell(News::Refreshed(outcome));
 }
 
+/// Asks a shelf, which is opened first where it is not yet.
 fn with<S, T>(
-    shelf: &mut Result<S, String>,
+    shelf: &mut Option<S>,
+    open: &impl Fn() -> Result<S, String>,
     ask: impl FnOnce(&mut S) -> Result<T, String>,
 ) -> Result<T, String> {
-    let shelf = shelf.as_mut().map_err(|error| error.clone())?;
-    guarded(|| ask(shelf))
+    guarded(|| match shelf {
+        Some(shelf) => ask(shelf),
+        None => ask(shelf.insert(open()?)),
+    })
 }
 
 /// A bug in the shelf is an error of that one answer, and not the end of all answers.

@@ -86,10 +86,7 @@ fn draw_nothing(state: &State, frame: &mut Frame<'_>, area: Rect) {
         ],
         (true, Place::Everywhere) => &[
             ("Nothing matches.", BOLD),
-            (
-                "Esc clears the search; ? then tells what can be typed.",
-                PLAIN,
-            ),
+            ("Esc clears the search; F1 tells what can be typed.", PLAIN),
         ],
         (false, Place::Here) => &[
             ("There are no conversations in this project yet.", BOLD),
@@ -222,11 +219,11 @@ fn age(then: Timestamp, now: Timestamp) -> String {
     let minutes = now.duration_since(then).as_mins();
     let (number, unit) = match minutes {
         ..1 => return "now".to_owned(),
-        1..60 => (minutes, 'm'),
-        60..1440 => (minutes / 60, 'h'),
-        1440..86_400 => (minutes / 1440, 'd'),
-        86_400..1_051_200 => (minutes / 43_200, 'M'),
-        _ => (minutes / 525_600, 'y'),
+        1..60 => (minutes, "m"),
+        60..1440 => (minutes / 60, "h"),
+        1440..86_400 => (minutes / 1440, "d"),
+        86_400..1_051_200 => (minutes / 43_200, "mo"),
+        _ => (minutes / 525_600, "y"),
     };
     format!("{number}{unit}")
 }
@@ -264,8 +261,8 @@ mod tests {
             (3_600, "1h"),
             (86_400, "1d"),
             (59 * 86_400, "59d"),
-            (60 * 86_400, "2M"),
-            (700 * 86_400, "23M"),
+            (60 * 86_400, "2mo"),
+            (700 * 86_400, "23mo"),
             (740 * 86_400, "2y"),
             (1_999_999_999, "63y"),
         ];

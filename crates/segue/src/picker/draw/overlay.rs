@@ -17,7 +17,11 @@ pub(super) fn draw_help(frame: &mut Frame<'_>, top: usize) {
     let keys = widest(|(key, _)| text::width(key));
     let width = keys + 2 + widest(|(_, what)| text::width(what));
     let fits = usize::from(frame.area().height) >= HELP.len() + 2;
-    let how = if fits { "any key closes" } else { "Down: more" };
+    let how = if fits {
+        "any key closes"
+    } else {
+        "Up, Down: more"
+    };
     let inner = boxed(frame, "keys", how, width, HELP.len());
     let last = HELP.len().saturating_sub(inner.height.into());
     for ((key, what), line) in HELP.iter().skip(top.min(last)).zip(inner.rows()) {

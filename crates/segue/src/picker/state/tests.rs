@@ -193,6 +193,19 @@ fn a_key_for_a_row_waits_for_the_list_it_was_meant_for() {
         panic!("nothing was chosen");
     };
     assert_eq!((row.id.as_str(), next), ("id-7", Next::Resume));
+    // Also where one moved in it first.
+    let mut stage = Stage::ready();
+    stage.types("refactor");
+    stage.press([to(Move::Down), to(Move::Down), to(Move::Up), Key::Show]);
+    assert_eq!(
+        stage.selected(),
+        "id-0",
+        "the list before does not move any more"
+    );
+    let Ask::Choose(Chosen { row, .. }) = stage.answer() else {
+        panic!("nothing was chosen");
+    };
+    assert_eq!(row.id, "id-17");
     // Whoever goes on typing did not mean it.
     let mut stage = enter_too_soon();
     stage.types("x");

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -117,8 +117,11 @@ impl Pty {
         self.screen.0.lock().unwrap()
     }
 
+    /// What is on the screen, line by line.
     pub(super) fn contents(&self) -> String {
-        self.screen().screen().contents()
+        let contents = self.screen().screen().contents();
+        let lines: Vec<&str> = contents.lines().map(str::trim_end).collect();
+        lines.join("\n")
     }
 
     pub(super) fn pid(&self) -> u32 {
@@ -127,7 +130,14 @@ impl Pty {
 
     /// Waits for the end, and until all of the output was looked at.
     pub(super) fn ends(&mut self) -> ExitStatus {
-        let status = self.child.wait().unwrap();
+        let since = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(since.elapsed() < LIMIT, "no end of\n{}", self.contents());
+            std::thread::sleep(Duration::from_millis(5));
+        };
         // The last words are followed by a mark of our own, and that by nothing.
         rustix::io::write(&self.theirs, b"\r\n<end>").unwrap();
         self.sees("<end>");
