@@ -23,6 +23,10 @@ use crate::error::{CliError, Kind};
 use crate::terminal::{clean, say};
 use screen::Screen;
 pub(crate) use screen::is_possible;
+#[cfg_attr(
+    test,
+    expect(unused_imports, reason = "a shelf of its own kind needs them")
+)]
 pub(crate) use source::{
     Chosen, Deed, Exchange, Marked, Next, Options, Order, Page, Piece, Place, Preview, Question,
     Refreshed, Row, Shelf, Standing, Total,
@@ -55,7 +59,7 @@ pub(crate) fn run<S: Shelf>(
     }
     match outcome.map_err(broken)? {
         End::Left => Ok(None),
-        End::Chosen(chosen) => Ok(Some(chosen)),
+        End::Chosen(chosen) => Ok(Some(*chosen)),
         End::Told => Err(CliError {
             kind: Kind::Interrupted,
             message: "interrupted; nothing was chosen".to_owned(),
@@ -67,7 +71,7 @@ pub(crate) fn run<S: Shelf>(
 /// How the picker ended.
 enum End {
     Left,
-    Chosen(Chosen),
+    Chosen(Box<Chosen>),
     /// By a signal, or because the terminal went away.
     Told,
 }
@@ -83,9 +87,10 @@ fn choose(screen: &mut Screen, workers: &mut Workers, state: &mut State) -> io::
         if let Some((row, ticket)) = state.wanted_preview() {
             workers.preview(row, ticket);
         }
-        let early = match state.is_current() {
-            true => Duration::ZERO,
-            false => FIRST.saturating_sub(started.elapsed()),
+        let early = if state.is_current() {
+            Duration::ZERO
+        } else {
+            FIRST.saturating_sub(started.elapsed())
         };
         if early.is_zero() {
             state.now = Timestamp::now();
@@ -106,7 +111,7 @@ fn choose(screen: &mut Screen, workers: &mut Workers, state: &mut State) -> io::
             match ask {
                 Ask::Nothing => {}
                 Ask::Leave => return Ok(End::Left),
-                Ask::Choose(chosen) => return Ok(End::Chosen(chosen)),
+                Ask::Choose(chosen) => return Ok(End::Chosen(Box::new(chosen))),
                 Ask::Act(row, deed) => workers.act(row, deed),
                 Ask::Suspend => screen.suspend()?,
                 Ask::Redraw => screen.clear()?,

@@ -82,9 +82,10 @@ fn coloured(state: &State, style: Style, colour: Color) -> Style {
 fn draw_search(state: &State, frame: &mut Frame<'_>, area: Rect) {
     let room = usize::from(area.width).saturating_sub(text::width(PROMPT));
     let (typed, cursor) = state.line.view(room);
-    let shown = match state.line.is_empty() {
-        true => Span::styled(text::cut("type to search", room), DIM),
-        false => Span::styled(typed, BOLD),
+    let shown = if state.line.is_empty() {
+        Span::styled(text::cut("type to search", room), DIM)
+    } else {
+        Span::styled(typed, BOLD)
     };
     let prompt = Span::styled(PROMPT, coloured(state, BOLD, Color::Cyan));
     put(frame, area, &Line::from(vec![prompt, shown]));
@@ -159,9 +160,10 @@ fn hints(state: &State, width: usize) -> Line<'static> {
         Place::Everywhere => "here",
     };
     // What `?` and Esc do depends on whether something is typed.
-    let (help, escape) = match state.line.is_empty() {
-        true => (("?", "help"), ("Esc", "leave")),
-        false => (("F1", "help"), ("Esc", "clear")),
+    let (help, escape) = if state.line.is_empty() {
+        (("?", "help"), ("Esc", "leave"))
+    } else {
+        (("F1", "help"), ("Esc", "clear"))
     };
     let nothing = [("Tab", other), escape];
     let keys = [

@@ -1,6 +1,6 @@
 //! The terminal while the picker has it: taken over whole, and given back as it was however the picker ends.
 
-use std::io::{self, BufWriter, IsTerminal, Read, Stdout, Write, stdin, stdout};
+use std::io::{self, BufWriter, IsTerminal, Read, Stdout, stdin, stdout};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::panic;
@@ -12,10 +12,11 @@ use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{self, DisableBracketedPaste, EnableBracketedPaste};
-use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
-    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+    BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen,
+    disable_raw_mode, enable_raw_mode,
 };
+use ratatui::crossterm::{execute, queue};
 use ratatui::layout::Size;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -82,8 +83,10 @@ impl Screen {
     }
 
     pub(super) fn draw(&mut self, state: &State) -> io::Result<()> {
+        // Terminals that know these marks show the picture whole, the others ignore them.
+        queue!(self.terminal.backend_mut(), BeginSynchronizedUpdate)?;
         self.terminal.draw(|frame| draw::draw(state, frame))?;
-        self.terminal.backend_mut().flush()
+        execute!(self.terminal.backend_mut(), EndSynchronizedUpdate)
     }
 
     /// Draws everything anew, whatever is on the screen.

@@ -225,9 +225,8 @@ impl State {
             Key::Char(c) => self.retype(|line| line.insert(c.encode_utf8(&mut [0; 4]))),
             Key::Paste(text) => self.retype(|line| line.insert(&text)),
             Key::Edit(edit) => self.retype(|line| line.edit(edit)),
-            Key::Escape if self.line.is_empty() => return Ask::Leave,
+            Key::Escape | Key::EndOfInput if self.line.is_empty() => return Ask::Leave,
             Key::Escape => self.retype(Line::clear),
-            Key::EndOfInput if self.line.is_empty() => return Ask::Leave,
             Key::EndOfInput => self.retype(|line| line.edit(Edit::Delete)),
             Key::Move(to) => {
                 self.window.go(to);

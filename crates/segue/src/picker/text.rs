@@ -112,9 +112,10 @@ pub(super) fn wrap(line: &str, width: usize) -> Vec<String> {
     while self::width(rest) > width {
         let (fitting, after) = split(rest, width);
         // A word longer than a third of the line is cut rather than moved.
-        let blank = match after.starts_with(' ') {
-            true => None,
-            false => fitting.rfind(' ').filter(|&at| at > fitting.len() * 2 / 3),
+        let blank = if after.starts_with(' ') {
+            None
+        } else {
+            fitting.rfind(' ').filter(|&at| at > fitting.len() * 2 / 3)
         };
         let (piece, after) = rest.split_at(blank.unwrap_or(fitting.len()));
         if piece.is_empty() {

@@ -110,9 +110,12 @@ fn draw_nothing(state: &State, frame: &mut Frame<'_>, area: Rect) {
 
 fn row_line(state: &State, row: &Row, columns: &Columns, is_selected: bool) -> Line<'static> {
     // Reversed, colours and dim would be blocks and hard to read.
-    let colour = |style, colour| match is_selected {
-        true => PLAIN,
-        false => coloured(state, style, colour),
+    let colour = |style, colour| {
+        if is_selected {
+            PLAIN
+        } else {
+            coloured(state, style, colour)
+        }
     };
     let dim = if is_selected { PLAIN } else { DIM };
     let mark = if is_selected { "› " } else { "  " };

@@ -18,7 +18,7 @@ fn state(all: usize, (width, height): (u16, u16), typed: &str, keys: &[Key]) -> 
         agents: ["claude", "codex", "gemini"].map(str::to_owned).into(),
         colour: true,
     };
-    let mut shelf = FakeShelf { now: now(), all };
+    let mut shelf = FakeShelf::of(now(), all);
     let mut state = State::new(options, now());
     state.resize(Size { width, height });
     answer(&mut state, &mut shelf);
@@ -305,7 +305,7 @@ fn where_there_is_nothing_it_says_what_to_do() {
 #[test]
 fn errors_are_one_line_and_the_list_before_stays_in_view() {
     let mut wrong = state(3, (60, 8), "", &[]);
-    let mut shelf = FakeShelf { now: now(), all: 3 };
+    let mut shelf = FakeShelf::of(now(), 3);
     wrong.press(Key::Paste("error:\u{7}x".to_owned()));
     answer(&mut wrong, &mut shelf);
     insta::assert_snapshot!(picture(&wrong), @r"
@@ -384,9 +384,9 @@ fn columns_stand_under_each_other_whatever_the_titles_are() {
     for width in [60, 80, 100, 200] {
         let state = state(30, (width, 14), "", &[]);
         let buffer = drawn(&state);
-        let list = Layout::of(state.size).list.width;
+        let width = Layout::of(state.size).list.width;
         let columns = (3..12).map(|y| {
-            let last = (0..list).rev().find(|&x| {
+            let last = (0..width).rev().find(|&x| {
                 buffer[(x, y)]
                     .symbol()
                     .starts_with(|c: char| c.is_ascii_digit())

@@ -15,13 +15,44 @@ use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 /// How long is waited for something that must come.
 const LIMIT: Duration = Duration::from_mins(1);
 
+/// How a picture begins and ends.
+const BEGIN: &[u8] = b"\x1b[?2026h";
+const END: &[u8] = b"\x1b[?2026l";
+
+/// What a terminal shows.
+pub(super) struct Shown {
+    parser: vt100::Parser,
+    /// The last of the output, in which the beginning or the end of a picture may be.
+    tail: Vec<u8>,
+    /// Only a part of a picture came so far.
+    is_half: bool,
+}
+
+impl Shown {
+    fn take(&mut self, output: &[u8]) {
+        self.parser.process(output);
+        self.tail.extend_from_slice(output);
+        let last = |mark: &[u8]| self.tail.windows(mark.len()).rposition(|part| part == mark);
+        let (begin, end) = (last(BEGIN), last(END));
+        if begin != end {
+            self.is_half = begin > end;
+        }
+        self.tail
+            .drain(..self.tail.len().saturating_sub(BEGIN.len() - 1));
+    }
+
+    pub(super) fn screen(&self) -> &vt100::Screen {
+        self.parser.screen()
+    }
+}
+
 /// A program at a terminal of its own.
 pub(super) struct Pty {
     child: Child,
     ours: File,
     /// Held, so that what the program left behind can be looked at after its end.
     theirs: OwnedFd,
-    screen: Arc<(Mutex<vt100::Parser>, Condvar)>,
+    screen: Arc<(Mutex<Shown>, Condvar)>,
     watching: Option<JoinHandle<()>>,
 }
 
@@ -47,15 +78,17 @@ impl Pty {
         let end = || theirs.try_clone().unwrap();
         started.stdin(end()).stdout(end()).stderr(end());
         let child = started.spawn().unwrap();
-        let screen = Arc::new((
-            Mutex::new(vt100::Parser::new(rows, columns, 0)),
-            Condvar::new(),
-        ));
+        let shown = Shown {
+            parser: vt100::Parser::new(rows, columns, 0),
+            tail: Vec::new(),
+            is_half: false,
+        };
+        let screen = Arc::new((Mutex::new(shown), Condvar::new()));
         let (shown, mut output) = (Arc::clone(&screen), ours.try_clone().unwrap());
         let watching = std::thread::spawn(move || {
             let mut piece = [0; 4096];
             while let Ok(length @ 1..) = output.read(&mut piece) {
-                shown.0.lock().unwrap().process(&piece[..length]);
+                shown.0.lock().unwrap().take(&piece[..length]);
                 shown.1.notify_all();
             }
         });
@@ -78,13 +111,14 @@ impl Pty {
             .0
             .lock()
             .unwrap()
+            .parser
             .screen_mut()
             .set_size(rows, columns);
         resize(&self.ours, columns, rows);
         self
     }
 
-    /// Waits until the screen is as wanted.
+    /// Waits until the screen is as wanted, and not half drawn.
     pub(super) fn waits(
         &mut self,
         what: &str,
@@ -92,12 +126,14 @@ impl Pty {
     ) -> &mut Self {
         let (screen, changed) = &*self.screen;
         let shown = screen.lock().unwrap();
-        let (shown, waited) = changed
-            .wait_timeout_while(shown, LIMIT, |shown| !wanted(shown.screen()))
+        let (shown, outcome) = changed
+            .wait_timeout_while(shown, LIMIT, |shown| {
+                shown.is_half || !wanted(shown.screen())
+            })
             .unwrap();
         let contents = shown.screen().contents();
         drop(shown);
-        assert!(!waited.timed_out(), "no {what} in\n{contents}");
+        assert!(!outcome.timed_out(), "no {what} in\n{contents}");
         self
     }
 
@@ -113,13 +149,19 @@ impl Pty {
         })
     }
 
-    pub(super) fn screen(&self) -> MutexGuard<'_, vt100::Parser> {
+    pub(super) fn screen(&self) -> MutexGuard<'_, Shown> {
         self.screen.0.lock().unwrap()
     }
 
     /// What is on the screen, line by line.
     pub(super) fn contents(&self) -> String {
-        let contents = self.screen().screen().contents();
+        let (screen, changed) = &*self.screen;
+        let shown = screen.lock().unwrap();
+        let (shown, _) = changed
+            .wait_timeout_while(shown, LIMIT, |shown| shown.is_half)
+            .unwrap();
+        let contents = shown.screen().contents();
+        drop(shown);
         let lines: Vec<&str> = contents.lines().map(str::trim_end).collect();
         lines.join("\n")
     }

@@ -1,5 +1,8 @@
 //! A shelf whose conversations are made up as they are asked for.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use jiff::{SignedDuration, Timestamp};
 
 use crate::picker::{
@@ -39,7 +42,7 @@ pub(in crate::picker) fn row(n: usize, now: Timestamp) -> Row {
         provider: PROVIDERS[n % 4].to_owned(),
         title,
         project: Some(PROJECTS[n % 3].to_owned()),
-        branch: (n % 2 == 0).then(|| "main".to_owned()),
+        branch: n.is_multiple_of(2).then(|| "main".to_owned()),
         updated_at: now - SignedDuration::from_mins(minutes),
         turns: u32::try_from(n % 1200 + 1).unwrap(),
         standing: match n {
@@ -58,28 +61,45 @@ pub(in crate::picker) fn row(n: usize, now: Timestamp) -> Row {
     }
 }
 
-/// The shelf: `error:` as a filter is refused, `panic` is a bug, and a refresh brings a conversation more.
+/// The shelf: `error:` as a filter is refused, `panic` is a bug.
 pub(in crate::picker) struct FakeShelf {
     pub(in crate::picker) now: Timestamp,
     pub(in crate::picker) all: usize,
+    /// Where it is given, the last conversation is found by the refresh only.
+    pub(in crate::picker) refreshed: Option<Arc<AtomicBool>>,
 }
 
 impl FakeShelf {
     pub(in crate::picker) fn new(now: Timestamp) -> Self {
-        Self { now, all: ALL }
+        Self::of(now, ALL)
+    }
+
+    pub(in crate::picker) fn of(now: Timestamp, all: usize) -> Self {
+        Self {
+            now,
+            all,
+            refreshed: None,
+        }
+    }
+
+    /// How many are found.
+    fn count(&self) -> usize {
+        let refreshed = self.refreshed.as_ref();
+        let is_behind = refreshed.is_some_and(|refreshed| !refreshed.load(Ordering::Acquire));
+        self.all.saturating_sub(is_behind.into())
     }
 }
 
-fn hit(word: &str) -> Option<Vec<Piece>> {
+fn hit(word: &str) -> Vec<Piece> {
     let piece = |text: &str, is_hit| Piece {
         text: text.to_owned(),
         is_hit,
     };
-    Some(vec![
+    vec![
         piece("…so that the ", false),
         piece(word, true),
         piece(" is seen\nby everybody…", false),
-    ])
+    ]
 }
 
 impl Shelf for FakeShelf {
@@ -90,8 +110,8 @@ impl Shelf for FakeShelf {
         }
         assert!(typed != "panic", "a bug about {typed}");
         let now = self.now;
-        let here = |n: &usize| question.place == Place::Everywhere || n % 3 == 0;
-        let all = (0..self.all).filter(here);
+        let here = |n: &usize| question.place == Place::Everywhere || n.is_multiple_of(3);
+        let all = (0..self.count()).filter(here);
         if typed.is_empty() {
             let rows = all.clone().skip(question.from).take(question.limit);
             return Ok(Page {
@@ -111,7 +131,7 @@ impl Shelf for FakeShelf {
         let count = rows.len();
         let rows = rows.into_iter().skip(question.from);
         let rows = rows.map(|row| Row {
-            hit: hit(typed),
+            hit: Some(hit(typed)),
             ..row
         });
         let total = if more {
@@ -147,7 +167,13 @@ impl Shelf for FakeShelf {
 
     fn refresh(&mut self, progress: &mut dyn FnMut(&str)) -> Result<Refreshed, String> {
         progress("reading claude 12/3,000");
-        Ok(Refreshed::Nothing)
+        match &self.refreshed {
+            None => Ok(Refreshed::Nothing),
+            Some(refreshed) => {
+                refreshed.store(true, Ordering::Release);
+                Ok(Refreshed::Changed)
+            }
+        }
     }
 
     fn act(&mut self, row: &Row, deed: &Deed) -> Result<String, String> {

@@ -1,6 +1,8 @@
 //! The picker in a real terminal: a process of its own, on a pseudo-terminal whose screen is looked at.
 
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use jiff::Timestamp;
 
@@ -22,6 +24,7 @@ fn host() {
         let _screen = Screen::take().unwrap();
         panic!("a bug in the picker");
     }
+    assert!(picker::is_possible());
     let now = Timestamp::now();
     let all = if what == "empty" { 0 } else { 30_000 };
     let options = Options {
@@ -31,7 +34,15 @@ fn host() {
         agents: ["claude", "codex", "gemini"].map(str::to_owned).into(),
         colour: crate::terminal::Style::stdout().has_colour(),
     };
-    let outcome = picker::run(move || Ok(FakeShelf { now, all }), options);
+    let refreshed = Arc::<AtomicBool>::default();
+    let open = move || {
+        let shelf = FakeShelf::of(now, all);
+        Ok(FakeShelf {
+            refreshed: Some(Arc::clone(&refreshed)),
+            ..shelf
+        })
+    };
+    let outcome = picker::run(open, options);
     let told = match outcome {
         Ok(None) => "left".to_owned(),
         Ok(Some(chosen)) => format!("chose {} to {:?}", chosen.row.id, chosen.next),
@@ -71,7 +82,6 @@ fn typing_narrows_the_list_and_escape_widens_it_again() {
     person
         .sees("30,000 conversations")
         .sees("What about number 1?");
-    person.misses("reading claude");
     insta::assert_snapshot!(person.contents(), @r"
     › type to search
     ── everywhere · 30,000 conversations ───────────────────────────────────────────
@@ -109,31 +119,31 @@ fn typing_narrows_the_list_and_escape_widens_it_again() {
         .types(UP)
         .sees("18 › What about");
     insta::assert_snapshot!(person.contents(), @r"
-        › refactor      
-        ── everywhere · newest first · 60+ conversations ───────────────────────────────
-           16m opencode refactor  …o that the refactor is seen by eve… web shop        8
-        ›   1h codex    refactor  …o that the refactor is seen by eve… notes          18
-            4h opencode refactor  …o that the refactor is seen by eve… segue          28
-            7h codex    refactor  …o that the refactor is seen by eve… web shop       38
-           12h opencode refactor  …o that the refactor is seen by eve… notes          48
-           18h codex    refactor  …o that the refactor is seen by eve… segue          58
-            1d opencode refactor  …o that the refactor is seen by eve… web shop       68
-            1d codex    refactor  …o that the refactor is seen by eve… notes          78
-            1d opencode refactor  …o that the refactor is seen by eve… segue          88
-            2d codex    refactor  …o that the refactor is seen by eve… web shop       98
-            2d opencode refactor  …o that the refactor is seen by eve… notes         108
-            3d codex    refactor  …o that the refactor is seen by eve… segue         118
-        ────────────────────────────────────────────────────────────────────────────────
-        refactor                  
-        codex · 18 turns · 1 hour ago · notes                
-        ~/work/notes · opus-5 · 12.3k tokens · id-17  
+    › refactor
+    ── everywhere · newest first · 60+ conversations ───────────────────────────────
+       16m opencode refactor  …that the refactor is seen by every… web shop        8
+    ›   1h codex    refactor  …that the refactor is seen by every… notes          18
+        4h opencode refactor  …that the refactor is seen by every… segue          28
+        7h codex    refactor  …that the refactor is seen by every… web shop       38
+       12h opencode refactor  …that the refactor is seen by every… notes          48
+       18h codex    refactor  …that the refactor is seen by every… segue          58
+        1d opencode refactor  …that the refactor is seen by every… web shop       68
+        1d codex    refactor  …that the refactor is seen by every… notes          78
+        1d opencode refactor  …that the refactor is seen by every… segue          88
+        2d codex    refactor  …that the refactor is seen by every… web shop       98
+        2d opencode refactor  …that the refactor is seen by every… notes         108
+        3d codex    refactor  …that the refactor is seen by every… segue         118
+    ────────────────────────────────────────────────────────────────────────────────
+    refactor
+    codex · 18 turns · 1 hour ago · notes
+    ~/work/notes · opus-5 · 12.3k tokens · id-17
 
-        …so that the refactor is seen by everybody…
-                            
-        18 › What about number 18?
-             I mean this one:                                                      
-        Enter resume  ^O show  ^X handoff  Tab here  ^Y fork  ^T tag  F1 help
-        ");
+    …so that the refactor is seen by everybody…
+
+    18 › What about number 18?
+         I mean this one:
+    Enter resume  ^O show  ^X handoff  Tab here  ^Y fork  ^T tag  F1 help
+    ");
     // The cursor is where one types.
     assert_eq!(person.screen().screen().cursor_position(), (0, 10));
     person.types(ESCAPE).sees("30,000 conversations");
@@ -176,17 +186,17 @@ fn a_resize_is_followed() {
         .sees("Enter resume  ^O show  ? help")
         .misses("What about");
     insta::assert_snapshot!(person.contents(), @r"
-        › type to search
-        ── everywhere · 30,000 conversations ───
-        ›  now claude Fix the flaky p… @checkout
-           now codex  Why does the buil… running
-            1m gemini 支払いテストを… #pay #日本
-            3m openc… tab here, bell,…  archived
-            5m claude إصلاح اختبار الدفع
-            8m codex  👩 launch 👍 ❤ done   gone
-           12m gemini (no title)
-        Enter resume  ^O show  ? help
-        ");
+    › type to search
+    ── everywhere · 30,000 conversations ───
+    ›  now claude Fix the flaky p… @checkout
+       now codex  Why does the buil… running
+        1m gemini 支払いテストを… #pay #日本
+        3m openc… tab here, bell,…  archived
+        5m claude إصلاح اختبار الدفع
+        8m codex  👩 launch 👍 ❤ done   gone
+       12m gemini (no title)
+    Enter resume  ^O show  ? help
+    ");
     person
         .resizes(200, 50)
         .sees("│ Fix the flaky payment test")
