@@ -9,6 +9,15 @@ mod commands;
 mod config;
 mod error;
 mod last_list;
+#[cfg_attr(
+    not(test),
+    expect(
+        dead_code,
+        unused_imports,
+        reason = "it is opened once there is an index to show"
+    )
+)]
+mod picker;
 mod setup;
 mod terminal;
 mod wire;
