@@ -5,9 +5,13 @@
 //! [`Mark`] on. Everything else is the same for all: records are folded into [`NativeTurn`]s by [`Fold`], which
 //! is the one place that knows what a rewind or a replaced record does to a conversation.
 //!
-//! Nothing here writes. A line that can't be read is counted in [`Skipped`] and never the end of a file; a file
+//! What a session consists of on the disk is told by [`Keeping`]; an [`Archive`] and a [`Trash`] hold copies of it.
+//!
+//! No reader writes. A line that can't be read is counted in [`Skipped`] and never the end of a file; a file
 //! is never in memory as a whole.
 
+mod archive;
+mod belongings;
 mod catalog;
 mod claude;
 mod codex;
@@ -24,7 +28,11 @@ mod opencode;
 mod project;
 mod reader;
 mod record;
+pub mod retention;
+mod trash;
 
+pub use archive::{Archive, Entry, KeepError, Kept, Manifest, Packed, PutBack, Saved, Times};
+pub use belongings::{Belongings, Keeping, Piece, Role};
 pub use catalog::{Catalog, NativeSession, Natives};
 pub use claude::Claude;
 pub use codex::Codex;
@@ -39,3 +47,4 @@ pub use project::project_key;
 pub(crate) use reader::turn;
 pub use reader::{ReadError, Reader, conversation, outline, replay};
 pub use record::{Back, Event, Record, Records, Said, Skipped, Start};
+pub use trash::Trash;
