@@ -16,6 +16,7 @@ mod request;
 mod resolve;
 mod sessions;
 mod turn;
+mod upkeep;
 mod warm;
 mod world;
 
@@ -34,6 +35,7 @@ pub use recall::{
 pub use request::{ChatRequest, Stop, Target, TurnEvent, TurnReport};
 pub use resolve::Scope;
 pub use sessions::{Forked, Listed, Reverted, SessionView, Transcript, TranscriptTurn};
+pub use upkeep::{DeletePlan, Deleted, Doomed, Extent, Fate, Means, Restored, Spared, Upkeep};
 pub use world::World;
 
 /// Runs turns over a store and a set of agents.
@@ -44,6 +46,7 @@ pub struct Engine {
     world: World,
     tools: Tools,
     warm: warm::Warm,
+    upkeep: Option<Upkeep>,
 }
 
 /// The MCP servers that agents are handed with a conversation.
@@ -82,6 +85,7 @@ impl Engine {
             world,
             tools: Tools::default(),
             warm: warm::Warm::default(),
+            upkeep: None,
         }
     }
 

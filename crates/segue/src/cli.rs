@@ -1,5 +1,7 @@
 //! What can be typed. The help texts are the doc comments.
 
+mod archive;
+mod delete;
 mod talk;
 
 use std::ffi::{OsStr, OsString};
@@ -8,6 +10,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use segue_core::{FeatureId, PermissionPolicy, ProviderId, SessionRef};
 
+pub(crate) use archive::{ArchiveArgs, RestoreArgs};
+pub(crate) use delete::{DeleteArgs, ForgetArgs};
 pub(crate) use talk::{ReplArgs, TalkArgs};
 
 /// The session layer for AI coding agents: sessions that outlive the agent's process.
@@ -147,6 +151,9 @@ pub(crate) enum SessionCommand {
     Undo(OneArgs),
     Fork(ForkArgs),
     Delete(DeleteArgs),
+    Forget(ForgetArgs),
+    Archive(ArchiveArgs),
+    Restore(RestoreArgs),
 }
 
 /// List sessions, the newest first: segue's own, and those that agents keep themselves
@@ -241,20 +248,6 @@ pub(crate) struct ForkArgs {
     /// The number of the last turn that is shared; the last one of all if not given
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = turn_number)]
     pub(crate) at: Option<i64>,
-}
-
-/// Delete a session from segue's store; the agent's own session is not touched
-#[derive(Debug, Args)]
-#[command(
-    after_help = "A number from the last list is not taken here: it may mean another session by now."
-)]
-pub(crate) struct DeleteArgs {
-    #[command(flatten)]
-    pub(crate) one: OneArgs,
-
-    /// Do not ask
-    #[arg(short, long)]
-    pub(crate) yes: bool,
 }
 
 /// Let an agent ask segue: an MCP server over standard input and output

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use segue_agents::known::KNOWN;
+use segue_catalog::KeepError;
 use segue_engine::EngineError;
 use segue_store::StoreError;
 
@@ -149,6 +150,38 @@ impl From<EngineError> for CliError {
                  a session of segue's"
             )),
             EngineError::Native(ref cause) => Self::failed(chain(cause)),
+            EngineError::Keep(ref cause) => {
+                let failed = Self::failed(chain(cause));
+                match cause {
+                    KeepError::Differs(_) => failed.hint(
+                        "nothing was put back; move that away first, or go on with what is there",
+                    ),
+                    KeepError::Changing(_) => {
+                        failed.hint("wait until its agent is done, and try again; nothing was removed")
+                    }
+                    KeepError::Outside(_) => failed.hint("nothing was changed; see to it by hand"),
+                    KeepError::Io { .. }
+                    | KeepError::Read(_)
+                    | KeepError::Broken { .. }
+                    | KeepError::Nothing(_) => failed,
+                }
+            }
+            EngineError::Own(ref cause) => Self::failed(chain(cause))
+                .hint("its agent could not do it; a copy that was made before is in the trash"),
+            EngineError::InUse { .. } => {
+                Self::failed(error.to_string()).hint("end it first; nothing was changed")
+            }
+            EngineError::NoProgram(ref agent) => Self::failed(error.to_string()).hint(format!(
+                "put `{agent}` on PATH, or set its `path` in the configuration"
+            )),
+            EngineError::NoDirectory(_) => Self::failed(error.to_string())
+                .hint("make it again: the agent takes a session back in the directory it works in"),
+            EngineError::NoCopy(_) => Self::failed(error.to_string())
+                .hint("`segue session archive --list` shows all copies"),
+            EngineError::StillThere(_)
+            | EngineError::NotBack(_)
+            | EngineError::Unread(_)
+            | EngineError::NoUpkeep => Self::failed(error.to_string()),
             EngineError::NoAgents => Self::failed(error.to_string()),
             EngineError::TurnNumber(error) => Self::usage(error.to_string()),
         }

@@ -80,6 +80,13 @@ impl Manifest {
             && self.files.iter().zip(&belongings.pieces).all(same)
     }
 
+    /// Whether it is of a session in a database, which only its agent can take back.
+    #[must_use]
+    pub fn are_rows(&self) -> bool {
+        let mut roles = self.files.iter().map(|file| &file.piece.role);
+        roles.any(|role| matches!(role, Role::Rows(_)))
+    }
+
     /// How large all of it is, unpacked.
     #[must_use]
     pub fn size(&self) -> u64 {

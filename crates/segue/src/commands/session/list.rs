@@ -171,7 +171,7 @@ pub(super) fn title(native: &Native) -> String {
 }
 
 /// A moment: a time, a day, or how long ago.
-fn since(text: &str, now: Timestamp) -> Result<Timestamp, CliError> {
+pub(super) fn since(text: &str, now: Timestamp) -> Result<Timestamp, CliError> {
     if let Ok(at) = text.parse() {
         return Ok(at);
     }
