@@ -117,7 +117,7 @@ struct Registered {
 
 fn registered(id: &NativeId, registry: &Path) -> Option<Busy> {
     let files = names(registry).into_iter();
-    let files = files.filter(|name| name.ends_with(".json"));
+    let files = files.filter(|name| name.strip_suffix(".json").is_some());
     let mut known = files.filter_map(|name| {
         let json = fs::read(registry.join(name)).ok()?;
         serde_json::from_slice::<Registered>(&json).ok()

@@ -184,8 +184,8 @@ impl Own {
 /// The last line that a program wrote, rather as an error.
 fn last_words(stderr: &str, stdout: &[u8]) -> String {
     let stdout = String::from_utf8_lossy(stdout);
-    let lines = stdout.lines().chain(stderr.lines()).map(str::trim);
-    let last = lines.filter(|line| !line.is_empty()).next_back();
+    let mut lines = stdout.lines().chain(stderr.lines()).map(str::trim);
+    let last = lines.rfind(|line| !line.is_empty());
     last.unwrap_or("it did not say why").to_owned()
 }
 

@@ -150,22 +150,7 @@ impl From<EngineError> for CliError {
                  a session of segue's"
             )),
             EngineError::Native(ref cause) => Self::failed(chain(cause)),
-            EngineError::Keep(ref cause) => {
-                let failed = Self::failed(chain(cause));
-                match cause {
-                    KeepError::Differs(_) => failed.hint(
-                        "nothing was put back; move that away first, or go on with what is there",
-                    ),
-                    KeepError::Changing(_) => {
-                        failed.hint("wait until its agent is done, and try again; nothing was removed")
-                    }
-                    KeepError::Outside(_) => failed.hint("nothing was changed; see to it by hand"),
-                    KeepError::Io { .. }
-                    | KeepError::Read(_)
-                    | KeepError::Broken { .. }
-                    | KeepError::Nothing(_) => failed,
-                }
-            }
+            EngineError::Keep(ref cause) => kept(cause),
             EngineError::Own(ref cause) => Self::failed(chain(cause))
                 .hint("its agent could not do it; a copy that was made before is in the trash"),
             EngineError::InUse { .. } => {
@@ -176,15 +161,37 @@ impl From<EngineError> for CliError {
             )),
             EngineError::NoDirectory(_) => Self::failed(error.to_string())
                 .hint("make it again: the agent takes a session back in the directory it works in"),
-            EngineError::NoCopy(_) => Self::failed(error.to_string())
-                .hint("`segue session archive --list` shows all copies"),
+            EngineError::NoCopy(_) => {
+                Self::failed(error.to_string()).hint("`segue session archive --list` shows all copies")
+            }
             EngineError::StillThere(_)
             | EngineError::NotBack(_)
             | EngineError::Unread(_)
-            | EngineError::NoUpkeep => Self::failed(error.to_string()),
-            EngineError::NoAgents => Self::failed(error.to_string()),
+            | EngineError::NoUpkeep
+            | EngineError::NoAgents => Self::failed(error.to_string()),
             EngineError::TurnNumber(error) => Self::usage(error.to_string()),
         }
+    }
+}
+
+/// Why a session could not be copied, removed or put back, and what to do.
+fn kept(error: &KeepError) -> CliError {
+    let failed = CliError::failed(chain(error));
+    match error {
+        KeepError::Differs(_) => {
+            failed.hint("nothing was put back; move that away first, or go on with what is there")
+        }
+        KeepError::Changing(_) => {
+            failed.hint("wait until its agent is done, and try again; nothing was removed")
+        }
+        KeepError::Outside(_) => failed.hint("nothing was changed; see to it by hand"),
+        KeepError::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
+            failed.hint("free some space; nothing was removed")
+        }
+        KeepError::Io { .. }
+        | KeepError::Read(_)
+        | KeepError::Broken { .. }
+        | KeepError::Nothing(_) => failed,
     }
 }
 

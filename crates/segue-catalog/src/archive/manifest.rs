@@ -257,7 +257,10 @@ impl Told {
 impl ToldFile {
     fn understood(self) -> Result<Packed, String> {
         if !stays_inside(&self.path) {
-            return Err(format!("{:?} leads out of the agent's home", self.path));
+            return Err(format!(
+                "{} leads out of the agent's home",
+                self.path.display()
+            ));
         }
         if self.sha256.len() != 64 || !self.sha256.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err(format!("{:?} is no hash", self.sha256));

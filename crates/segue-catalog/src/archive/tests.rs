@@ -166,14 +166,9 @@ fn a_session_that_only_the_archive_has_is_found_and_read() {
     let session = world.session();
     assert!(session.found.archived);
     assert_eq!(session.head, live.head);
-    assert_eq!(
-        world.catalog.sessions(None, None).sessions,
-        [session.clone()]
-    );
-    assert_eq!(
-        world.catalog.lookup("claude:0b5e").sessions,
-        [session.clone()]
-    );
+    let alone = std::slice::from_ref(&session);
+    assert_eq!(world.catalog.sessions(None, None).sessions, alone);
+    assert_eq!(world.catalog.lookup("claude:0b5e").sessions, alone);
     assert_eq!(world.catalog.lookup("0b5f").sessions, []);
     for _ in 0..2 {
         assert_eq!(world.catalog.recent(&session, 9).unwrap().0, turns);

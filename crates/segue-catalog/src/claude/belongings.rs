@@ -35,7 +35,8 @@ impl Keeping for Claude {
                 name.is_some_and(|name| {
                     let rest = name.strip_prefix(id.as_str());
                     // Such as `<id>.precompact.json`.
-                    rest.is_some_and(|rest| rest.starts_with('.') && rest.ends_with(".json"))
+                    rest.and_then(|rest| rest.strip_suffix(".json"))
+                        .is_some_and(|rest| rest.starts_with('.'))
                         || is_helper(name) && belongs(path, id)
                 })
             };
@@ -63,7 +64,8 @@ impl Keeping for Claude {
 
 /// Older versions kept what helpers did beside the conversations.
 fn is_helper(name: &str) -> bool {
-    name.starts_with("agent-") && name.ends_with(".jsonl")
+    name.strip_suffix(".jsonl")
+        .is_some_and(|name| name.starts_with("agent-"))
 }
 
 fn belongs(path: &Path, id: &NativeId) -> bool {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use segue_agents::{busy, forget_kept};
-use segue_catalog::{Archive, NativeSession};
+use segue_catalog::{Archive, KeepError, NativeSession};
 use segue_core::{Leg, MatchedBy, NativeId, ProviderId, Session};
 
 use super::{DeletePlan, Deleted, Doomed, Extent, Fate, Means, Spared, Upkeep};
@@ -203,14 +203,20 @@ impl Engine {
             }
         };
         let id = &doomed.session.head.id;
-        match upkeep.own(&doomed.session.provider) {
-            Some(own) => own.delete(id, directory(&doomed.session)).await?,
-            None => {
-                let (session, copied) = (doomed.session.clone(), copy.clone());
-                let removed =
-                    self.with_catalog(move |catalog| catalog.remove(&session, copied.as_ref()));
-                removed.await?;
-            }
+        let (session, copied) = (doomed.session.clone(), copy.clone());
+        if let Some(own) = upkeep.own(&doomed.session.provider) {
+            let same = self.with_catalog(move |catalog| {
+                let now = catalog.belongings(&session)?;
+                let same = copied.is_none_or(|copied| copied.manifest.is_of(&now));
+                same.then_some(())
+                    .ok_or(KeepError::Changing(session.found.path))
+            });
+            same.await?;
+            own.delete(id, directory(&doomed.session)).await?;
+        } else {
+            let removed =
+                self.with_catalog(move |catalog| catalog.remove(&session, copied.as_ref()));
+            removed.await?;
         }
         if self.is_live(&doomed.session.provider, id).await? {
             return Err(EngineError::StillThere(doomed.id()));
@@ -264,7 +270,7 @@ fn delete_copy(
     session: &NativeSession,
     fate: Fate,
     at: jiff::Timestamp,
-) -> Result<Option<PathBuf>, segue_catalog::KeepError> {
+) -> Result<Option<PathBuf>, KeepError> {
     let entry = upkeep.archive.entry(&session.provider, &session.head.id)?;
     match (entry, fate) {
         (None, _) => Ok(None),
@@ -277,10 +283,7 @@ fn delete_copy(
 }
 
 /// Removes all copies of a session.
-pub(super) fn purge_copies(
-    upkeep: &Upkeep,
-    session: &NativeSession,
-) -> Result<(), segue_catalog::KeepError> {
+pub(super) fn purge_copies(upkeep: &Upkeep, session: &NativeSession) -> Result<(), KeepError> {
     let Upkeep { archive, trash, .. } = upkeep;
     let is_of = |provider: &ProviderId, id: &NativeId| {
         *provider == session.provider && *id == session.head.id

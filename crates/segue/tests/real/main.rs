@@ -13,6 +13,7 @@ mod codex;
 mod config;
 mod direct;
 mod gemini;
+mod keep;
 mod matrix;
 mod repl;
 mod stage;

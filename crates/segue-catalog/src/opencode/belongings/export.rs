@@ -25,11 +25,7 @@ pub(super) fn write(database: &Database, id: &str, to: &mut dyn Write) -> Result
 /// The session itself. Columns that this version does not have are left out, and so is what is not set.
 fn info(connection: &Connection, id: &str) -> rusqlite::Result<Option<Value>> {
     let mut statement = connection.prepare("SELECT * FROM session WHERE id = ?1")?;
-    let columns: Vec<String> = statement
-        .column_names()
-        .into_iter()
-        .map(str::to_owned)
-        .collect();
+    let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
     let row = statement.query_row([id], |row| {
         let mut all = Map::new();
         for (index, column) in columns.iter().enumerate() {

@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use jiff::Timestamp;
 use segue_catalog::{Entry, Kept, NativeSession, Saved, Times};
-use segue_core::SessionRef;
+use segue_core::{SessionRef, Title};
 use segue_engine::Restored;
 use serde_json::{Value, json};
 
@@ -185,7 +185,7 @@ fn entry_json(entry: &Entry) -> Value {
         "native_session_id": manifest.id.as_str(),
         "kept": entry.kept.as_str(),
         "path": entry.path.display().to_string(),
-        "title": head.title.as_ref().map(|title| title.as_str()),
+        "title": head.title.as_ref().map(Title::as_str),
         "cwd": head.cwd,
         "turns": manifest.turns,
         "created_at": head.created_at.map(|at| at.to_string()),

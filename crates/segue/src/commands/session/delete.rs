@@ -1,7 +1,9 @@
 //! `segue session delete` and `forget`
 
 use std::io::{BufRead, IsTerminal, Write};
+use std::path::Path;
 
+use segue_catalog::Belongings;
 use segue_core::SessionRef;
 use segue_engine::{Conversation, DeletePlan, Deleted, Doomed, EngineError, Extent, Fate, Means};
 use serde_json::{Value, json};
@@ -30,7 +32,8 @@ pub(super) async fn run(app: &App, args: &DeleteArgs) -> Result<(), CliError> {
     };
     let plan = app.engine.plan_delete(&conversation, extent, fate).await?;
     if args.dry_run {
-        return tell_plan(&conversation, &plan, args);
+        tell_plan(&conversation, &plan, args);
+        return Ok(());
     }
     if !args.yes && !confirmed(&question(&conversation, &plan), "deleting")? {
         say("nothing was deleted");
@@ -142,15 +145,12 @@ fn by(means: &Means) -> String {
 }
 
 /// Says what would happen.
-fn tell_plan(
-    conversation: &Conversation,
-    plan: &DeletePlan,
-    args: &DeleteArgs,
-) -> Result<(), CliError> {
+fn tell_plan(conversation: &Conversation, plan: &DeletePlan, args: &DeleteArgs) {
     if args.one.json {
         let natives = plan.natives.iter().map(|doomed| native_json(doomed, None));
-        print_json(&plan_json(conversation, plan, natives.collect(), true));
-        return Ok(());
+        let natives: Vec<Value> = natives.collect();
+        print_json(&plan_json(conversation, plan, &natives, true));
+        return;
     }
     if let Some(session) = plan
         .session
@@ -195,12 +195,11 @@ fn tell_plan(
         }
     }
     tell_spared(plan, "Would leave");
-    Ok(())
 }
 
 fn files(doomed: &Doomed) -> Vec<String> {
     let belongings = doomed.belongings.iter();
-    let paths = belongings.flat_map(|belongings| belongings.own_files());
+    let paths = belongings.flat_map(Belongings::own_files);
     paths.map(|path| path.display().to_string()).collect()
 }
 
@@ -219,16 +218,15 @@ fn tell_deleted(
 ) {
     if args.one.json {
         let natives = plan.natives.iter().zip(&deleted.natives);
-        let natives = natives.map(|(doomed, (_, _, copy))| {
-            native_json(doomed, copy.as_ref().map(|path| path.display().to_string()))
-        });
-        print_json(&plan_json(conversation, plan, natives.collect(), false));
+        let natives = natives.map(|(doomed, (_, _, copy))| native_json(doomed, copy.as_deref()));
+        let natives: Vec<Value> = natives.collect();
+        print_json(&plan_json(conversation, plan, &natives, false));
         return;
     }
     let (id, title) = (conversation.id(), title(conversation));
     match plan.extent {
         Extent::Native if plan.natives.is_empty() => {
-            print(&format!("Nothing is there to delete of {id}."))
+            print(&format!("Nothing is there to delete of {id}."));
         }
         Extent::Native if plan.session.is_some() => {
             print(&format!(
@@ -257,7 +255,7 @@ fn tell_deleted(
     tell_spared(plan, "Left");
 }
 
-fn native_json(doomed: &Doomed, copy: Option<String>) -> Value {
+fn native_json(doomed: &Doomed, copy: Option<&Path>) -> Value {
     let (by, command) = match &doomed.means {
         Means::Own(command) => ("agent", Some(command)),
         Means::Files => ("files", None),
@@ -270,7 +268,7 @@ fn native_json(doomed: &Doomed, copy: Option<String>) -> Value {
         "by": by,
         "command": command,
         "files": files(doomed),
-        "copy": copy,
+        "copy": copy.map(|path| path.display().to_string()),
         "in_use_by": doomed.busy.as_ref().map(|busy| busy.pid),
     })
 }
@@ -278,7 +276,7 @@ fn native_json(doomed: &Doomed, copy: Option<String>) -> Value {
 fn plan_json(
     conversation: &Conversation,
     plan: &DeletePlan,
-    natives: Vec<Value>,
+    natives: &[Value],
     dry_run: bool,
 ) -> Value {
     let spared = plan.spared.iter().map(|spared| {
