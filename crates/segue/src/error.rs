@@ -1,6 +1,7 @@
 //! Errors as a person sees them: what happened, why, and what to do next.
 
 use std::error::Error;
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use segue_agents::known::KNOWN;
@@ -185,7 +186,12 @@ fn kept(error: &KeepError) -> CliError {
             failed.hint("wait until its agent is done, and try again; nothing was removed")
         }
         KeepError::Outside(_) => failed.hint("nothing was changed; see to it by hand"),
-        KeepError::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
+        KeepError::Io { source, .. }
+            if matches!(
+                source.kind(),
+                ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge
+            ) =>
+        {
             failed.hint("free some space; nothing was removed")
         }
         KeepError::Io { .. }
