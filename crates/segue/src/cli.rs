@@ -6,6 +6,8 @@ mod resume;
 mod search;
 mod stats;
 mod tag;
+mod archive;
+mod delete;
 mod talk;
 
 use std::ffi::{OsStr, OsString};
@@ -21,6 +23,8 @@ pub(crate) use search::SearchArgs;
 pub(crate) use stats::StatsArgs;
 pub(crate) use tag::TagArgs;
 pub(crate) use talk::{ReplArgs, TalkArgs, TermsArgs};
+pub(crate) use archive::{ArchiveArgs, RestoreArgs};
+pub(crate) use delete::{DeleteArgs, ForgetArgs};
 
 /// The session layer for AI coding agents: sessions that outlive the agent's process.
 ///
@@ -176,6 +180,9 @@ pub(crate) enum SessionCommand {
     Fork(ForkArgs),
     Delete(DeleteArgs),
     Stats(StatsArgs),
+    Forget(ForgetArgs),
+    Archive(ArchiveArgs),
+    Restore(RestoreArgs),
 }
 
 /// List sessions, the newest first: segue's own, and those that agents keep themselves
@@ -285,20 +292,6 @@ pub(crate) struct ForkArgs {
     /// The number of the last turn that is shared; the last one of all if not given
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = turn_number)]
     pub(crate) at: Option<i64>,
-}
-
-/// Delete a session from segue's store; the agent's own session is not touched
-#[derive(Debug, Args)]
-#[command(
-    after_help = "A number from the last list is not taken here: it may mean another session by now."
-)]
-pub(crate) struct DeleteArgs {
-    #[command(flatten)]
-    pub(crate) one: OneArgs,
-
-    /// Do not ask
-    #[arg(short, long)]
-    pub(crate) yes: bool,
 }
 
 /// Let an agent ask segue: an MCP server over standard input and output

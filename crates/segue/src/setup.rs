@@ -61,12 +61,13 @@ impl App {
             servers: agents::mcp_servers(config),
             own: Some(Arc::new(own_tools(home.clone()))),
         };
-        let engine = Engine::new(store, agents, catalog(&project, config), world())
-            .with_index(Index::new(&home));
+        let upkeep = agents::upkeep(&home, config);
+        let catalog = catalog(&project, config).with_archive(upkeep.archive.clone());
+        let engine = Engine::new(store, agents, catalog, world()).with_index(Index::new(&home));
         Ok(Self {
             home,
             project,
-            engine: engine.with_tools(tools),
+            engine: engine.with_tools(tools).with_upkeep(upkeep),
         })
     }
 

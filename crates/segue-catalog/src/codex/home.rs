@@ -97,6 +97,22 @@ impl Home {
         }
     }
 
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// All files of a session, packed or not, put away or not.
+    pub(super) fn files_of(&self, id: &str) -> Vec<PathBuf> {
+        let mut there = Whereabouts::default();
+        walk(&mut there, &self.sessions(), DEPTH, false);
+        walk(&mut there, &self.archived(), 0, true);
+        let paths = there.found.into_iter().map(|found| found.path);
+        let of_it = |path: &PathBuf| name(path).is_some_and(|name| name.session == id);
+        let mut paths: Vec<PathBuf> = paths.filter(of_it).collect();
+        paths.sort_unstable();
+        paths
+    }
+
     fn sessions(&self) -> PathBuf {
         self.root.join("sessions")
     }

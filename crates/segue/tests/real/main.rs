@@ -14,6 +14,7 @@ mod config;
 mod direct;
 mod exec;
 mod gemini;
+mod keep;
 mod matrix;
 mod repl;
 mod stage;

@@ -243,6 +243,6 @@ pub(super) fn title(native: &Native) -> String {
 }
 
 /// What was typed is no time.
-fn not_a_time(error: &WhenError) -> CliError {
+pub(super) fn not_a_time(error: &WhenError) -> CliError {
     CliError::usage(error.to_string()).hint(WhenError::FORMS)
 }
