@@ -81,9 +81,9 @@ fn put_wrapper(stage: &Stage, program: &Program) -> PathBuf {
     let path = directory.join(program.name);
     let real = stage.sandbox.command(program.cli).get_program().to_owned();
     let script = format!(
-        "#!/bin/sh\nprintf '%s\\n' \"$(pwd)\" \"$PWD\" \"$EXTRA\" \"$@\" > {}\nexec {:?} {} \"$@\" {} \"what was it?\" </dev/null\n",
+        "#!/bin/sh\nprintf '%s\\n' \"$(pwd)\" \"$PWD\" \"$EXTRA\" \"$@\" > {}\nexec '{}' {} \"$@\" {} \"what was it?\" </dev/null\n",
         directory.join("started").display(),
-        real,
+        Path::new(&real).display(),
         program.before,
         program.after
     );
@@ -100,7 +100,10 @@ fn command(stage: &Stage, program: &Program, wrapper: &Path, args: &[&str]) -> C
         name => name,
     };
     let config = stage.sandbox.home().join("exec.toml");
-    let text = format!("[{table}]\npath = {wrapper:?}\nenv = {{ EXTRA = \"more\" }}\n");
+    let text = format!(
+        "[{table}]\npath = '{}'\nenv = {{ EXTRA = \"more\" }}\n",
+        wrapper.display()
+    );
     fs::write(&config, text).unwrap();
     command
         .env_remove(format!("SEGUE_{}_PATH", program.name.to_uppercase()))
