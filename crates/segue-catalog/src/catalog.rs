@@ -8,7 +8,8 @@ use std::thread;
 use jiff::Timestamp;
 use segue_core::{NativeId, ProviderId};
 
-use crate::{Found, Head, Kind, NativeTurn, ReadError, Reader, Records, Start};
+use crate::index::{self, Texts};
+use crate::{Found, Head, Kind, Mark, NativeTurn, ReadError, Reader, Records, Start, Whereabouts};
 
 /// A native session, and what its head tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,6 +93,34 @@ impl Catalog {
         natives
     }
 
+    /// Who reads the sessions of which agent.
+    pub(crate) fn readers(&self) -> impl Iterator<Item = (&str, &dyn Reader)> {
+        let readers = self.readers.iter();
+        readers.map(|(name, reader)| (name.as_str(), reader.as_ref()))
+    }
+
+    /// Where the sessions of all agents are, looked for at once.
+    pub(crate) fn walk(&self) -> Vec<(ProviderId, Whereabouts)> {
+        thread::scope(|scope| {
+            let mut readers = self.readers.iter();
+            let first = readers.next();
+            let others: Vec<_> = readers
+                .map(|(name, reader)| (name, scope.spawn(|| reader.find())))
+                .collect();
+            let mut walked = Vec::with_capacity(others.len() + 1);
+            if let Some((name, reader)) = first {
+                walked.push((name.clone(), reader.find()));
+            }
+            for (name, other) in others {
+                match other.join() {
+                    Ok(there) => walked.push((name.clone(), there)),
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
+            walked
+        })
+    }
+
     fn gather(&self, provider: Option<&ProviderId>, wanted: impl Fn(&Found) -> bool) -> Natives {
         let mut natives = Natives::default();
         let mut there = Vec::new();
@@ -156,6 +185,11 @@ impl Catalog {
         start: &Start,
     ) -> Result<Box<dyn Records>, ReadError> {
         self.reader(session)?.records(&session.found, start)
+    }
+
+    /// What was said in the turn of a session that begins after a mark, as far as it can be searched for.
+    pub fn texts(&self, session: &NativeSession, after: Option<&Mark>) -> Result<Texts, ReadError> {
+        index::texts_after(self.reader(session)?, &session.found, after)
     }
 
     /// The last turns of a session, and whether those are all.

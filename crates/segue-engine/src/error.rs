@@ -48,6 +48,12 @@ pub enum EngineError {
     /// A native session can't be read.
     #[error(transparent)]
     Native(#[from] ReadError),
+    /// The index of the catalog can't be used.
+    #[error(transparent)]
+    Index(segue_catalog::index::IndexError),
+    /// There is no index to search.
+    #[error("this engine has no index, and without one nothing can be searched")]
+    NoIndex,
     /// The provider is not one that can be driven.
     #[error("provider {provider} can't be driven by this segue")]
     UnknownProvider {

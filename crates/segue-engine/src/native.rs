@@ -11,7 +11,7 @@ use segue_catalog::{
 use segue_core::{NativeId, ProviderId, Session, SessionId, SessionRef, SessionStatus, Title};
 use segue_store::{Filter, Page};
 
-use crate::{Engine, EngineError, Fitting, Scope, Target};
+use crate::{Engine, EngineError, Fitting, Freshness, Known, Scope, Target};
 
 /// What a conversation is called, whoever keeps it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,6 +58,8 @@ pub struct Native {
     pub session: NativeSession,
     /// What tells its project from others; none where the agent does not say where it worked.
     pub project: Option<String>,
+    /// What the index knows of it beside that.
+    pub known: Option<Box<Known>>,
 }
 
 impl Native {
@@ -126,6 +128,8 @@ pub struct Conversations {
     pub more: bool,
     /// Of which agents something could not be read, and why.
     pub unreadable: Vec<(ProviderId, String)>,
+    /// Why the index could not be asked, where it should have been.
+    pub without_index: Option<String>,
 }
 
 impl Conversations {
@@ -145,9 +149,17 @@ impl Engine {
         &self,
         filter: &Filter,
         limit: u32,
+        freshness: Freshness,
     ) -> Result<Conversations, EngineError> {
         let (own, more) = self.list(filter, Page::first(limit)).await?;
-        let (natives, unreadable) = self.natives(filter).await?;
+        // One more, so that it is known whether there are more.
+        let some = limit.saturating_add(1);
+        let indexed = self.indexed(filter, some, freshness).await?;
+        let without_index = indexed.as_ref().err().cloned().flatten();
+        let (natives, unreadable) = match indexed {
+            Ok(indexed) => (indexed.natives, indexed.unreadable),
+            Err(_) => self.natives(filter).await?,
+        };
         let own = own
             .into_iter()
             .map(|(session, status)| Conversation::Session(Box::new(session), status));
@@ -158,6 +170,7 @@ impl Engine {
             rows: own.chain(natives).collect(),
             more: more.is_some(),
             unreadable,
+            without_index,
         };
         conversations.sort(limit);
         Ok(conversations)
@@ -247,7 +260,10 @@ impl Engine {
         drivers.find(|provider| self.agent(provider).is_ok())
     }
 
-    async fn not_carried(&self, natives: Vec<Native>) -> Result<Vec<Native>, EngineError> {
+    pub(crate) async fn not_carried(
+        &self,
+        natives: Vec<Native>,
+    ) -> Result<Vec<Native>, EngineError> {
         let mut by_provider: HashMap<ProviderId, Vec<NativeId>> = HashMap::new();
         for native in &natives {
             let ids = by_provider.entry(native.session.provider.clone());
@@ -280,7 +296,12 @@ impl Engine {
                 project: Some(scope.project.key.clone()),
                 ..Filter::default()
             };
-            let newest = self.conversations(&here, 1).await?.rows.into_iter().next();
+            let newest = self
+                .conversations(&here, 1, Freshness::Fresh)
+                .await?
+                .rows
+                .into_iter()
+                .next();
             return newest.ok_or_else(|| EngineError::NoMatch("latest".into()));
         }
         let text = match self.find_own(reference, scope).await {
@@ -374,7 +395,11 @@ fn placed(sessions: Vec<NativeSession>) -> Vec<Native> {
             let key = key.or_insert_with(|| project_key(Path::new(cwd)).display().to_string());
             key.clone()
         });
-        Native { session, project }
+        Native {
+            session,
+            project,
+            known: None,
+        }
     };
     sessions.into_iter().map(place).collect()
 }

@@ -1,7 +1,10 @@
 //! What can be typed. The help texts are the doc comments.
 
+mod index;
 mod order;
 mod resume;
+mod search;
+mod stats;
 mod tag;
 mod talk;
 
@@ -11,8 +14,11 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use segue_core::{FeatureId, PermissionPolicy, ProviderId, SessionRef, Tag};
 
+pub(crate) use index::{IndexArgs, IndexCommand, IndexOutput};
 pub(crate) use order::{OrderArgs, SortBy};
 pub(crate) use resume::ResumeArgs;
+pub(crate) use search::SearchArgs;
+pub(crate) use stats::StatsArgs;
 pub(crate) use tag::TagArgs;
 pub(crate) use talk::{ReplArgs, TalkArgs, TermsArgs};
 
@@ -47,6 +53,7 @@ pub(crate) enum Command {
     Chat(ChatArgs),
     Repl(ReplArgs),
     Session(SessionArgs),
+    Index(IndexArgs),
     Mcp(McpArgs),
     Doctor(DoctorArgs),
     Config(ConfigArgs),
@@ -155,6 +162,7 @@ pub(crate) enum SessionCommand {
     /// Show what is known about a session: its legs, its lineage, what segue decided
     Info(OneArgs),
     Show(ShowArgs),
+    Search(SearchArgs),
     Rename(RenameArgs),
     Tag(TagArgs),
     /// Make a session that only an agent has one of segue's, with all that was said in it
@@ -167,6 +175,7 @@ pub(crate) enum SessionCommand {
     Undo(OneArgs),
     Fork(ForkArgs),
     Delete(DeleteArgs),
+    Stats(StatsArgs),
 }
 
 /// List sessions, the newest first: segue's own, and those that agents keep themselves
@@ -202,6 +211,10 @@ pub(crate) struct ListArgs {
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
     pub(crate) limit: u32,
 
+    /// List what the index has, without looking for what was written since
+    #[arg(long)]
+    pub(crate) no_refresh: bool,
+
     /// Have Gemini CLI list its sessions itself where its files can't be read; starts it, and calls the model
     #[arg(long)]
     pub(crate) ask: bool,
@@ -232,6 +245,10 @@ pub(crate) struct ShowArgs {
     /// Only the last N turns
     #[arg(long, value_name = "N")]
     pub(crate) last: Option<usize>,
+
+    /// Only this turn
+    #[arg(long, value_name = "N", conflicts_with = "last", value_parser = turn_number, allow_negative_numbers = true)]
+    pub(crate) turn: Option<i64>,
 
     /// All of what tools said, not only the beginning
     #[arg(long)]

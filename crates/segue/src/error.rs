@@ -193,7 +193,9 @@ impl From<EngineError> for CliError {
                 Self::failed(error.to_string()).hint(instead(id, why))
             }
             EngineError::Native(ref cause) => Self::failed(chain(cause)),
-            EngineError::NoAgents => Self::failed(error.to_string()),
+            EngineError::Index(ref cause) => Self::failed(chain(cause))
+                .hint("`segue index rebuild` builds it anew; nothing is lost by that"),
+            EngineError::NoIndex | EngineError::NoAgents => Self::failed(error.to_string()),
             EngineError::TurnNumber(error) => Self::usage(error.to_string()),
         }
     }

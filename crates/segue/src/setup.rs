@@ -8,7 +8,7 @@ use std::sync::Arc;
 use etcetera::BaseStrategy;
 use jiff::Timestamp;
 use segue_agents::{Agent, Leash, mark_of};
-use segue_catalog::{Catalog, Claude, Codex, Gemini, Opencode, Reader, project_key};
+use segue_catalog::{Catalog, Claude, Codex, Gemini, Index, Opencode, Reader, project_key};
 use segue_core::{
     McpReach, McpServer, NativeId, ProcessMark, Project, Session, SessionId, SessionRef,
 };
@@ -61,7 +61,8 @@ impl App {
             servers: agents::mcp_servers(config),
             own: Some(Arc::new(own_tools(home.clone()))),
         };
-        let engine = Engine::new(store, agents, catalog(&project, config), world());
+        let engine = Engine::new(store, agents, catalog(&project, config), world())
+            .with_index(Index::new(&home));
         Ok(Self {
             home,
             project,

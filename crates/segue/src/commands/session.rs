@@ -4,7 +4,9 @@ mod asked;
 mod list;
 mod native;
 mod resume;
+mod search;
 mod show;
+mod stats;
 mod tag;
 
 use std::io::{BufRead, IsTerminal, Write};
@@ -42,6 +44,7 @@ pub(super) async fn perform(app: &App, command: SessionCommand) -> Result<(), Cl
         SessionCommand::List(args) => list::run(app, &args).await,
         SessionCommand::Info(args) => show::info(app, &args).await,
         SessionCommand::Show(args) => show::transcript(app, &args).await,
+        SessionCommand::Search(args) => search::run(app, &args).await,
         SessionCommand::Rename(args) => rename(app, &args).await,
         SessionCommand::Tag(args) => tag::run(app, &args).await,
         SessionCommand::Adopt(args) => adopt(app, &args).await,
@@ -49,6 +52,7 @@ pub(super) async fn perform(app: &App, command: SessionCommand) -> Result<(), Cl
         SessionCommand::Undo(args) => undo(app, &args).await,
         SessionCommand::Fork(args) => fork(app, &args).await,
         SessionCommand::Delete(args) => delete(app, &args).await,
+        SessionCommand::Stats(args) => stats::run(app, &args).await,
     }
 }
 

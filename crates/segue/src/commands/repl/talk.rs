@@ -165,6 +165,7 @@ impl Talk {
             since: None,
             order: OrderArgs::default(),
             limit: LISTED,
+            no_refresh: false,
             ask: false,
             json: false,
         };
@@ -272,6 +273,7 @@ impl Talk {
         let args = ShowArgs {
             one: one(&id)?,
             last: Some(turns),
+            turn: None,
             full: false,
         };
         session::perform(&self.app, SessionCommand::Show(args)).await

@@ -3,6 +3,7 @@
 mod order;
 
 use jiff::{Timestamp, Zoned};
+use segue_catalog::index::State;
 use segue_core::{SessionStatus, Tag, WhenError, parse_when};
 use segue_engine::{Conversation, Native};
 use segue_store::Filter;
@@ -10,6 +11,7 @@ use segue_store::Filter;
 use super::asked;
 use crate::cli::ListArgs;
 use crate::error::CliError;
+use crate::catch_up::tell_without_index;
 use crate::last_list;
 use crate::setup::App;
 use crate::terminal::{Style, Table, ago, one_line, say};
@@ -41,8 +43,14 @@ pub(super) async fn run(app: &App, args: &ListArgs) -> Result<(), CliError> {
     } else {
         u32::MAX
     };
-    let mut listed = app.engine.conversations(&filter, wanted).await?;
+    let mut listed = app
+        .engine
+        .conversations(&filter, wanted, app.catch_up(!args.no_refresh).await)
+        .await?;
     let mark = Style::stderr().yellow("segue:");
+    if let Some(why) = &listed.without_index {
+        tell_without_index(why);
+    }
     for (provider, why) in &listed.unreadable {
         let why = one_line(why);
         say(&format!(
@@ -132,8 +140,22 @@ fn nothing(app: &App, args: &ListArgs) -> String {
     format!("no sessions{elsewhere}; start one with: segue chat \"…\"")
 }
 
+/// Whether something is special about a conversation.
+pub(super) fn label(row: &Conversation) -> &'static str {
+    match row {
+        Conversation::Session(_, SessionStatus::Idle) => "",
+        Conversation::Session(_, SessionStatus::Running) => " (running)",
+        Conversation::Session(_, SessionStatus::Interrupted) => " (interrupted)",
+        Conversation::Native(native) => match native.known.as_ref().map(|known| known.state) {
+            Some(State::Gone) => " (gone)",
+            _ if native.session.found.archived => " (archived)",
+            _ => "",
+        },
+    }
+}
+
 /// Where a conversation works, as far as is known.
-fn directory(row: &Conversation) -> &str {
+pub(super) fn directory(row: &Conversation) -> &str {
     match row {
         Conversation::Session(session, _) => &session.project.cwd,
         Conversation::Native(native) => native.session.head.cwd.as_deref().unwrap_or("-"),
@@ -141,7 +163,7 @@ fn directory(row: &Conversation) -> &str {
 }
 
 /// A path that leaves room for a title: its end says more than its beginning.
-fn short_path(path: &str) -> String {
+pub(super) fn short_path(path: &str) -> String {
     const LONGEST: usize = 28;
     let home = std::env::var("HOME").unwrap_or_default();
     let path = match path.strip_prefix(&home) {
@@ -192,31 +214,20 @@ fn id(row: &Conversation, ids: Ids) -> String {
 
 fn cells(row: &Conversation, now: Timestamp) -> [String; 4] {
     match row {
-        Conversation::Session(session, status) => {
-            let note = match status {
-                SessionStatus::Idle => "",
-                SessionStatus::Running => " (running)",
-                SessionStatus::Interrupted => " (interrupted)",
-            };
-            [
-                session.provider.to_string(),
-                session.turns.to_string(),
-                ago(session.updated_at, now),
-                format!("{}{note}", session.title.as_str()),
-            ]
-        }
+        Conversation::Session(session, _) => [
+            session.provider.to_string(),
+            session.turns.to_string(),
+            ago(session.updated_at, now),
+            format!("{}{}", session.title.as_str(), label(row)),
+        ],
         Conversation::Native(native) => {
-            let note = if native.session.found.archived {
-                " (archived)"
-            } else {
-                ""
-            };
+            let turns = native.known.as_ref().map(|known| known.turns);
             [
                 native.session.provider.to_string(),
-                // Only reading it through would tell.
-                "-".to_owned(),
+                // Without the index, only reading it through would tell.
+                turns.map_or_else(|| "-".to_owned(), |turns| turns.to_string()),
                 ago(native.session.head.updated_at, now),
-                format!("{}{note}", title(native)),
+                format!("{}{}", title(native), label(row)),
             ]
         }
     }
