@@ -306,8 +306,8 @@ fn a_list_is_sorted_as_asked() {
             ["Shopping", "Alpha", "beta"],
         ),
         (&["--sort", "created"], ["Alpha", "beta", "Shopping"]),
-        (&["--sort", "turns"], ["beta", "Alpha", "Shopping"]),
-        (&["--sort", "tokens"], ["beta", "Alpha", "Shopping"]),
+        (&["--sort", "turns"], ["Shopping", "beta", "Alpha"]),
+        (&["--sort", "tokens"], ["Shopping", "beta", "Alpha"]),
         (&["--sort", "title"], ["Alpha", "beta", "Shopping"]),
         (
             &["--sort", "title", "--reverse"],
