@@ -56,7 +56,7 @@ pub(super) async fn run(app: &App, args: &StatsArgs) -> Result<(), CliError> {
         since,
         now: &now,
         everywhere: request.project.is_none(),
-        narrowed: args.provider.is_some() || args.model.is_some() || args.project.is_some(),
+        narrowed: args.provider.is_some() || args.model.is_some(),
     };
     if args.json {
         print_json(&json::report(&spending, &by, &asked, &found.unreadable));

@@ -42,6 +42,7 @@ pub(super) fn percent(share: Option<f64>) -> String {
     match share {
         None => UNKNOWN.to_owned(),
         Some(share) if share > 0.0 && share < 0.01 => "<1%".to_owned(),
+        Some(share) if share > 0.99 && share < 1.0 => ">99%".to_owned(),
         Some(share) => format!("{}%", (share * 100.0).round() as u64),
     }
 }
@@ -144,6 +145,7 @@ mod tests {
             (Some(0.0), "0%"),
             (Some(0.004), "<1%"),
             (Some(0.125), "13%"),
+            (Some(0.999), ">99%"),
             (Some(1.0), "100%"),
         ];
         for (share, text) in cases {

@@ -11,7 +11,7 @@ pub(super) struct Asked<'a> {
     pub(super) now: &'a Zoned,
     /// Whether every project was looked at.
     pub(super) everywhere: bool,
-    /// Whether an agent, a model or another project was named.
+    /// Whether an agent or a model was named.
     pub(super) narrowed: bool,
 }
 
@@ -20,6 +20,7 @@ impl Asked<'_> {
     pub(super) fn zone(&self) -> String {
         let zone = self.now.time_zone();
         match zone.iana_name() {
+            Some("Etc/UTC") => "UTC".to_owned(),
             Some(name) => name.to_owned(),
             // What can't be found out is taken to be Greenwich.
             None if zone.is_unknown() => "UTC".to_owned(),
@@ -80,7 +81,7 @@ fn cost(total: &Sum, by_model: &Spending) -> Option<String> {
         Paid::AtLeast(_) if costs.unpriced > 0 => Some(format!("{source} {missing}{models}.")),
         Paid::AtLeast(_) => Some(source),
         Paid::Unknown if costs.unpriced > 0 => Some(format!(
-            "No cost is known: no agent tells one, and [prices] in your configuration has none{models}."
+            "Cost is not known: no agent tells it, and your [prices] have none{models}."
         )),
         Paid::Unknown => None,
     }
@@ -109,7 +110,7 @@ fn unpriced(by_model: &Spending) -> String {
 
 /// Says that there is nothing, and what to do about it.
 pub(super) fn nothing(asked: &Asked<'_>) -> String {
-    let place = if asked.everywhere || asked.narrowed {
+    let place = if asked.everywhere {
         ""
     } else {
         " in this project"
@@ -118,7 +119,7 @@ pub(super) fn nothing(asked: &Asked<'_>) -> String {
     let when = when.map_or(String::new(), |when| format!(" since {when}"));
     let nothing = format!("nothing was spent{place}{when}");
     let narrowed = if asked.narrowed {
-        ", as far as asked"
+        " by that agent or model"
     } else {
         ""
     };
