@@ -19,6 +19,7 @@ mod native;
 mod recall;
 mod repl;
 mod sessions;
+mod stats;
 mod terminal;
 mod writers;
 
