@@ -1,5 +1,6 @@
 //! `segue session stats`: what was spent, by whom, and what it cost.
 
+use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
@@ -35,7 +36,7 @@ fn claude(world: &World, id: &str, cwd: &Path, turns: &[(&str, &str, u64, u64, u
             line.as_object_mut()
                 .unwrap()
                 .extend(more.as_object().unwrap().clone());
-            text += &format!("{line}\n");
+            let _ = writeln!(text, "{line}");
         };
         let parent = (n > 0).then(|| format!("{id}-a{}", n - 1));
         line(
