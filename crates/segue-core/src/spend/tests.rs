@@ -96,7 +96,11 @@ fn cached_tokens_are_charged_once() {
         ),
     ];
     for (usage, micros) in cases {
-        assert_eq!(opus.of(&usage).map(Cost::micros), micros, "{usage:?}");
+        assert_eq!(
+            opus.of(&usage).map(|cost| cost.rounded().micros()),
+            micros,
+            "{usage:?}"
+        );
     }
 }
 
@@ -135,6 +139,15 @@ fn a_cost_that_lacks_parts_says_so() {
             "{all:?}"
         );
     }
+}
+
+#[test]
+fn a_sum_is_rounded_once() {
+    let day = date(2026, 11, 16);
+    // Each costs 0.125 millionths.
+    let all = vec![spent(day, "codex", "gpt-5", used(1, 1, 0)); 10];
+    let sum = Spending::of(&all, &[], &prices()).total;
+    assert_eq!(sum.cost.paid(), Paid::All(Cost::from_micros(1)));
 }
 
 #[test]

@@ -115,11 +115,11 @@ fn days_are_the_users_and_unknown_costs_are_no_zeros() {
     prices(&world);
     assert_snapshot!(stats(&world, ["--since", "2026-01-31", "--bars"]), @"
     DAY         TURNS  INPUT  CACHED  OUTPUT  TOTAL       COST
-    2026-01-31      1   1.0k       0     500   1.5k    $0.0175  ██▋
-    2026-02-02      2  22.0k       0    1.0k  23.0k  ≥ $0.0250  ████████████████████████████████████████
+    2026-01-31      1   1.0k       0     500   1.5k    $0.0175  █▎
+    2026-02-02      2  22.0k       0    1.0k  23.0k  ≥ $0.0250  ████████████████████
     total           3  23.0k       0    1.5k  24.5k  ≥ $0.0425
     Since 2026-01-31; days are those of UTC-05.
-    Cost by your [prices]. 2.0k tokens have no price: somebody/else-1.
+    Cost by your [prices]. 2.0k tokens of somebody/else-1 have no price.
     --- exit 0
     ");
     assert_snapshot!(stats(&world, ["--since", "all", "--all", "--by", "month,model"]), @"
@@ -132,7 +132,7 @@ fn days_are_the_users_and_unknown_costs_are_no_zeros() {
       somebody/else-1               1   2.0k       0      34   2.0k    <1%         ?
     total                           5   6.0M    900k   11.5k   6.0M   100%  ≥ $26.24
     Days are those of UTC-05.
-    Cost by your [prices]. 2.0k tokens have no price: somebody/else-1.
+    Cost by your [prices]. 2.0k tokens of somebody/else-1 have no price.
     --- exit 0
     ");
     assert_snapshot!(stats(&world, ["--since", "all", "--by", "project"]), @"
@@ -140,7 +140,7 @@ fn days_are_the_users_and_unknown_costs_are_no_zeros() {
     ~/there        1   5.0M       0       0   5.0M    83%    $25.00
     ~/project      4   1.0M    900k   11.5k   1.0M    17%   ≥ $1.24
     total          5   6.0M    900k   11.5k   6.0M   100%  ≥ $26.24
-    Cost by your [prices]. 2.0k tokens have no price: somebody/else-1.
+    Cost by your [prices]. 2.0k tokens of somebody/else-1 have no price.
     --- exit 0
     ");
     assert_snapshot!(stats(&world, ["--since", "all", "--by", "week", "--model", "claude"]), @"
@@ -173,8 +173,8 @@ fn a_narrow_terminal_without_unicode_gets_what_fits() {
     claude-haiku-4-5  21.0k     $0.03  #
     somebody/else-1    2.0k         ?  #
     total              6.0M  >=$26.24
-    Cost by your [prices]. 2.0k tokens have
-    no price: somebody/else-1.
+    Cost by your [prices]. 2.0k tokens of
+    somebody/else-1 have no price.
     --- exit 0
     ");
 }

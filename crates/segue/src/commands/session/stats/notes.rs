@@ -74,8 +74,8 @@ pub(super) fn notes(spending: &Spending, by_model: &Spending, asked: &Asked<'_>)
 fn cost(total: &Sum, by_model: &Spending) -> Option<String> {
     let costs = &total.cost;
     let models = unpriced(by_model);
-    let missing = format!("{} tokens have no price", short(costs.unpriced));
-    let source = match (costs.reported, costs.computed) {
+    let missing = || format!("{} tokens of {models} have no price", short(costs.unpriced));
+    let source = match (costs.reported, costs.computed()) {
         (Some(reported), Some(computed)) => {
             format!(
                 "Of the cost {reported} is as the agents tell it, and {computed} by your [prices]."
@@ -86,9 +86,8 @@ fn cost(total: &Sum, by_model: &Spending) -> Option<String> {
         (None, None) => String::new(),
     };
     match costs.paid() {
-        Paid::All(_) => Some(source),
-        Paid::AtLeast(_) if costs.unpriced > 0 => Some(format!("{source} {missing}: {models}.")),
-        Paid::AtLeast(_) => Some(source),
+        Paid::AtLeast(_) if costs.unpriced > 0 => Some(format!("{source} {}.", missing())),
+        Paid::All(_) | Paid::AtLeast(_) => Some(source),
         Paid::Unknown if costs.unpriced > 0 => Some(format!(
             "Cost is not known: no agent tells it, and your [prices] have none for {models}."
         )),

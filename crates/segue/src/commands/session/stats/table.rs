@@ -9,6 +9,8 @@ use crate::terminal::one_line;
 const BAR: usize = 10;
 const SHORTEST_BAR: usize = 5;
 const LONGEST_BAR: usize = 40;
+/// How wide terminals mostly are.
+const USUAL: usize = 80;
 /// Names are not cut to less than this for the sake of another column.
 const NAME: usize = 24;
 const SHORTEST_NAME: usize = 8;
@@ -71,18 +73,19 @@ impl Sheet {
             if room >= widest.min(NAME) {
                 break (rows, widths, widest.min(room));
             }
-            match spare.next() {
-                Some(spared) => columns.retain(|column| !spared.contains(column)),
-                None => {
-                    let room = width.saturating_sub(taken + bar(SHORTEST_BAR));
-                    break (rows, widths, widest.min(room.max(SHORTEST_NAME)));
-                }
-            }
+            let Some(spared) = spare.next() else {
+                let room = width.saturating_sub(taken + bar(SHORTEST_BAR));
+                break (rows, widths, widest.min(room.max(SHORTEST_NAME)));
+            };
+            columns.retain(|column| !spared.contains(column));
         };
         let taken = name + widths.iter().map(|width| width + BETWEEN).sum::<usize>();
-        let room = self.width.map_or(LONGEST_BAR, |width| {
-            width.saturating_sub(taken + BETWEEN).min(LONGEST_BAR)
-        });
+        // In a pipe, lines are as long as need be, but bars need not be.
+        let room = match self.width {
+            Some(width) => width.saturating_sub(taken + BETWEEN),
+            None => USUAL.saturating_sub(taken + BETWEEN).max(BAR),
+        };
+        let room = room.min(LONGEST_BAR);
         let largest = groups.iter().filter_map(|(_, sum)| sum.tokens()).max();
         let by_path = by.contains(&By::Project);
         let line = |row: &Row| {
