@@ -218,7 +218,7 @@ fn sums_are_put_together_in_every_way() {
         (&[By::Month], "2026-10-01 6, 2026-11-01 16"),
         (&[By::Provider], "claude 20, codex 2, rehearsal ?"),
         (&[By::Model], "opus 14, - 6, gpt-5 2"),
-        (&[By::Project], "- 10, /a 10, /b 2"),
+        (&[By::Project], "/a 10, - 10, /b 2"),
         (
             &[By::Month, By::Model],
             "2026-10-01 6(- 6), 2026-11-01 16(opus 14, gpt-5 2)",

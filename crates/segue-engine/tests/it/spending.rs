@@ -22,7 +22,9 @@ type Asked = (&'static str, &'static str, &'static str, u64, Option<u64>);
 
 /// An agent's sessions: their ids, and what was asked in them, each in a turn of its own.
 #[derive(Clone, Default)]
-struct Kept(Arc<Mutex<Vec<(&'static str, Vec<Asked>)>>>);
+struct Kept(Arc<Mutex<Vec<(&'static str, Requests)>>>);
+
+type Requests = Vec<Asked>;
 
 impl Kept {
     fn add(&self, id: &'static str, asked: &[Asked]) {

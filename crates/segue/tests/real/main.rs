@@ -16,3 +16,4 @@ mod gemini;
 mod matrix;
 mod repl;
 mod stage;
+mod stats;
