@@ -22,6 +22,7 @@ mod repl;
 mod resume;
 mod sessions;
 mod tags;
+mod stats;
 mod terminal;
 mod writers;
 

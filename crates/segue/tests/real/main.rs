@@ -18,3 +18,4 @@ mod keep;
 mod matrix;
 mod repl;
 mod stage;
+mod stats;
