@@ -21,7 +21,7 @@ use ratatui::layout::Size;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Signal, kill_current_process_group};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGWINCH};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGWINCH};
 use signal_hook::low_level::pipe;
 use signal_hook::{SigId, low_level};
 
@@ -34,6 +34,12 @@ pub(crate) fn is_possible() -> bool {
     let is_able = std::env::var_os("TERM").is_some_and(|term| term != "dumb" && !term.is_empty());
     is_able && stdin().is_terminal() && stdout().is_terminal()
 }
+
+/// How long it takes at most until all threads are stopped.
+const STOPPED: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 200_000_000,
+};
 
 /// What woke the loop.
 #[derive(Debug, Default)]
@@ -98,9 +104,16 @@ impl Screen {
 
     /// Gives the terminal back to the shell until it wakes us.
     pub(super) fn suspend(&mut self) -> io::Result<()> {
+        let woken = Bell::new(&[SIGCONT])?;
         leave();
         kill_current_process_group(Signal::TSTP)?;
-        self.enter()
+        // Another thread may be the one that is stopped first; without this we would draw before the stop is ours too.
+        // Where nobody can wake us, nobody stops us, and nothing comes.
+        let mut ends = [PollFd::from_borrowed_fd(woken.end(), PollFlags::IN)];
+        match poll(&mut ends, Some(&STOPPED)) {
+            Ok(_) | Err(Errno::INTR) => self.enter(),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Waits for a key, a signal or the bell.

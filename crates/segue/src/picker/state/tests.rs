@@ -1,4 +1,5 @@
 use super::*;
+use crate::picker::keys::Move;
 use crate::picker::source::{Exchange, Shelf, Total};
 use crate::picker::tests::shelf::{FakeShelf, now, row};
 

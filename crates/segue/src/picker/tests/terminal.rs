@@ -51,6 +51,7 @@ fn host() {
     println!("{told}");
 }
 
+const CTRL_Z: &str = "\u{1a}";
 const UP: &str = "\u{1b}[A";
 const DOWN: &str = "\u{1b}[B";
 const END: &str = "\u{1b}[F";
@@ -309,6 +310,42 @@ fn a_request_to_end_gives_the_terminal_back() {
             person.contents()
         );
     }
+}
+
+#[test]
+fn the_shell_has_the_terminal_while_the_picker_is_suspended() {
+    let host = std::env::current_exe().unwrap();
+    let mut shell = Command::new("sh");
+    shell
+        .arg("-i")
+        .env(HOST, "plain")
+        .env("TERM", "xterm")
+        .env("NO_COLOR", "1")
+        .env("ENV", "/dev/null")
+        .env("PS1", "ready> ");
+    let mut person = Pty::start(&shell, (80, 24));
+    let line = format!(
+        "{} --exact picker::tests::terminal::host --nocapture\r",
+        host.display()
+    );
+    person
+        .sees("ready>")
+        .types(&line)
+        .sees("30,000 conversations");
+    for _ in 0..3 {
+        person.types("pay").sees("60+ conversations").types(CTRL_Z);
+        // Keys that come before the shell asks for them are lost.
+        person.waits("prompt", |screen| {
+            !screen.alternate_screen() && screen.contents().trim_end().ends_with("ready>")
+        });
+        person.types("fg\r").sees("› pay").sees("60+ conversations");
+        assert!(person.screen().screen().alternate_screen());
+        person.types(ESCAPE).sees("30,000 conversations");
+    }
+    // A key again, and no signal.
+    person.types(CTRL_C).sees("left").types("exit\r");
+    assert!(person.ends().success());
+    person.assert_restored();
 }
 
 #[test]
