@@ -30,8 +30,8 @@ mod opencode;
 mod project;
 mod reader;
 mod record;
-mod tally;
 pub mod retention;
+mod tally;
 mod trash;
 
 pub use archive::{Archive, Entry, KeepError, Kept, Manifest, Packed, PutBack, Saved, Times};

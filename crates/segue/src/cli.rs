@@ -1,13 +1,13 @@
 //! What can be typed. The help texts are the doc comments.
 
+mod archive;
+mod delete;
 mod index;
 mod order;
 mod resume;
 mod search;
 mod stats;
 mod tag;
-mod archive;
-mod delete;
 mod talk;
 
 use std::ffi::{OsStr, OsString};
@@ -16,6 +16,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use segue_core::{FeatureId, PermissionPolicy, ProviderId, SessionRef, Tag};
 
+pub(crate) use archive::{ArchiveArgs, RestoreArgs};
+pub(crate) use delete::{DeleteArgs, ForgetArgs};
 pub(crate) use index::{IndexArgs, IndexCommand, IndexOutput};
 pub(crate) use order::{OrderArgs, SortBy};
 pub(crate) use resume::ResumeArgs;
@@ -23,8 +25,6 @@ pub(crate) use search::SearchArgs;
 pub(crate) use stats::StatsArgs;
 pub(crate) use tag::TagArgs;
 pub(crate) use talk::{ReplArgs, TalkArgs, TermsArgs};
-pub(crate) use archive::{ArchiveArgs, RestoreArgs};
-pub(crate) use delete::{DeleteArgs, ForgetArgs};
 
 /// The session layer for AI coding agents: sessions that outlive the agent's process.
 ///

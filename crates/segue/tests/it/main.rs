@@ -21,8 +21,8 @@ mod recall;
 mod repl;
 mod resume;
 mod sessions;
-mod tags;
 mod stats;
+mod tags;
 mod terminal;
 mod writers;
 
