@@ -6,7 +6,7 @@ use std::sync::mpsc;
 
 use jiff::Zoned;
 use segue_catalog::index::State;
-use segue_core::{Message, Role, SessionRef, SessionStatus, Tag, parse_when};
+use segue_core::{Message, NativeId, ProviderId, Role, SessionRef, SessionStatus, Tag, parse_when};
 use segue_engine::{
     Caught, Conversation, Freshness, Native, Query, SearchRequest, Snippet, Transcript,
 };
@@ -122,6 +122,14 @@ impl Machine {
     }
 
     fn find(&self, row: &Row) -> Result<Conversation, CliError> {
+        // The index knows more than the files tell at a glance, and is quicker.
+        if let Some((provider, id)) = row.id.split_once(':')
+            && let (Ok(provider), Ok(id)) = (ProviderId::parse(provider), NativeId::parse(id))
+            && let Some(index) = self.app.engine.index()
+            && let Ok(Some(known)) = index.row(&provider, &id)
+        {
+            return Ok(Conversation::Native(Box::new(Native::from(known))));
+        }
         let reference = reference(row)?;
         self.runtime.block_on(self.app.find_any(&reference))
     }
@@ -129,12 +137,9 @@ impl Machine {
     fn last_turns(&self, conversation: &Conversation) -> Result<Vec<Exchange>, CliError> {
         match conversation {
             Conversation::Native(native) => {
-                let (turns, all) = self.app.engine.recent(&native.session, TURNS)?;
-                let known = native.known.as_ref().map(|known| known.turns as usize);
-                let before = match (all, known) {
-                    (false, Some(known)) => known.saturating_sub(turns.len()),
-                    _ => 0,
-                };
+                let (turns, _) = self.app.engine.recent(&native.session, TURNS)?;
+                let known = native.known.as_ref().map_or(0, |known| known.turns as usize);
+                let before = known.saturating_sub(turns.len());
                 let turns = turns.iter().enumerate();
                 let turns = turns.map(|(at, turn)| exchange(before + at + 1, &turn.messages));
                 Ok(turns.rev().collect())
