@@ -193,9 +193,8 @@ fn files_named(directory: &Path, id: &str, depth: usize, paths: &mut Vec<PathBuf
         let name = entry.file_name();
         match name.to_str().and_then(Name::parse) {
             Some(name) if name.session == id => paths.push(entry.path()),
-            Some(_) => {}
             None if depth > 0 => files_named(&entry.path(), id, depth - 1, paths),
-            None => {}
+            Some(_) | None => {}
         }
     }
 }

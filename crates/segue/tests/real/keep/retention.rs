@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use jiff::{SignedDuration, Timestamp};
 use segue_catalog::retention::{self, Places, Retention};
-use segue_catalog::{Catalog, Claude, Gemini};
+use segue_catalog::{Catalog, Claude, Gemini, Reader};
 use segue_core::ProviderId;
 use segue_testkit::model::{Reply, Script};
 use segue_testkit::sandbox::Sandbox;
@@ -19,7 +19,7 @@ fn age(stage: &Stage, id: &str, days: i64) {
     let short = if stage.way == GEMINI { &id[..8] } else { id };
     let path = named(&home(stage), short)
         .into_iter()
-        .find(|path| path.ends_with(".jsonl"));
+        .find(|path| path.strip_suffix(".jsonl").is_some());
     let path = path.unwrap();
     let now = Timestamp::now();
     let then = now - SignedDuration::from_hours(24 * days);
@@ -41,16 +41,15 @@ fn deletes_what_is_due(way: Way) {
     let old = only_session(&stage);
     age(&stage, &old, 31);
     let provider = ProviderId::parse(way.provider).unwrap();
-    let (catalog, agent_home) = match way.provider {
-        "claude" => {
-            let home = stage.sandbox.home().join(".claude");
-            (Catalog::new(vec![Arc::new(Claude::new(&home))]), home)
-        }
-        _ => {
-            let home = stage.sandbox.home().join(".gemini");
-            (Catalog::new(vec![Arc::new(Gemini::new(&home))]), home)
-        }
+    let user = stage.sandbox.home();
+    let (reader, agent_home): (Arc<dyn Reader>, _) = if way == CLAUDE {
+        let home = user.join(".claude");
+        (Arc::new(Claude::new(&home)), home)
+    } else {
+        let home = user.join(".gemini");
+        (Arc::new(Gemini::new(&home)), home)
     };
+    let catalog = Catalog::new(vec![reader]);
     let places = Places {
         home: agent_home,
         project: stage.sandbox.project(),
