@@ -234,7 +234,7 @@ fn is_archived_deleted_and_restored(way: Way) {
     assert_eq!(after, before, "{way:?}");
     assert_goes_on(&stage, &id);
 
-    // From the archive it comes back as it was then.
+    // Purged, it is gone with all its copies.
     let ran = stage.run(&["session", "delete", "--yes", "--purge", "--native", &name]);
     assert_eq!(ran.code, Some(0), "{ran:#?}");
     assert_gone(&stage, &id);
