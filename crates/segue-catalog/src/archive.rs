@@ -208,9 +208,13 @@ impl Archive {
     /// Removes a copy.
     pub fn remove(&self, entry: &Entry) -> Result<(), KeepError> {
         let _lock = lock(&self.root)?;
-        let opened = self.opened(&entry.manifest);
-        let _ = fs::remove_dir_all(opened);
+        self.close(entry);
         fs::remove_dir_all(&entry.path).map_err(|error| KeepError::io("remove", &entry.path, error))
+    }
+
+    /// Forgets what was unpacked of a copy; it is unpacked again when it is read.
+    pub fn close(&self, entry: &Entry) {
+        let _ = fs::remove_dir_all(self.opened(&entry.manifest));
     }
 
     /// Whether a session is one that only the archive has.
