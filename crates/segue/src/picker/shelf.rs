@@ -212,8 +212,7 @@ impl Machine {
 
 impl Shelf for Machine {
     fn look(&mut self, question: &Question) -> Result<Page, String> {
-        let now = Zoned::now();
-        let when = |text: &str| parse_when(text, &now).map_err(|error| error.to_string());
+        let when = |text: &str| parse_when(text, &Zoned::now()).map_err(|error| error.to_string());
         let query = Query::typed(&question.typed, &when);
         if query == Query::default() {
             return self.newest(question).map_err(in_words);
