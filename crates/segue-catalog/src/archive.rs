@@ -159,6 +159,35 @@ impl Archive {
         listed(places, Kept::Archive)
     }
 
+    /// Where the copies are, without a look into them. A manifest that is written anew is a new file; how large the
+    /// session is, it does not tell from outside.
+    pub(crate) fn walk(&self) -> Vec<(ProviderId, Found)> {
+        let mut found = Vec::new();
+        for agent in entries(&self.root) {
+            let name = agent.file_name().and_then(|name| name.to_str());
+            let Some(provider) = name.and_then(|name| ProviderId::parse(name).ok()) else {
+                continue;
+            };
+            for place in entries(&agent) {
+                let path = place.join(manifest::NAME);
+                let id = place.file_name().and_then(|name| name.to_str());
+                let (Some(id), Ok(data)) = (id, fs::metadata(&path)) else {
+                    continue;
+                };
+                let modified = data.modified().ok().and_then(|at| at.try_into().ok());
+                let found_here = Found {
+                    path,
+                    id: IdHint::Whole(id.to_owned()),
+                    size: 0,
+                    modified: modified.unwrap_or(Timestamp::UNIX_EPOCH),
+                    archived: true,
+                };
+                found.push((provider.clone(), found_here));
+            }
+        }
+        found
+    }
+
     /// The copies of one agent's sessions whose ids begin with `text`; of all agents' if none is named.
     pub(crate) fn lookup(&self, provider: Option<&ProviderId>, text: &str) -> Vec<Entry> {
         let agents = entries(&self.root).into_iter();
@@ -179,9 +208,13 @@ impl Archive {
     /// Removes a copy.
     pub fn remove(&self, entry: &Entry) -> Result<(), KeepError> {
         let _lock = lock(&self.root)?;
-        let opened = self.opened(&entry.manifest);
-        let _ = fs::remove_dir_all(opened);
+        self.close(entry);
         fs::remove_dir_all(&entry.path).map_err(|error| KeepError::io("remove", &entry.path, error))
+    }
+
+    /// Forgets what was unpacked of a copy; it is unpacked again when it is read.
+    pub fn close(&self, entry: &Entry) {
+        let _ = fs::remove_dir_all(self.opened(&entry.manifest));
     }
 
     /// Whether a session is one that only the archive has.

@@ -127,6 +127,14 @@ impl Catalog {
         })
     }
 
+    /// Where the copies of sessions are, for readers that are here.
+    pub(crate) fn copies(&self) -> Vec<(ProviderId, Found)> {
+        let all = self.archive.as_ref().map(Archive::walk);
+        let readable =
+            |(provider, _): &(ProviderId, Found)| self.known(provider.as_str()).is_some();
+        all.into_iter().flatten().filter(readable).collect()
+    }
+
     /// The agent of this name.
     fn known(&self, name: &str) -> Option<&ProviderId> {
         let mut names = self.readers.iter().map(|(known, _)| known);
@@ -207,7 +215,10 @@ impl Catalog {
     }
 
     /// Who reads a session, and where it is for them: one that only the archive has is unpacked.
-    fn at(&self, session: &NativeSession) -> Result<(Arc<dyn Reader>, Found), ReadError> {
+    pub(crate) fn at(
+        &self,
+        session: &NativeSession,
+    ) -> Result<(Arc<dyn Reader>, Found), ReadError> {
         let reader = self.reader(session)?;
         let Some(archive) = self.archive.as_ref().filter(|archive| archive.has(session)) else {
             return Ok((Arc::clone(reader), session.found.clone()));

@@ -31,14 +31,10 @@ pub(crate) use talk::{ReplArgs, TalkArgs, TermsArgs};
 /// segue drives an agent, writes down every turn before and while it happens, and goes on where it was after
 /// any kill. Without an agent on this machine it talks to `rehearsal`, a built-in one that needs no network.
 #[derive(Debug, Parser)]
-#[command(
-    name = "segue",
-    version,
-    arg_required_else_help = true,
-    max_term_width = 100
-)]
+#[command(name = "segue", version, max_term_width = 100)]
 #[command(after_help = "\
 Examples:
+  segue                                    on a terminal: choose from all sessions
   segue chat \"explain this repository\"     start a session
   segue chat --continue \"go on\"            go on with the newest one of this directory
   segue repl                               a conversation, prompt by prompt
@@ -49,7 +45,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or ambiguous, 3 the agent failed, 4 
 130 interrupted. The data is in $SEGUE_HOME, else in the user's data directory; `segue doctor` shows where.")]
 pub(crate) struct Cli {
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: Option<Command>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -9,6 +9,7 @@ mod keys;
 mod layout;
 mod line;
 mod screen;
+mod shelf;
 mod source;
 mod state;
 mod text;
@@ -23,14 +24,8 @@ use crate::error::{CliError, Kind};
 use crate::terminal::{clean, say};
 use screen::Screen;
 pub(crate) use screen::is_possible;
-#[cfg_attr(
-    test,
-    expect(unused_imports, reason = "a shelf of its own kind needs them")
-)]
-pub(crate) use source::{
-    Chosen, Deed, Exchange, Marked, Next, Options, Order, Page, Piece, Place, Preview, Question,
-    Refreshed, Row, Shelf, Standing, Total,
-};
+pub(crate) use shelf::{Machine, reference};
+pub(crate) use source::{Chosen, Next, Options, Order, Place, Shelf};
 use state::{Ask, State};
 use work::Workers;
 

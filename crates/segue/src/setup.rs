@@ -51,6 +51,12 @@ impl App {
         Self::with(project_of(&nearest_directory()?)?, &config)
     }
 
+    /// For whoever tells by themselves what is wrong, or was told already.
+    pub(crate) fn open_quietly() -> Result<Self, CliError> {
+        let config = configuration(&Flags::default())?.config;
+        Self::with(project_of(&nearest_directory()?)?, &config)
+    }
+
     fn with(project: Project, config: &Config) -> Result<Self, CliError> {
         survive_file_size_limit();
         let home = home()?;

@@ -30,19 +30,14 @@ impl Keeping for Claude {
             // The same session may be in two projects, if somebody copied it.
             all.file(&project.join(format!("{id}.jsonl")), Role::Side);
             all.tree(&project.join(id.as_str()));
-            let beside = |path: &PathBuf| {
-                let name = path.file_name().and_then(|name| name.to_str());
-                name.is_some_and(|name| {
-                    let rest = name.strip_prefix(id.as_str());
-                    // Such as `<id>.precompact.json`.
-                    rest.and_then(|rest| rest.strip_suffix(".json"))
-                        .is_some_and(|rest| rest.starts_with('.'))
-                        || is_helper(name) && belongs(path, id)
-                })
-            };
-            for path in entries(&project).into_iter().filter(beside) {
-                all.file(&path, Role::Side);
-            }
+        }
+        let beside = |path: &PathBuf| {
+            let name = path.file_name().and_then(|name| name.to_str());
+            name.is_some_and(|name| is_about(name, id) || is_helper(name) && belongs(path, id))
+        };
+        let project = found.path.parent().map(entries).unwrap_or_default();
+        for path in project.into_iter().filter(beside) {
+            all.file(&path, Role::Side);
         }
         for directory in DIRECTORIES {
             all.tree(&self.config.join(directory).join(id.as_str()));
@@ -60,6 +55,13 @@ impl Keeping for Claude {
     fn elsewhere(&self, home: PathBuf) -> Arc<dyn Reader> {
         Arc::new(Self::new(home))
     }
+}
+
+/// Such as `<id>.precompact.json`.
+fn is_about(name: &str, id: &NativeId) -> bool {
+    let rest = name.strip_prefix(id.as_str());
+    let rest = rest.and_then(|rest| rest.strip_suffix(".json"));
+    rest.is_some_and(|rest| rest.starts_with('.'))
 }
 
 /// Older versions kept what helpers did beside the conversations.

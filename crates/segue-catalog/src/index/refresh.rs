@@ -1,7 +1,7 @@
 //! The index catches up with what agents have written since: what changed is read, several files at a time, and nothing
 //! else.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -15,12 +15,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OptionalExtension};
-use segue_core::ProviderId;
+use segue_core::{NativeId, ProviderId};
 
 use super::read::{Before, Passage, Placed, Projects, Told, read};
 use super::write::{Growing, Noted, Verdict, Writer, turn_id};
 use super::{Index, IndexError, State, schema};
-use crate::{Catalog, Found, ReadError, Reader, Whereabouts};
+use crate::{Catalog, Found, Head, IdHint, NativeSession, ReadError, Reader, Whereabouts};
 
 /// What a refresh had to do.
 #[derive(Debug, Default)]
@@ -202,6 +202,9 @@ impl Index {
             Ok(())
         })?;
         bringing.commit()?;
+        for copy in &changes.copies {
+            self.take_copy(catalog, copy, &mut writer, &mut work)?;
+        }
         writer.remember("walk", walked.print)?;
         writer.commit()?;
         if many {
@@ -212,9 +215,89 @@ impl Index {
     }
 }
 
+impl Index {
+    /// Has a copy stand in for a session that is gone.
+    fn take_copy(
+        &self,
+        catalog: &Catalog,
+        copy: &Change,
+        writer: &mut Writer<'_>,
+        work: &mut Work,
+    ) -> Result<(), IndexError> {
+        let Change {
+            provider, found, ..
+        } = copy;
+        let IdHint::Whole(id) = &found.id else {
+            return Ok(());
+        };
+        let Ok(native_id) = NativeId::parse(id) else {
+            return Ok(());
+        };
+        let name = provider.as_str();
+        let note = |verdict, why| Noted {
+            verdict,
+            native_id: Some(id.as_str()),
+            why,
+        };
+        if let Some((session, live)) = writer.holding(name, id)? {
+            if live {
+                writer.note(name, found, note(Verdict::Twin, None))?;
+            } else {
+                let source = writer.note(name, found, note(Verdict::Session, None))?;
+                writer.attach(session, source)?;
+            }
+            return Ok(());
+        }
+        let session = NativeSession {
+            provider: provider.clone(),
+            found: found.clone(),
+            head: Head::new(native_id, found.modified),
+        };
+        let (reader, unpacked) = match catalog.at(&session) {
+            Ok(at) => at,
+            Err(error) => {
+                writer.note(name, found, note(Verdict::Failed, Some(&error.in_full())))?;
+                work.unreadable.push((provider.clone(), error));
+                return Ok(());
+            }
+        };
+        let mut growing = writer.grow();
+        let mut outcome = Ok(());
+        let mut last = None;
+        read(
+            reader.as_ref(),
+            &unpacked,
+            None,
+            &Projects::default(),
+            &mut |told| {
+                if let Told::Turns(turns) | Told::Whole { turns, .. } = &told
+                    && outcome.is_ok()
+                {
+                    outcome = writer.add(&mut growing, turns);
+                }
+                last = Some(told);
+            },
+        );
+        outcome?;
+        work.read += 1;
+        let Some(Told::Whole { placed, .. }) = last else {
+            writer.drop_turns(growing.id, 0)?;
+            writer.note(name, found, note(Verdict::Other, None))?;
+            return Ok(());
+        };
+        work.bytes += placed.bytes;
+        writer.title(growing.id, &placed)?;
+        let source = writer.note(name, found, note(Verdict::Session, None))?;
+        writer.replace(name, &growing, &placed, Some(source), State::Archived)?;
+        Ok(())
+    }
+}
+
 /// What was there when we looked.
 pub(super) struct Walked {
     found: Vec<(ProviderId, Found)>,
+    /// Which of them are copies in the archive.
+    copies: HashSet<PathBuf>,
     /// Of which agents something could not be looked at, so that what is missing may be there.
     unreadable: Vec<(ProviderId, ReadError)>,
     /// What tells this from any other state.
@@ -225,6 +308,7 @@ impl Walked {
     fn over(catalog: &Catalog) -> Self {
         let mut walked = Self {
             found: Vec::new(),
+            copies: HashSet::new(),
             unreadable: Vec::new(),
             print: 0,
         };
@@ -235,6 +319,11 @@ impl Walked {
             let found = found.into_iter().map(|found| (provider.clone(), found));
             walked.found.extend(found);
         }
+        let copies = catalog.copies();
+        walked
+            .copies
+            .extend(copies.iter().map(|(_, found)| found.path.clone()));
+        walked.found.extend(copies);
         // In whatever order they were come across.
         for (provider, found) in &walked.found {
             let mut hasher = DefaultHasher::new();
@@ -291,8 +380,11 @@ impl Walked {
         }
         // The newest last, so that ids grow with time.
         changed.sort_by_key(|change| change.found.modified);
+        let is_copy = |change: &Change| self.copies.contains(&change.found.path);
+        let (copies, changed) = changed.into_iter().partition(is_copy);
         Changes {
             changed,
+            copies,
             gone: gone.iter().map(|(_, known)| known.source).collect(),
         }
     }
@@ -300,6 +392,8 @@ impl Walked {
 
 struct Changes {
     changed: Vec<Change>,
+    /// The same for copies in the archive, which only matter where a session is gone.
+    copies: Vec<Change>,
     gone: Vec<i64>,
 }
 

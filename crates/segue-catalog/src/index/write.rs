@@ -383,6 +383,25 @@ impl<'a> Writer<'a> {
             .optional()
     }
 
+    /// The row of a session, and whether it is still where its agent keeps it.
+    pub(super) fn holding(&self, provider: &str, native_id: &str) -> Sql<Option<(i64, bool)>> {
+        self.db
+            .prepare_cached(
+                "SELECT id, source IS NOT NULL FROM session WHERE provider = ?1 AND native_id = ?2",
+            )?
+            .query_row([provider, native_id], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()
+    }
+
+    /// A copy stands in for a session that is gone.
+    pub(super) fn attach(&mut self, session: i64, source: i64) -> Sql<()> {
+        self.run(
+            "UPDATE session SET source = ?2, state = ?3 WHERE id = ?1",
+            params![session, source, State::Archived.code()],
+        )?;
+        Ok(())
+    }
+
     /// Whether another source than this one, which is still there, holds at least as much of a session.
     pub(super) fn is_twin(
         &self,

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use segue_agents::{busy, forget_kept};
-use segue_catalog::{Archive, KeepError, NativeSession};
+use segue_catalog::{KeepError, NativeSession};
 use segue_core::{Leg, MatchedBy, NativeId, ProviderId, Session};
 
 use super::{DeletePlan, Deleted, Doomed, Extent, Fate, Means, Spared, Upkeep};
@@ -274,7 +274,10 @@ fn delete_copy(
     let entry = upkeep.archive.entry(&session.provider, &session.head.id)?;
     match (entry, fate) {
         (None, _) => Ok(None),
-        (Some(entry), Fate::Trash) => Ok(Some(upkeep.trash.take(&entry, at)?.path)),
+        (Some(entry), Fate::Trash) => {
+            upkeep.archive.close(&entry);
+            Ok(Some(upkeep.trash.take(&entry, at)?.path))
+        }
         (Some(_), Fate::Purge) => {
             purge_copies(upkeep, session)?;
             Ok(None)
@@ -288,7 +291,7 @@ pub(super) fn purge_copies(upkeep: &Upkeep, session: &NativeSession) -> Result<(
     let is_of = |provider: &ProviderId, id: &NativeId| {
         *provider == session.provider && *id == session.head.id
     };
-    if let Some(entry) = Archive::entry(archive, &session.provider, &session.head.id)? {
+    if let Some(entry) = archive.entry(&session.provider, &session.head.id)? {
         archive.remove(&entry)?;
     }
     let discarded = trash.list().0.into_iter();

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use segue_catalog::{Archive, Entry, KeepError, Kept, NativeSession, Saved, Times};
-use segue_core::{NativeId, ProviderId};
+use segue_core::ProviderId;
 
 use super::Restored;
 use super::delete::{named, natives_of};
@@ -186,18 +186,11 @@ impl Engine {
         Ok(())
     }
 
-    /// Removes the copies of a session for good; how many there were.
+    /// Removes all copies of a session for good.
     pub fn purge_copies(&self, entry: &Entry) -> Result<(), EngineError> {
         Ok(super::delete::purge_copies(
             self.upkeep()?,
             &entry.session(),
         )?)
-    }
-
-    /// Whether there is a copy of this session.
-    #[must_use]
-    pub fn has_copy(&self, provider: &ProviderId, id: &NativeId) -> bool {
-        let entry = self.archive_of().map(|archive| archive.entry(provider, id));
-        matches!(entry, Ok(Ok(Some(_))))
     }
 }

@@ -72,6 +72,7 @@ impl AgentReport {
         if self.sessions.is_some() && !self.ways.is_empty() {
             // What the agent can't tell, its files do.
             can.list = can.list.or(Some(How::Files));
+            can.delete = can.delete.or(Some(How::Files));
             if can.resume.or(can.load).is_some() {
                 can.continue_last = can.continue_last.or(Some(How::Files));
             }

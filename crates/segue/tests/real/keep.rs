@@ -1,5 +1,7 @@
 //! Sessions of the real CLIs archived, deleted and restored: gone for the CLI, and back for it.
 
+mod retention;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -232,7 +234,7 @@ fn is_archived_deleted_and_restored(way: Way) {
     assert_eq!(after, before, "{way:?}");
     assert_goes_on(&stage, &id);
 
-    // From the archive it comes back as it was then.
+    // Purged, it is gone with all its copies.
     let ran = stage.run(&["session", "delete", "--yes", "--purge", "--native", &name]);
     assert_eq!(ran.code, Some(0), "{ran:#?}");
     assert_gone(&stage, &id);
@@ -401,4 +403,51 @@ fn opencode_is_copied_in_its_own_words() {
         value["info"]["cost"] = cost.into();
     }
     assert_eq!(ours, theirs);
+}
+
+#[test]
+#[ignore = "runs the real CLIs: cargo xtask test"]
+fn a_fork_of_codex_brings_along_what_it_goes_on_from() {
+    let stage = Stage::new(CODEX, Script::new());
+    stage.begin_elsewhere("my favourite colour is teal");
+    let parent = only_session(&stage);
+    let ran = stage
+        .sandbox
+        .run(Cli::Codex, ["exec", "fork", &parent, "and my name is Ada"]);
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    let listed = json(&stage, &["session", "list", "--json"]);
+    let ids = listed.as_array().unwrap().iter();
+    let mut ids = ids.map(|row| row["native_session_id"].as_str().unwrap().to_owned());
+    let fork = ids.find(|id| *id != parent).unwrap();
+    let before = files(&home(&stage));
+    assert_eq!(before.len(), 2);
+
+    // Codex does not delete what a fork goes on from; nothing is lost by having tried.
+    let ran = stage.run(&["session", "delete", "--yes", &parent]);
+    assert_eq!(ran.code, Some(1), "{ran:#?}");
+    assert!(ran.stderr.contains("failed to delete session"), "{ran:#?}");
+    assert_eq!(files(&home(&stage)), before);
+
+    let archived = json(&stage, &["session", "archive", "--json", &fork]);
+    assert_eq!(
+        archived[0]["files"].as_array().unwrap().len(),
+        2,
+        "{archived:#}"
+    );
+    for id in [&fork, &parent] {
+        let ran = stage.run(&["session", "delete", "--yes", id]);
+        assert_eq!(ran.code, Some(0), "{ran:#?}");
+        assert_gone(&stage, id);
+    }
+    assert_eq!(files(&home(&stage)).len(), 0);
+    let shown = json(&stage, &["session", "show", "--json", &fork]);
+    assert_eq!(shown["turns"].as_array().unwrap().len(), 2, "{shown:#}");
+    let restored = json(&stage, &["session", "restore", "--json", &fork]);
+    assert_eq!(
+        restored["files"].as_array().unwrap().len(),
+        2,
+        "{restored:#}"
+    );
+    assert_goes_on(&stage, &fork);
+    stage.assert_nothing_runs();
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::picker::{
+use crate::picker::source::{
     Deed, Exchange, Order, Page, Piece, Place, Preview, Question, Refreshed, Row, Shelf, Standing,
     Total,
 };
