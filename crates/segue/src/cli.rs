@@ -186,6 +186,7 @@ pub(crate) enum SessionCommand {
 /// Sessions of Claude Code, Codex, Gemini CLI and opencode are found where those keep them, and only read. One that
 /// carries a session of segue's is part of it and not listed again.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct ListArgs {
     /// Those of every project, not only of this one
     #[arg(long)]

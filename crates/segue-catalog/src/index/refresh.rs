@@ -18,7 +18,7 @@ use rusqlite::{Connection, OptionalExtension};
 use segue_core::{NativeId, ProviderId};
 
 use super::read::{Before, Passage, Placed, Projects, Told, read};
-use super::write::{Growing, Noted, Verdict, Writer, turn_id};
+use super::write::{Growing, Noted, Verdict, Writer, nanoseconds, turn_id};
 use super::{Index, IndexError, State, schema};
 use crate::{Catalog, Found, Head, IdHint, NativeSession, ReadError, Reader, Whereabouts};
 
@@ -203,7 +203,7 @@ impl Index {
         })?;
         bringing.commit()?;
         for copy in &changes.copies {
-            self.take_copy(catalog, copy, &mut writer, &mut work)?;
+            take_copy(catalog, copy, &mut writer, &mut work)?;
         }
         writer.remember("walk", walked.print)?;
         writer.commit()?;
@@ -215,82 +215,79 @@ impl Index {
     }
 }
 
-impl Index {
-    /// Has a copy stand in for a session that is gone.
-    fn take_copy(
-        &self,
-        catalog: &Catalog,
-        copy: &Change,
-        writer: &mut Writer<'_>,
-        work: &mut Work,
-    ) -> Result<(), IndexError> {
-        let Change {
-            provider, found, ..
-        } = copy;
-        let IdHint::Whole(id) = &found.id else {
-            return Ok(());
-        };
-        let Ok(native_id) = NativeId::parse(id) else {
-            return Ok(());
-        };
-        let name = provider.as_str();
-        let note = |verdict, why| Noted {
-            verdict,
-            native_id: Some(id.as_str()),
-            why,
-        };
-        if let Some((session, live)) = writer.holding(name, id)? {
-            if live {
-                writer.note(name, found, note(Verdict::Twin, None))?;
-            } else {
-                let source = writer.note(name, found, note(Verdict::Session, None))?;
-                writer.attach(session, source)?;
-            }
+/// Has a copy stand in for a session that is gone.
+fn take_copy(
+    catalog: &Catalog,
+    copy: &Change,
+    writer: &mut Writer<'_>,
+    work: &mut Work,
+) -> Result<(), IndexError> {
+    let Change {
+        provider, found, ..
+    } = copy;
+    let IdHint::Whole(id) = &found.id else {
+        return Ok(());
+    };
+    let Ok(native_id) = NativeId::parse(id) else {
+        return Ok(());
+    };
+    let name = provider.as_str();
+    let note = |verdict, why| Noted {
+        verdict,
+        native_id: Some(id.as_str()),
+        why,
+    };
+    if let Some((session, live)) = writer.holding(name, id)? {
+        if live {
+            writer.note(name, found, note(Verdict::Twin, None))?;
+        } else {
+            let source = writer.note(name, found, note(Verdict::Session, None))?;
+            writer.attach(session, source)?;
+        }
+        return Ok(());
+    }
+    let session = NativeSession {
+        provider: provider.clone(),
+        found: found.clone(),
+        head: Head::new(native_id, found.modified),
+    };
+    let (reader, unpacked) = match catalog.at(&session) {
+        Ok(at) => at,
+        Err(error) => {
+            writer.note(name, found, note(Verdict::Failed, Some(&error.in_full())))?;
+            work.unreadable.push((provider.clone(), error));
             return Ok(());
         }
-        let session = NativeSession {
-            provider: provider.clone(),
-            found: found.clone(),
-            head: Head::new(native_id, found.modified),
-        };
-        let (reader, unpacked) = match catalog.at(&session) {
-            Ok(at) => at,
-            Err(error) => {
-                writer.note(name, found, note(Verdict::Failed, Some(&error.in_full())))?;
-                work.unreadable.push((provider.clone(), error));
-                return Ok(());
+    };
+    let mut growing = writer.grow();
+    let mut outcome = Ok(());
+    let mut last = None;
+    read(
+        reader.as_ref(),
+        &unpacked,
+        None,
+        &Projects::default(),
+        &mut |told| {
+            if let Told::Turns(turns) | Told::Whole { turns, .. } = &told
+                && outcome.is_ok()
+            {
+                outcome = writer.add(&mut growing, turns);
             }
-        };
-        let mut growing = writer.grow();
-        let mut outcome = Ok(());
-        let mut last = None;
-        read(
-            reader.as_ref(),
-            &unpacked,
-            None,
-            &Projects::default(),
-            &mut |told| {
-                if let Told::Turns(turns) | Told::Whole { turns, .. } = &told
-                    && outcome.is_ok()
-                {
-                    outcome = writer.add(&mut growing, turns);
-                }
-                last = Some(told);
-            },
-        );
-        outcome?;
-        work.read += 1;
-        let Some(Told::Whole { placed, .. }) = last else {
-            writer.drop_turns(growing.id, 0)?;
-            writer.note(name, found, note(Verdict::Other, None))?;
-            return Ok(());
-        };
-        work.bytes += placed.bytes;
-        writer.title(growing.id, &placed)?;
-        let source = writer.note(name, found, note(Verdict::Session, None))?;
-        writer.replace(name, &growing, &placed, Some(source), State::Archived)?;
-        Ok(())
-    }
+            last = Some(told);
+        },
+    );
+    outcome?;
+    work.read += 1;
+    let Some(Told::Whole { placed, .. }) = last else {
+        writer.drop_turns(growing.id, 0)?;
+        writer.note(name, found, note(Verdict::Other, None))?;
+        return Ok(());
+    };
+    work.bytes += placed.bytes;
+    writer.title(growing.id, &placed)?;
+    let source = writer.note(name, found, note(Verdict::Session, None))?;
+    writer.replace(name, &growing, &placed, Some(source), State::Archived)?;
+    Ok(())
 }
 
 /// What was there when we looked.
@@ -439,7 +436,7 @@ struct Known {
 impl Known {
     fn is_like(&self, found: &Found) -> bool {
         self.size == found.size
-            && i128::from(self.modified) == found.modified.as_nanosecond()
+            && self.modified == nanoseconds(found.modified)
             && self
                 .archived
                 .is_none_or(|archived| archived == found.archived)
@@ -501,7 +498,7 @@ fn fetch(
         if let Some(reader) = readers.get(change.provider.as_str()) {
             let before = change.before.as_ref().map(|(_, before)| before);
             read(*reader, &change.found, before, &projects, &mut |told| {
-                tell(index, told)
+                tell(index, told);
             });
         }
         true

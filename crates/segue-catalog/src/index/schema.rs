@@ -18,14 +18,23 @@ const APPLICATION: i64 = 0x5365_6769;
 /// How long to wait for somebody who is just committing.
 const BUSY: Duration = Duration::from_secs(10);
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the index is no store: it has pragmas of its own, and this is where they are set"
+)]
+fn open(path: &Path, flags: OpenFlags) -> Result<Connection, IndexError> {
+    let db = Connection::open_with_flags(path, flags)?;
+    db.busy_timeout(BUSY)?;
+    Ok(db)
+}
+
 /// Opens the index in order to read it.
 pub(super) fn open_to_read(path: &Path) -> Result<Connection, IndexError> {
     if !path.exists() {
         return Err(IndexError::Missing);
     }
     // What a killed writer left can only be put right by somebody who may write.
-    let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-    db.busy_timeout(BUSY)?;
+    let db = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     db.execute_batch(
         "PRAGMA query_only = 1; PRAGMA mmap_size = 1073741824; PRAGMA cache_size = -16000",
     )?;
@@ -59,8 +68,10 @@ fn connect(path: &Path) -> Result<Connection, IndexError> {
         std::fs::create_dir_all(home).map_err(|error| IndexError::io(path, error))?;
     }
     private(path)?;
-    let db = Connection::open(path)?;
-    db.busy_timeout(BUSY)?;
+    let db = open(
+        path,
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
+    )?;
     // Nothing waits for the disk: whoever is killed loses nothing by that, and after a crash of the whole machine the
     // file is checked, and built anew if need be.
     db.execute_batch(

@@ -94,6 +94,11 @@ impl Sum {
     }
 }
 
+/// When a file was written, as it is compared. What is beyond the year 2262 is all the same.
+pub(super) fn nanoseconds(at: Timestamp) -> i64 {
+    i64::try_from(at.as_nanosecond()).unwrap_or(i64::MAX)
+}
+
 /// The beginning of a prompt, which is all that a list or a preview shows of it.
 fn beginning(prompt: &str) -> String {
     let prompt = prompt.trim_start();
@@ -300,7 +305,9 @@ impl<'a> Writer<'a> {
             })
         })?;
         let mut new = Sum::default();
-        turns.iter().for_each(|passage| new.add(passage));
+        for passage in turns {
+            new.add(passage);
+        }
         sum.usage.context_tokens = new.usage.context_tokens;
         sum.model = new.model;
         sum.last_prompt = new.last_prompt;
@@ -451,7 +458,7 @@ impl<'a> Writer<'a> {
                 found.path.as_os_str().as_bytes(),
                 found.part(),
                 found.size,
-                found.modified.as_nanosecond() as i64,
+                nanoseconds(found.modified),
                 noted.verdict as i64,
                 noted.native_id,
                 noted.why,

@@ -138,7 +138,10 @@ impl Machine {
         match conversation {
             Conversation::Native(native) => {
                 let (turns, _) = self.app.engine.recent(&native.session, TURNS)?;
-                let known = native.known.as_ref().map_or(0, |known| known.turns as usize);
+                let known = native
+                    .known
+                    .as_ref()
+                    .map_or(0, |known| known.turns as usize);
                 let before = known.saturating_sub(turns.len());
                 let turns = turns.iter().enumerate();
                 let turns = turns.map(|(at, turn)| exchange(before + at + 1, &turn.messages));
@@ -384,7 +387,7 @@ fn exchange(n: usize, messages: &[Message]) -> Exchange {
     Exchange {
         n: u32::try_from(n).unwrap_or(u32::MAX),
         prompt: words(Role::User).next().unwrap_or_default(),
-        answer: words(Role::Assistant).last().unwrap_or_default(),
+        answer: words(Role::Assistant).next_back().unwrap_or_default(),
     }
 }
 
