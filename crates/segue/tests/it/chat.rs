@@ -288,7 +288,7 @@ fn help_teaches() {
     after any kill. Without an agent on this machine it talks to `rehearsal`, a built-in one that needs
     no network.
 
-    Usage: segue <COMMAND>
+    Usage: segue [COMMAND]
 
     Commands:
       chat         Say one thing to an agent and stream its answer
@@ -311,6 +311,7 @@ fn help_teaches() {
               Print version
 
     Examples:
+      segue                                    on a terminal: choose from all sessions
       segue chat "explain this repository"     start a session
       segue chat --continue "go on"            go on with the newest one of this directory
       segue repl                               a conversation, prompt by prompt

@@ -151,7 +151,7 @@ pub(crate) fn as_nobody(world: &World, args: &[&str]) -> Output {
 }
 
 /// Gives everything in the home to the user of [`as_nobody`], without the right to change it.
-fn make_read_only(world: &World) {
+pub(crate) fn make_read_only(world: &World) {
     let hand_over = |path: &std::path::Path, mode| {
         if rustix::process::geteuid().is_root() {
             chown(path, Some(65534), Some(65534)).unwrap();
