@@ -193,8 +193,6 @@ impl Engine {
         };
         let failed = index.failures()?.into_iter();
         unreadable.extend(failed.map(|failure| (failure.provider, failure.why)));
-        unreadable.sort();
-        unreadable.dedup();
         Ok(Ok(Indexed {
             natives,
             unreadable,

@@ -133,6 +133,17 @@ pub struct Conversations {
 }
 
 impl Conversations {
+    /// Adds what could not be read, as far as it is of the agent that was asked for.
+    pub fn lack(&mut self, filter: &Filter, unreadable: Vec<(ProviderId, String)>) {
+        let wanted = filter.provider.as_ref().map(keeper);
+        let fits = |provider: &ProviderId| wanted.as_ref().is_none_or(|wanted| wanted == provider);
+        let unreadable = unreadable.into_iter();
+        self.unreadable
+            .extend(unreadable.filter(|(provider, _)| fits(provider)));
+        self.unreadable.sort();
+        self.unreadable.dedup();
+    }
+
     /// Puts the newest first, and keeps so many of them.
     pub fn sort(&mut self, limit: u32) {
         self.rows
@@ -169,9 +180,10 @@ impl Engine {
         let mut conversations = Conversations {
             rows: own.chain(natives).collect(),
             more: more.is_some(),
-            unreadable,
+            unreadable: Vec::new(),
             without_index,
         };
+        conversations.lack(filter, unreadable);
         conversations.sort(limit);
         Ok(conversations)
     }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use segue_catalog::index::Progress;
+use segue_core::ProviderId;
 use segue_engine::{Caught, EngineError, Freshness};
 
 use crate::error::CliError;
@@ -16,26 +17,59 @@ const SOON: Duration = Duration::from_millis(400);
 /// How often the figure changes.
 const STEP: Duration = Duration::from_millis(100);
 
+/// Where to look once the index was brought up to date, or was not.
+pub(crate) struct CaughtUp {
+    pub(crate) freshness: Freshness,
+    /// Of which agents something could not be looked at or read, and why.
+    pub(crate) unreadable: Vec<(ProviderId, String)>,
+    /// Why the index may lack what was written last.
+    pub(crate) behind: Option<Behind>,
+}
+
+/// Why the index is not up to date although it should be.
+pub(crate) enum Behind {
+    /// Another process is at it.
+    Busy,
+    /// It could not be written.
+    Failed(String),
+}
+
+impl CaughtUp {
+    fn without_index(behind: Behind) -> Self {
+        Self {
+            freshness: Freshness::Scanned,
+            unreadable: Vec::new(),
+            behind: Some(behind),
+        }
+    }
+}
+
 impl App {
-    /// Brings the index up to date, unless that is not wanted, and tells where to look then. An index that can't be used
-    /// is told: the files of agents are then read themselves.
-    pub(crate) async fn catch_up(&self, refresh: bool) -> Freshness {
+    /// Brings the index up to date, unless that is not wanted, and tells where to look then: in the files of agents
+    /// themselves if the index can't be used.
+    pub(crate) async fn catch_up(&self, refresh: bool) -> CaughtUp {
+        let mut caught = CaughtUp {
+            freshness: Freshness::AsIndexed,
+            unreadable: Vec::new(),
+            behind: None,
+        };
         if !refresh {
-            return Freshness::AsIndexed;
+            return caught;
         }
         match self.caught_up().await {
-            Ok(Some(Caught::Up(_))) => {
+            Ok(Some(Caught::Up(work))) => {
                 if let Some(index) = self.engine.index() {
                     // A project that moved is found the next time.
                     let _ = index.place(&self.project.cwd, &self.project.key, Duration::ZERO);
                 }
-                Freshness::AsIndexed
+                let unreadable = work.unreadable.into_iter();
+                caught.unreadable = unreadable
+                    .map(|(provider, error)| (provider, error.in_full()))
+                    .collect();
+                caught
             }
-            Ok(_) => Freshness::Scanned,
-            Err(error) => {
-                tell_without_index(&CliError::from(error).message);
-                Freshness::Scanned
-            }
+            Ok(_) => CaughtUp::without_index(Behind::Busy),
+            Err(error) => CaughtUp::without_index(Behind::Failed(CliError::from(error).message)),
         }
     }
 

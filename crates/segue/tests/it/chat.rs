@@ -288,12 +288,13 @@ fn help_teaches() {
     after any kill. Without an agent on this machine it talks to `rehearsal`, a built-in one that needs
     no network.
 
-    Usage: segue <COMMAND>
+    Usage: segue [COMMAND]
 
     Commands:
       chat         Say one thing to an agent and stream its answer
       repl         Hold a conversation with an agent: every line is a turn
       session      List, show and change sessions
+      index        Look after the index that lists and searches ask
       mcp          Let an agent ask segue: an MCP server over standard input and output
       doctor       Show which agents are on this machine, what they can do, and whether the store is
                    healthy
@@ -310,6 +311,7 @@ fn help_teaches() {
               Print version
 
     Examples:
+      segue                                    on a terminal: choose from all sessions
       segue chat "explain this repository"     start a session
       segue chat --continue "go on"            go on with the newest one of this directory
       segue repl                               a conversation, prompt by prompt

@@ -151,7 +151,7 @@ pub(crate) fn as_nobody(world: &World, args: &[&str]) -> Output {
 }
 
 /// Gives everything in the home to the user of [`as_nobody`], without the right to change it.
-fn make_read_only(world: &World) {
+pub(crate) fn make_read_only(world: &World) {
     let hand_over = |path: &std::path::Path, mode| {
         if rustix::process::geteuid().is_root() {
             chown(path, Some(65534), Some(65534)).unwrap();
@@ -248,12 +248,12 @@ fn a_store_of_a_newer_segue() {
     set(99);
     assert_snapshot!(world.segue(["chat", "--continue", "hi"]), @"
     --- stderr
-    error: the store [WORLD]/home/segue.db has format 99, and this segue knows only up to 2
+    error: the store [WORLD]/home/segue.db has format 99, and this segue knows only up to 3
     hint: update segue, or set SEGUE_HOME to another directory
     --- exit 1
     ");
     assert_eq!(world.segue(["session", "list"]).code, Some(1));
-    set(2);
+    set(3);
     assert_eq!(count_sessions(&world), 1);
 }
 

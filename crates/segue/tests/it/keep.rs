@@ -237,7 +237,7 @@ fn many_are_archived_at_once_by_age() {
     assert_snapshot!(all(&["--older-than", "soon"]), @r#"
     --- stderr
     error: "soon" is not a time
-    hint: write 2025-12-07T14:30:22Z, 2025-12-07, or how long ago: 30m, 12h, 7d, 2w
+    hint: write a time such as 2025-12-07T14:30:22Z, a day such as 2025-12-07, `today` or `yesterday`, or how long ago: 30m, 12h, 7d, 2w, 6mo, 1y
     --- exit 2
     "#);
     assert_snapshot!(world.segue(["session", "restore", "claude:"]).stderr.lines().next().unwrap(), @r#"error: "claude:" matches 3 sessions"#);

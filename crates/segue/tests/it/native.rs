@@ -41,7 +41,7 @@ fn a_list_shows_native_sessions_of_this_project_beside_our_own() {
         "{list}"
     );
     assert!(
-        rows[2].starts_with("2  0b5e4c3a-1111         claude     -  "),
+        rows[2].starts_with("2  0b5e4c3a-1111         claude     3  "),
         "{list}"
     );
     assert!(rows[2].ends_with(" days ago  Shopping"), "{list}");
@@ -62,7 +62,8 @@ fn a_list_shows_native_sessions_of_this_project_beside_our_own() {
     assert_eq!(entry["native_session_id"], ID);
     assert_eq!(entry["title"], "Shopping");
     assert_eq!(entry["title_from"], "user");
-    assert_eq!(entry["turns"], serde_json::Value::Null);
+    assert_eq!(entry["turns"], 3);
+    assert_eq!(entry["total_tokens"], 284);
     assert_eq!(entry["updated_at"], "2026-01-02T03:05:01Z");
 }
 

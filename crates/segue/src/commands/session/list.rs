@@ -9,7 +9,7 @@ use segue_engine::{Conversation, Native};
 use segue_store::Filter;
 
 use super::asked;
-use crate::catch_up::tell_without_index;
+use crate::catch_up::{Behind, tell_without_index};
 use crate::cli::ListArgs;
 use crate::error::CliError;
 use crate::last_list;
@@ -42,10 +42,15 @@ pub(super) async fn run(app: &App, args: &ListArgs) -> Result<(), CliError> {
     } else {
         u32::MAX
     };
+    let caught = app.catch_up(!args.no_refresh).await;
+    if let Some(Behind::Failed(why)) = &caught.behind {
+        tell_without_index(why);
+    }
     let mut listed = app
         .engine
-        .conversations(&filter, wanted, app.catch_up(!args.no_refresh).await)
+        .conversations(&filter, wanted, caught.freshness)
         .await?;
+    listed.lack(&filter, caught.unreadable);
     let mark = Style::stderr().yellow("segue:");
     if let Some(why) = &listed.without_index {
         tell_without_index(why);

@@ -7,16 +7,26 @@ use segue_engine::{
 };
 
 use super::list::{directory, label, short_path, title};
+use crate::catch_up::Behind;
 use crate::cli::SearchArgs;
 use crate::error::CliError;
 use crate::last_list;
 use crate::setup::App;
-use crate::terminal::{Style, ago, clean, print, say, width};
+use crate::terminal::{Style, ago, clean, one_line, print, say, width};
 use crate::wire::{self, print_json};
 
 pub(super) async fn run(app: &App, args: &SearchArgs) -> Result<(), CliError> {
+    let query = query(&args.words)?;
+    let caught = app.catch_up(!args.no_refresh).await;
+    if let Some(Behind::Failed(why)) = &caught.behind {
+        let mark = Style::stderr().yellow("segue:");
+        say(&format!(
+            "{mark} the index could not be brought up to date: {}",
+            one_line(why)
+        ));
+    }
     let request = SearchRequest {
-        query: query(&args.words)?,
+        query,
         order: args.sort.into(),
         project: args.here.then(|| app.project.key.clone()),
         limit: match args.limit {
@@ -25,9 +35,11 @@ pub(super) async fn run(app: &App, args: &SearchArgs) -> Result<(), CliError> {
         },
         skip: 0,
         each: args.each.max(1) as usize,
-        freshness: app.catch_up(!args.no_refresh).await,
+        freshness: caught.freshness,
     };
-    let report = app.engine.search(&request).await?;
+    let mut report = app.engine.search(&request).await?;
+    report.behind |= matches!(caught.behind, Some(Behind::Busy));
+    report.unreadable = caught.unreadable.len();
     if args.json {
         print_json(&wire::hits(&report));
         return Ok(());
