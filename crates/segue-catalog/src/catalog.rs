@@ -8,7 +8,7 @@ use std::thread;
 use jiff::Timestamp;
 use segue_core::{NativeId, ProviderId};
 
-use crate::{Found, Head, Kind, NativeTurn, ReadError, Reader, Records, Start};
+use crate::{Found, Head, Kind, NativeTurn, ReadError, Reader, Records, Start, Whereabouts};
 
 /// A native session, and what its head tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,6 +90,34 @@ impl Catalog {
         let named = |path: &Path| path.to_string_lossy().contains(text);
         natives.unreadable.retain(|(_, error)| named(error.path()));
         natives
+    }
+
+    /// Who reads the sessions of which agent.
+    pub(crate) fn readers(&self) -> impl Iterator<Item = (&str, &dyn Reader)> {
+        let readers = self.readers.iter();
+        readers.map(|(name, reader)| (name.as_str(), reader.as_ref()))
+    }
+
+    /// Where the sessions of all agents are, looked for at once.
+    pub(crate) fn walk(&self) -> Vec<(ProviderId, Whereabouts)> {
+        thread::scope(|scope| {
+            let mut readers = self.readers.iter();
+            let first = readers.next();
+            let others: Vec<_> = readers
+                .map(|(name, reader)| (name, scope.spawn(|| reader.find())))
+                .collect();
+            let mut walked = Vec::with_capacity(others.len() + 1);
+            if let Some((name, reader)) = first {
+                walked.push((name.clone(), reader.find()));
+            }
+            for (name, other) in others {
+                match other.join() {
+                    Ok(there) => walked.push((name.clone(), there)),
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
+            walked
+        })
     }
 
     fn gather(&self, provider: Option<&ProviderId>, wanted: impl Fn(&Found) -> bool) -> Natives {

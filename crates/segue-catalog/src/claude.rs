@@ -8,6 +8,8 @@
 
 mod head;
 mod heard;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -15,7 +17,7 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 use memchr::memmem;
 use segue_core::{
-    InlineData, Json, Message, NativeId, Part, Role, Title, TitleSource, TurnState, Usage,
+    Cost, InlineData, Json, Message, NativeId, Part, Role, Title, TitleSource, TurnState, Usage,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -122,6 +124,9 @@ struct Line<'a> {
     version: Option<Text<'a>>,
     #[serde(borrow, default)]
     forked_from: Option<Origin<'a>>,
+    /// In dollars; written by the first versions only.
+    #[serde(default, rename = "costUSD")]
+    cost: Option<f64>,
 }
 
 /// An attachment that may be a message.
@@ -468,6 +473,8 @@ impl Lines {
             events.push(Event::Used {
                 request: spoken.id.as_deref().map(str::to_owned),
                 usage: tokens.into(),
+                model: spoken.model.as_deref().map(str::to_owned),
+                cost: line.cost.and_then(Cost::from_dollars),
             });
         }
         if line.is_api_error_message == Some(true) {

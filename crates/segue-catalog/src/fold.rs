@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use jiff::Timestamp;
-use segue_core::{Message, Title, TurnState, Usage};
+use segue_core::{Cost, Message, Title, TurnState, Usage};
 
 use crate::record::Back;
 use crate::{Event, Mark, Record, Said};
@@ -20,20 +20,33 @@ pub struct NativeTurn {
     pub said: u32,
     /// What it used.
     pub usage: Usage,
+    /// The model that was asked last, where it is told.
+    pub model: Option<String>,
+    /// What it cost, where that is told of all of its requests.
+    pub cost: Option<Cost>,
     /// Whether the agent made its own context smaller in it.
     pub compacted: bool,
     /// When it began.
     pub started_at: Option<Timestamp>,
     /// When its last record was written.
     pub ended_at: Option<Timestamp>,
+    /// The record before its first one, to read it again from there; none where it begins the session.
+    pub after: Option<Mark>,
     /// Its last record.
     pub until: Mark,
     /// How many turns had begun before it, those that no longer count included.
     birth: u32,
     /// The number of the last record that had to do with it.
     touched: u64,
-    /// The request that is being counted, and what all before it used.
-    counting: Option<(Option<String>, Usage)>,
+    counting: Option<Counting>,
+}
+
+/// The request that is being counted, and what all before it used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Counting {
+    request: Option<String>,
+    usage: Usage,
+    cost: Option<Cost>,
 }
 
 /// Where a key stands: after how many messages of which turn.
@@ -73,6 +86,8 @@ pub struct Fold {
     turns: Vec<NativeTurn>,
     begun: u32,
     records: u64,
+    /// The record before the one that is being taken.
+    last: Option<Mark>,
     /// Every key by its hash, and in the order they came in: a session may have a million of them.
     known: HashMap<u64, Known>,
     order: Vec<u64>,
@@ -122,6 +137,7 @@ impl Fold {
                 known.end = end;
             }
         }
+        self.last = Some(mark);
     }
 
     fn take(&mut self, event: Event, mark: &Mark, at: Option<Timestamp>) {
@@ -154,7 +170,17 @@ impl Fold {
                     turn.compacted = true;
                 }
             }
-            Event::Used { request, usage } => self.count(request, usage),
+            Event::Used {
+                request,
+                usage,
+                model,
+                cost,
+            } => {
+                self.count(request, usage, cost);
+                if let Some(turn) = self.last_turn() {
+                    turn.model = model.or(turn.model.take());
+                }
+            }
             Event::Ended(state) => {
                 if let Some(turn) = self.last_turn() {
                     turn.state = state;
@@ -192,9 +218,12 @@ impl Fold {
             messages: Vec::new(),
             said: 0,
             usage: Usage::default(),
+            model: None,
+            cost: None,
             compacted: false,
             started_at: at,
             ended_at: at,
+            after: self.last.clone(),
             until: mark.clone(),
             birth: self.begun,
             touched: self.records,
@@ -330,16 +359,21 @@ impl Fold {
         }
     }
 
-    fn count(&mut self, request: Option<String>, usage: Usage) {
+    fn count(&mut self, request: Option<String>, usage: Usage, cost: Option<Cost>) {
         let Some(turn) = self.last_turn() else {
             return;
         };
         let before = match turn.counting.take() {
-            Some((counted, before)) if counted.is_some() && counted == request => before,
-            _ => turn.usage,
+            Some(counted) if counted.request.is_some() && counted.request == request => counted,
+            counted => Counting {
+                request,
+                usage: turn.usage,
+                cost: counted.map_or(Some(Cost::default()), |_| turn.cost),
+            },
         };
-        turn.usage = sum(before, usage);
-        turn.counting = Some((request, before));
+        turn.usage = sum(before.usage, usage);
+        turn.cost = before.cost.zip(cost).map(|(before, cost)| before + cost);
+        turn.counting = Some(before);
     }
 
     /// Takes the messages of a turn of an outline, once nothing more will be said in it.
@@ -408,5 +442,89 @@ fn sum(before: Usage, request: Usage) -> Usage {
         total_tokens: add(before.total_tokens, request.total_tokens),
         context_tokens: request.context_tokens.or(before.context_tokens),
         context_window: request.context_window.or(before.context_window),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use segue_core::{Part, Role};
+
+    use super::*;
+
+    fn used(request: Option<&str>, tokens: u64, model: &str, micros: Option<u64>) -> Event {
+        Event::Used {
+            request: request.map(str::to_owned),
+            usage: Usage {
+                total_tokens: Some(tokens),
+                ..Usage::default()
+            },
+            model: Some(model.to_owned()).filter(|model| !model.is_empty()),
+            cost: micros.map(Cost::from_micros),
+        }
+    }
+
+    /// What a turn with these requests comes to.
+    fn turn(requests: Vec<Event>) -> (Option<u64>, Option<String>, Option<u64>) {
+        let prompt = Event::Prompt(Said {
+            key: None,
+            message: Message::new(
+                Role::User,
+                vec![Part::Text("x".into())],
+                Timestamp::UNIX_EPOCH,
+            ),
+        });
+        let mut fold = Fold::outline();
+        for event in [prompt].into_iter().chain(requests) {
+            fold.add(Record {
+                mark: Mark::Id("x".into()),
+                at: None,
+                events: vec![event],
+            });
+        }
+        let turn = fold.into_turns().remove(0);
+        (
+            turn.usage.total_tokens,
+            turn.model,
+            turn.cost.map(Cost::micros),
+        )
+    }
+
+    #[test]
+    fn a_request_that_is_told_again_counts_once() {
+        let a = Some("a");
+        let b = Some("b");
+        let named = |name: &str| Some(name.to_owned());
+        let cases = [
+            (vec![], (None, None, None)),
+            (
+                vec![used(a, 10, "m", Some(5)), used(a, 12, "m", Some(6))],
+                (Some(12), named("m"), Some(6)),
+            ),
+            (
+                vec![
+                    used(a, 10, "m", Some(5)),
+                    used(b, 1, "n", Some(2)),
+                    used(b, 2, "", Some(3)),
+                ],
+                (Some(12), named("n"), Some(8)),
+            ),
+            // Nothing tells these apart, so they are two.
+            (
+                vec![used(None, 10, "m", Some(5)), used(None, 10, "m", Some(5))],
+                (Some(20), named("m"), Some(10)),
+            ),
+            // What one of them cost is not told, so nobody knows what the turn did.
+            (
+                vec![
+                    used(a, 10, "m", None),
+                    used(b, 10, "m", Some(5)),
+                    used(a, 1, "m", Some(5)),
+                ],
+                (Some(21), named("m"), None),
+            ),
+        ];
+        for (requests, expected) in cases {
+            assert_eq!(turn(requests.clone()), expected, "{requests:?}");
+        }
     }
 }

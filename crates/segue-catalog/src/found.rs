@@ -21,6 +21,17 @@ pub struct Found {
     pub archived: bool,
 }
 
+impl Found {
+    /// Which of the sessions at its path it is, where one file holds many; else nothing.
+    #[must_use]
+    pub fn part(&self) -> &str {
+        match &self.id {
+            IdHint::Whole(id) if self.path.extension().is_some_and(|kind| kind == "db") => id,
+            IdHint::Whole(_) | IdHint::Begins(_) => "",
+        }
+    }
+}
+
 /// What is known of an id before a file is opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IdHint {

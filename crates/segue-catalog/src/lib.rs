@@ -5,7 +5,9 @@
 //! [`Mark`] on. Everything else is the same for all: records are folded into [`NativeTurn`]s by [`Fold`], which
 //! is the one place that knows what a rewind or a replaced record does to a conversation.
 //!
-//! Nothing here writes. A line that can't be read is counted in [`Skipped`] and never the end of a file; a file
+//! [`Index`] is the one thing here that writes, and only its own file: it answers for all of them at once.
+//!
+//! A line that can't be read is counted in [`Skipped`] and never the end of a file; a file
 //! is never in memory as a whole.
 
 mod catalog;
@@ -16,6 +18,7 @@ mod fold;
 mod found;
 mod gemini;
 mod head;
+pub mod index;
 mod injected;
 mod json;
 mod lines;
@@ -32,6 +35,7 @@ pub use fold::{Fold, NativeTurn};
 pub use found::{Found, IdHint, Whereabouts};
 pub use gemini::{Gemini, Listed, Listing, parse_listing};
 pub use head::{Head, Kind};
+pub use index::Index;
 pub use mark::{Mark, MarkError};
 pub use opencode::Opencode;
 pub use project::project_key;

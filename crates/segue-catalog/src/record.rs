@@ -1,7 +1,7 @@
 //! The records of a native session, one after the other.
 
 use jiff::Timestamp;
-use segue_core::{Message, Title, TurnState, Usage};
+use segue_core::{Cost, Message, Title, TurnState, Usage};
 
 use crate::{Mark, ReadError};
 
@@ -44,6 +44,10 @@ pub enum Event {
         request: Option<String>,
         /// What it used.
         usage: Usage,
+        /// The model that was asked, where it is told.
+        model: Option<String>,
+        /// What it cost, where the agent says so.
+        cost: Option<Cost>,
     },
     /// The turn ended like this.
     Ended(TurnState),

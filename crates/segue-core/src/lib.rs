@@ -8,6 +8,7 @@
 mod brief;
 mod capability;
 mod chain;
+mod cost;
 mod event;
 mod failure;
 mod id;
@@ -21,6 +22,7 @@ mod process;
 mod project;
 mod reference;
 mod session;
+pub mod spend;
 pub mod stored;
 mod turn;
 mod usage;
@@ -28,6 +30,7 @@ mod usage;
 pub use brief::{END_OF_RECORD, TELLABLE, recent_messages};
 pub use capability::{Capabilities, How};
 pub use chain::{TurnNumberError, can_go_on, close_open_calls, plan_revert};
+pub use cost::Cost;
 pub use event::{
     AgentEvent, Decision, DecisionKind, Diff, PlanStatus, PlanStep, StopReason, ToolCall,
     ToolStatus, TurnEnd,

@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use super::failure;
 use super::frame::Frame;
 use super::wire::{
-    Answered, Block, Called, Compacted, Happened, Picture, Reasoning, Spoken, Tokens, Used,
+    Answered, Block, Called, Compacted, Context, Happened, Picture, Reasoning, Spoken, Tokens, Used,
 };
 use crate::dialect::{Dialect, Malformed, Told};
 use crate::injected::{BY_CODEX, begins_with};
@@ -36,6 +36,8 @@ pub(super) struct Lines {
     /// Whether the model has answered since the last time its use was told.
     answered: bool,
     window: Option<u64>,
+    /// The model that is asked in this turn.
+    model: Option<String>,
     /// The newest answer in words, and how many there were.
     answer: String,
     answers: u64,
@@ -68,10 +70,12 @@ impl Dialect for Lines {
             "token_usage_record" => {
                 let used: Used<'_> = frame.read()?;
                 self.answered = false;
-                told.events.push(Event::Used {
-                    request: used.response_id.map(Text::into_owned),
-                    usage: self.usage(used.usage),
-                });
+                let request = used.response_id.map(Text::into_owned);
+                told.events.push(self.used(request, used.usage));
+            }
+            "turn_context" => {
+                let context: Context<'_> = frame.read()?;
+                self.model = context.model.map(Text::into_owned).or(self.model.take());
             }
             "compacted" => self.compacted(&frame, &mut told.events)?,
             _ => {}
@@ -323,11 +327,7 @@ impl Lines {
                 self.window = info.model_context_window.or(self.window);
                 // It is told again whenever limits change, and when nothing was asked of the model.
                 if let Some(tokens) = info.last_token_usage.filter(|_| self.answered) {
-                    let usage = self.usage(tokens);
-                    events.push(Event::Used {
-                        request: None,
-                        usage,
-                    });
+                    events.push(self.used(None, tokens));
                 }
                 self.answered = false;
             }
@@ -379,6 +379,15 @@ impl Lines {
         events.push(Event::Compacted(summary));
         self.answer.clear();
         Ok(())
+    }
+
+    fn used(&self, request: Option<String>, tokens: Tokens) -> Event {
+        Event::Used {
+            request,
+            usage: self.usage(tokens),
+            model: self.model.clone(),
+            cost: None,
+        }
     }
 
     fn usage(&self, tokens: Tokens) -> Usage {

@@ -8,6 +8,34 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{conversation, outline, turn};
 
+#[test]
+fn requests_are_by_the_model_of_their_turn() {
+    let used = json!({"response_id": "r", "usage": {"input_tokens": 3, "output_tokens": 1}});
+    let turn = |log: Log, model: &Value| {
+        log.starts()
+            .line("turn_context", model)
+            .user("x")
+            .says("y")
+            .line("token_usage_record", &used)
+            .ends()
+    };
+    let log = turn(
+        Log::numbered(0).meta(PARENT, &json!({})),
+        &json!({"model": "gpt-5"}),
+    );
+    let log = turn(turn(log, &json!({})), &json!({"model": "gpt-5-mini"}));
+    let world = tempfile::tempdir().unwrap();
+    let path = world.path().join("rollout.jsonl");
+    fs::write(&path, log.text).unwrap();
+    let mut records = LineRecords::<Lines>::open(&path, &Start::Beginning).unwrap();
+    let turns = conversation(&mut records).unwrap().into_turns();
+    let models: Vec<_> = turns
+        .iter()
+        .map(|turn| turn.model.as_deref().unwrap())
+        .collect();
+    assert_eq!(models, ["gpt-5", "gpt-5", "gpt-5-mini"]);
+}
+
 const PARENT: &str = "01a1e1c9-a9d7-7401-9e63-df60adf7fbc8";
 const FORK: &str = "01a1e1c9-b34e-7500-936f-4f21715570df";
 const LATER: &str = "01a1e1c9-b225-7eb3-9ba5-499d24b95664";

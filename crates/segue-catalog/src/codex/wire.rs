@@ -119,6 +119,13 @@ pub(super) struct Info {
     pub(super) model_context_window: Option<u64>,
 }
 
+/// What a turn is run with.
+#[derive(Deserialize)]
+pub(super) struct Context<'a> {
+    #[serde(borrow, default)]
+    pub(super) model: Option<Text<'a>>,
+}
+
 #[derive(Deserialize)]
 pub(super) struct Used<'a> {
     #[serde(borrow, default)]

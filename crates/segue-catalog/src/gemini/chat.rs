@@ -319,9 +319,12 @@ impl Chat {
             && !told.used
         {
             told.used = true;
-            let request = Some(id.to_owned());
-            let usage = tokens.into();
-            events.push(Event::Used { request, usage });
+            events.push(Event::Used {
+                request: Some(id.to_owned()),
+                usage: tokens.into(),
+                model: line.model.as_deref().map(str::to_owned),
+                cost: None,
+            });
         }
     }
 

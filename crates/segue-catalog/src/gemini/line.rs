@@ -35,6 +35,8 @@ pub(super) struct Line<'a> {
     #[serde(borrow)]
     pub(super) tool_calls: Option<Vec<ToolCall<'a>>>,
     pub(super) tokens: Option<Tokens>,
+    #[serde(borrow)]
+    pub(super) model: Option<Text<'a>>,
 
     #[serde(borrow)]
     pub(super) session_id: Option<Text<'a>>,

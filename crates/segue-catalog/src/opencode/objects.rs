@@ -1,7 +1,9 @@
 //! The objects of opencode, and what they tell.
 
 use jiff::Timestamp;
-use segue_core::{InlineData, Json, Message, Part, Role, Title, TitleSource, TurnState, Usage};
+use segue_core::{
+    Cost, InlineData, Json, Message, Part, Role, Title, TitleSource, TurnState, Usage,
+};
 use serde::Deserialize;
 use serde_json::Number;
 use serde_json::value::RawValue;
@@ -79,6 +81,8 @@ pub(super) struct Info<'a> {
     /// That an answer is a summary, or the changes that came of a prompt.
     #[serde(borrow, default)]
     pub(super) summary: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "modelID")]
+    pub(super) model: Option<Text<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -131,6 +135,16 @@ pub(super) struct Piece<'a> {
     pub(super) prompt: Option<Text<'a>>,
     #[serde(default)]
     pub(super) tokens: Option<Tokens>,
+    #[serde(default)]
+    pub(super) cost: Option<Number>,
+}
+
+impl Piece<'_> {
+    /// What it cost. Where no price is known 0 is written, so that tells nothing.
+    fn cost(&self) -> Option<Cost> {
+        let cost = Cost::from_dollars(self.cost.as_ref()?.as_f64()?)?;
+        (cost > Cost::default()).then_some(cost)
+    }
 }
 
 /// How far a tool has come.
@@ -195,6 +209,7 @@ impl From<&Tokens> for Usage {
 pub(super) struct Telling {
     pub(super) at: Option<Timestamp>,
     pub(super) by_user: bool,
+    pub(super) model: Option<String>,
     pub(super) asked: Vec<Part>,
     pub(super) summary: Option<String>,
     pub(super) events: Vec<Event>,
@@ -207,6 +222,7 @@ impl Telling {
         Self {
             at: moment(info.time.created.as_ref()),
             by_user,
+            model: info.model.as_deref().map(str::to_owned),
             summary: (summary && !by_user).then(String::new),
             ..Self::default()
         }
@@ -238,6 +254,8 @@ impl Telling {
                 self.events.extend(usage.map(|usage| Event::Used {
                     request: Some(id.to_owned()),
                     usage,
+                    model: self.model.clone(),
+                    cost: piece.cost(),
                 }));
             }
             "step-start" | "snapshot" | "patch" | "retry" | "agent" | "compaction" | "subtask" => {}

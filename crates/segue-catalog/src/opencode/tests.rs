@@ -4,7 +4,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use proptest::prelude::*;
 use rusqlite::Connection;
-use segue_core::{Part, TitleSource, Usage};
+use segue_core::{Cost, Part, TitleSource, Usage};
 
 use super::database::beside;
 use super::objects::Tokens;
@@ -168,6 +168,40 @@ fn two_turns() -> World {
 
 const FIRST: &str = r#"user: one | assistant: (hm) | assistant: I look | assistant: c1 bash{"command":"ls"} | tool: c1 "a\nb" | assistant: done | finished"#;
 const SECOND: &str = "user: two | assistant: again | finished";
+
+#[test]
+fn a_cost_of_nothing_tells_nothing() {
+    let by = |model: &str| {
+        format!(
+            r#"{{"role":"assistant","modelID":"{model}","time":{{"created":1,"completed":2}},"finish":"stop"}}"#
+        )
+    };
+    let used = |cost: &str| {
+        format!(r#"{{"type":"step-finish","cost":{cost},"tokens":{{"input":91,"output":15}}}}"#)
+    };
+    let (first, second) = (by("claude-opus-5"), by("gpt-5.5"));
+    let (dear, cheap, free) = (used("0.3"), used("1.5e-6"), used("0"));
+    let world = World::with(&[
+        (USER, &[&text("one")]),
+        (&first, &[&text("done"), &dear]),
+        (&second, &[&text("done"), &cheap]),
+        (USER, &[&text("two")]),
+        (&first, &[&text("again"), &free]),
+        (USER, &[&text("three")]),
+        (&first, &[&text("again"), &dear]),
+        (LAST, &[&text("again"), &free]),
+    ]);
+    let found = world.found();
+    let mut records = world.reader().records(&found, &Start::Beginning).unwrap();
+    let turns = conversation(records.as_mut()).unwrap().into_turns();
+    let spent = |turn: &NativeTurn| (turn.model.clone(), turn.cost.map(Cost::micros));
+    let told: Vec<_> = turns.iter().map(spent).collect();
+    let (opus, gpt) = (Some("claude-opus-5".to_owned()), Some("gpt-5.5".to_owned()));
+    assert_eq!(
+        told,
+        [(gpt, Some(300_002)), (opus.clone(), None), (opus, None)]
+    );
+}
 
 #[test]
 fn each_part_is_a_message_and_a_prompt_begins_a_turn() {

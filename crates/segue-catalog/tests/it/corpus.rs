@@ -81,7 +81,8 @@ fn told(reader: &dyn Reader, home: &Path) -> String {
             let usage = turn.usage;
             let _ = writeln!(
                 text,
-                "usage of {n}: input {:?} (cached {:?}) output {:?} total {:?} context {:?}",
+                "usage of {n} by {}: input {:?} (cached {:?}) output {:?} total {:?} context {:?}",
+                turn.model.as_deref().unwrap_or("-"),
                 usage.input_tokens,
                 usage.cached_tokens,
                 usage.output_tokens,
@@ -132,7 +133,8 @@ fn each_agent_that_can_be_run_has_a_corpus() {
 fn detail(turns: &[NativeTurn]) -> String {
     let known = turns.iter().map(|turn| {
         let times = (turn.started_at, turn.ended_at);
-        format!("{:?} {times:?} {} {}\n", turn.usage, turn.said, turn.until)
+        let spent = (turn.usage, &turn.model, turn.cost);
+        format!("{spent:?} {times:?} {} {}\n", turn.said, turn.until)
     });
     story(turns) + &known.collect::<String>()
 }

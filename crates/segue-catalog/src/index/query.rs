@@ -1,0 +1,339 @@
+//! What is typed into a search: words, "phrases", pref*, -without, and filters such as `provider:codex`.
+
+use jiff::Timestamp;
+use segue_core::Role;
+
+use super::texts::spaced;
+
+/// A text can't be searched for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum QueryError {
+    /// There is nothing in it.
+    #[error("a search needs at least one word or filter")]
+    Empty,
+    /// It is not a question but a book.
+    #[error("a search takes at most {limit} characters, not {length}")]
+    TooLong {
+        /// How many it has.
+        length: usize,
+        /// How many it may have.
+        limit: usize,
+    },
+    /// There is no such role.
+    #[error("{0:?} says nothing in a session; role: takes user, assistant or tool")]
+    Role(String),
+    /// A time is none.
+    #[error("{filter}: {why}")]
+    When {
+        /// Which filter.
+        filter: &'static str,
+        /// What is wrong.
+        why: String,
+    },
+    /// All words are unwanted ones.
+    #[error("a search needs a word that is there, not only words that are not")]
+    OnlyWithout,
+}
+
+/// In which order hits come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Order {
+    /// The newest sessions first.
+    #[default]
+    Newest,
+    /// Those that fit best first.
+    Best,
+}
+
+/// What is searched for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Query {
+    /// The words, all of which must occur in a turn.
+    pub words: Words,
+    /// In sessions of these agents only.
+    pub providers: Vec<String>,
+    /// In projects in whose path this occurs.
+    pub project: Option<String>,
+    /// In turns after this.
+    pub after: Option<Timestamp>,
+    /// In turns before this.
+    pub before: Option<Timestamp>,
+    /// In sessions with all these tags.
+    pub tags: Vec<String>,
+    /// In sessions about this feature.
+    pub feature: Option<String>,
+}
+
+/// The words of a search, and who has to have said them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Words {
+    terms: Vec<Term>,
+    role: Option<Role>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Term {
+    text: String,
+    prefix: bool,
+    without: bool,
+}
+
+const LIMIT: usize = 500;
+
+impl Query {
+    /// Reads what was typed. `when` reads a time.
+    pub fn parse(
+        text: &str,
+        when: &dyn Fn(&str) -> Result<Timestamp, String>,
+    ) -> Result<Self, QueryError> {
+        let length = text.chars().count();
+        if length > LIMIT {
+            return Err(QueryError::TooLong {
+                length,
+                limit: LIMIT,
+            });
+        }
+        let mut query = Self::default();
+        for token in tokens(text) {
+            query.take(token, when)?;
+        }
+        let terms = &query.words.terms;
+        if !terms.is_empty() && terms.iter().all(|term| term.without) {
+            return Err(QueryError::OnlyWithout);
+        }
+        if query == Self::default() {
+            return Err(QueryError::Empty);
+        }
+        Ok(query)
+    }
+
+    /// The same for words that are still being typed: the last one may go on, and nothing is wrong with them.
+    #[must_use]
+    pub fn typed(text: &str, when: &dyn Fn(&str) -> Result<Timestamp, String>) -> Self {
+        let mut query = Self::default();
+        for token in tokens(text) {
+            // Half a filter is none yet.
+            let _ = query.take(token, when);
+        }
+        let finished = text.ends_with(char::is_whitespace) || text.ends_with('"');
+        let terms = &mut query.words.terms;
+        if let Some(last) = terms.last_mut().filter(|term| !finished && !term.without) {
+            last.prefix = true;
+        }
+        if terms.iter().all(|term| term.without) {
+            terms.clear();
+        }
+        query
+    }
+
+    fn take(
+        &mut self,
+        token: Token<'_>,
+        when: &dyn Fn(&str) -> Result<Timestamp, String>,
+    ) -> Result<(), QueryError> {
+        let time = |filter, text: &str| when(text).map_err(|why| QueryError::When { filter, why });
+        let filter = token.filter.filter(|_| !token.text.is_empty());
+        let value = token.text;
+        match filter {
+            Some("provider" | "agent") => self.providers.extend(value.split(',').map(str::to_lowercase)),
+            Some("project" | "dir") => self.project = Some(value.to_owned()),
+            Some("role") => self.words.role = Some(role(value)?),
+            Some("after" | "since") => self.after = Some(time("after", value)?),
+            Some("before") => self.before = Some(time("before", value)?),
+            Some("tag") => self.tags.push(value.to_lowercase()),
+            Some("feature") => self.feature = Some(value.to_owned()),
+            _ => self.words.add(&token),
+        }
+        Ok(())
+    }
+}
+
+fn role(text: &str) -> Result<Role, QueryError> {
+    match text.to_lowercase().as_str() {
+        "user" | "me" | "prompt" => Ok(Role::User),
+        "assistant" | "agent" | "answer" => Ok(Role::Assistant),
+        "tool" => Ok(Role::Tool),
+        _ => Err(QueryError::Role(text.to_owned())),
+    }
+}
+
+impl Words {
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.terms.is_empty()
+    }
+
+    /// Who has to have said them.
+    #[must_use]
+    pub fn role(&self) -> Option<Role> {
+        self.role
+    }
+
+    fn add(&mut self, token: &Token<'_>) {
+        // What looked like a filter and is none, such as `http://…`, is words.
+        let whole = token.whole;
+        let (text, prefix) = match whole.strip_suffix('*') {
+            Some(text) if !token.quoted => (text, true),
+            _ => (whole, false),
+        };
+        if text.chars().any(char::is_alphanumeric) {
+            self.terms.push(Term {
+                text: text.to_owned(),
+                prefix,
+                without: token.without,
+            });
+        }
+    }
+
+    /// The texts that have to occur, as they were typed, and whether each may go on.
+    pub(super) fn wanted(&self) -> impl Iterator<Item = (&str, bool)> {
+        let wanted = self.terms.iter().filter(|term| !term.without);
+        wanted.map(|term| (term.text.as_str(), term.prefix))
+    }
+
+    /// The same as the full-text index takes it.
+    pub(super) fn expression(&self) -> String {
+        let quote = |term: &Term| {
+            let text = spaced(&term.text).replace('"', "\"\"");
+            format!("\"{text}\"{}", if term.prefix { "*" } else { "" })
+        };
+        let some = |without: bool| {
+            let terms = self.terms.iter().filter(move |term| term.without == without);
+            terms.map(quote).collect::<Vec<_>>()
+        };
+        let wanted = some(false).join(" AND ");
+        let mut all = match some(true).join(" OR ") {
+            unwanted if unwanted.is_empty() => wanted,
+            unwanted => format!("({wanted}) NOT ({unwanted})"),
+        };
+        let columns = match self.role {
+            Some(Role::User) => "{prompt}",
+            Some(Role::Assistant) => "{answer}",
+            Some(Role::Tool | Role::System) => "{call output}",
+            None => return all,
+        };
+        all.insert_str(0, &format!("{columns} : ("));
+        all.push(')');
+        all
+    }
+}
+
+/// A piece of what was typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Token<'a> {
+    without: bool,
+    filter: Option<&'a str>,
+    /// What follows the filter, without its quotes.
+    text: &'a str,
+    /// All of it, without quotes around the whole.
+    whole: &'a str,
+    quoted: bool,
+}
+
+fn tokens(text: &str) -> impl Iterator<Item = Token<'_>> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        rest = rest.trim_start();
+        if rest.is_empty() {
+            return None;
+        }
+        let without = rest.len() > 1 && rest.starts_with('-') && !rest.starts_with("--");
+        let begin = rest.get(usize::from(without)..).unwrap_or_default();
+        let mut open = false;
+        let end = begin.find(|c: char| {
+            open ^= c == '"';
+            c.is_whitespace() && !open
+        });
+        let (piece, after) = begin.split_at_checked(end.unwrap_or(begin.len()))?;
+        rest = after;
+        let (filter, value) = match piece.split_once(':') {
+            Some((name, value)) if !name.contains('"') => (Some(name), value),
+            _ => (None, piece),
+        };
+        Some(Token {
+            without,
+            filter,
+            text: unquoted(value),
+            whole: unquoted(piece),
+            quoted: piece.starts_with('"'),
+        })
+    })
+}
+
+fn unquoted(text: &str) -> &str {
+    let text = text.strip_prefix('"').unwrap_or(text);
+    text.strip_suffix('"').unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Query, QueryError> {
+        Query::parse(text, &|text| text.parse().map_err(|_| "no time".to_owned()))
+    }
+
+    #[test]
+    fn words_become_an_expression_that_nothing_can_break_out_of() {
+        let cases = [
+            ("login", r#""login""#),
+            ("fix login", r#""fix" AND "login""#),
+            (r#""fix the login" now"#, r#""fix the login" AND "now""#),
+            ("auth*", r#""auth"*"#),
+            (r#""auth*""#, r#""auth*""#),
+            ("login -test -mock", r#"("login") NOT ("test" OR "mock")"#),
+            ("role:user login", r#"{prompt} : ("login")"#),
+            ("role:tool a b", r#"{call output} : ("a" AND "b")"#),
+            ("https://x.y/z", r#""https://x.y/z""#),
+            ("fix_login() OR NEAR", r#""fix_login()" AND "OR" AND "NEAR""#),
+            (r#"a"b"#, r#""a""b""#),
+            ("函数", "\" 函  数 \""),
+            ("- * a", r#""a""#),
+            (r#"say "half a phrase"#, r#""say" AND "half a phrase""#),
+        ];
+        for (typed, expected) in cases {
+            let query = parse(typed).unwrap();
+            assert_eq!(query.words.expression(), expected, "{typed}");
+        }
+    }
+
+    #[test]
+    fn filters_are_told_from_words() {
+        let query = parse("provider:Codex,claude project:\"my app\" after:2025-01-02T00:00:00Z tag:X x:y");
+        let query = query.unwrap();
+        assert_eq!(query.providers, ["codex", "claude"]);
+        assert_eq!(query.project.as_deref(), Some("my app"));
+        assert_eq!(query.after, "2025-01-02T00:00:00Z".parse().ok());
+        assert_eq!(query.tags, ["x"]);
+        assert_eq!(query.words.expression(), r#""x:y""#);
+    }
+
+    #[test]
+    fn what_can_not_be_searched_for_is_refused() {
+        let long = "x".repeat(501);
+        for (typed, expected) in [
+            ("", "a search needs at least one word or filter"),
+            ("  -  ", "a search needs at least one word or filter"),
+            ("-a", "a search needs a word that is there, not only words that are not"),
+            ("role:king a", "\"king\" says nothing in a session; role: takes user, assistant or tool"),
+            ("after:soon a", "after: no time"),
+            (&long, "a search takes at most 500 characters, not 501"),
+        ] {
+            let error = parse(typed).map_err(|error| error.to_string());
+            assert_eq!(error, Err(expected.to_owned()), "{typed:?}");
+        }
+    }
+
+    #[test]
+    fn while_it_is_typed_the_last_word_may_go_on() {
+        let typed = |text: &str| {
+            let query = Query::typed(text, &|_| Err("no".into()));
+            query.words.expression()
+        };
+        assert_eq!(typed("fix log"), r#""fix" AND "log"*"#);
+        assert_eq!(typed("fix log "), r#""fix" AND "log""#);
+        assert_eq!(typed("fix after:19"), r#""fix"*"#);
+        assert_eq!(typed("-x"), "");
+    }
+}

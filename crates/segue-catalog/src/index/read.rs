@@ -1,0 +1,265 @@
+//! What the index takes from one native session: its head, and the words of its turns.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use jiff::Timestamp;
+use segue_core::Usage;
+
+use super::texts::{Bounded, Texts};
+use crate::record::Back;
+use crate::{
+    Event, Fold, Found, Head, Kind, Mark, NativeTurn, ReadError, Reader, Record, Records, Skipped,
+    Start, outline, project_key, replay,
+};
+
+/// A turn, as far as the index keeps it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Passage {
+    pub(super) at: Option<Timestamp>,
+    pub(super) after: Option<Mark>,
+    pub(super) messages: u32,
+    pub(super) usage: Usage,
+    pub(super) model: Option<String>,
+    pub(super) cost: Option<u64>,
+    pub(super) texts: Texts,
+}
+
+impl From<NativeTurn> for Passage {
+    fn from(turn: NativeTurn) -> Self {
+        Self {
+            at: turn.ended_at.or(turn.started_at),
+            messages: turn.said,
+            usage: turn.usage,
+            model: None,
+            cost: None,
+            texts: Texts::of(&turn.messages),
+            after: turn.after,
+        }
+    }
+}
+
+/// What was read of a session before.
+#[derive(Debug, Clone)]
+pub(super) struct Before {
+    /// How many turns it had.
+    pub(super) turns: u32,
+    /// Where its last turn begins.
+    pub(super) after: Option<Mark>,
+    /// How large it was.
+    pub(super) size: u64,
+}
+
+/// What a source tells, piece by piece.
+pub(super) enum Told {
+    /// The next turns of a session that is read as a whole.
+    Turns(Vec<Passage>),
+    /// Those were all its turns.
+    Whole(Box<Placed>),
+    /// What has become of its last turn, and the turns after it.
+    Grown {
+        placed: Box<Placed>,
+        first: u32,
+        turns: Vec<Passage>,
+    },
+    /// It is no conversation.
+    Other,
+    /// It can't be read now.
+    Failed(ReadError),
+}
+
+/// A head, and the project it belongs to.
+#[derive(Debug)]
+pub(super) struct Placed {
+    pub(super) head: Head,
+    pub(super) project: Option<String>,
+    /// How much of the source was read.
+    pub(super) bytes: u64,
+}
+
+/// The projects of directories that were looked at before.
+#[derive(Default)]
+pub(super) struct Projects(Mutex<HashMap<String, Option<String>>>);
+
+impl Projects {
+    fn of(&self, cwd: &str) -> Option<String> {
+        let known = |projects: &Self| {
+            let known = projects.0.lock().unwrap_or_else(PoisonError::into_inner);
+            known.get(cwd).cloned()
+        };
+        known(self).unwrap_or_else(|| {
+            let key = project_of(cwd);
+            let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            known.insert(cwd.to_owned(), key.clone());
+            key
+        })
+    }
+}
+
+/// What tells the project of a directory from others.
+pub(super) fn project_of(cwd: &str) -> Option<String> {
+    project_key(Path::new(cwd)).to_str().map(str::to_owned)
+}
+
+/// A session larger than this is not held in memory but read twice.
+const LARGE: u64 = 16 * 1024 * 1024;
+/// Turns are handed on once they have so many bytes.
+const ENOUGH: usize = 256 * 1024;
+
+/// Reads a source: all of it, or what is new in it.
+pub(super) fn read(
+    reader: &dyn Reader,
+    found: &Found,
+    before: Option<&Before>,
+    projects: &Projects,
+    tell: &mut dyn FnMut(Told),
+) {
+    let outcome = head(reader, found, projects).and_then(|placed| {
+        let Some(mut placed) = placed else {
+            return Ok(Told::Other);
+        };
+        if let Some(before) = before
+            && let Some((turns, bytes)) = grown(reader, found, before)?
+        {
+            placed.bytes = bytes;
+            let first = before.turns.max(1);
+            return Ok(Told::Grown {
+                placed,
+                first,
+                turns,
+            });
+        }
+        whole(reader, found, &mut |turns| tell(Told::Turns(turns)))?;
+        placed.bytes = found.size;
+        Ok(Told::Whole(placed))
+    });
+    tell(match outcome {
+        Ok(told) => told,
+        Err(ReadError::NotASession { .. }) => Told::Other,
+        Err(error) => Told::Failed(error),
+    });
+}
+
+fn head(
+    reader: &dyn Reader,
+    found: &Found,
+    projects: &Projects,
+) -> Result<Option<Box<Placed>>, ReadError> {
+    let head = reader.head(found)?;
+    if head.kind != Kind::Conversation {
+        return Ok(None);
+    }
+    let project = head.cwd.as_deref().and_then(|cwd| projects.of(cwd));
+    Ok(Some(Box::new(Placed {
+        head,
+        project,
+        bytes: 0,
+    })))
+}
+
+fn whole(
+    reader: &dyn Reader,
+    found: &Found,
+    tell: &mut dyn FnMut(Vec<Passage>),
+) -> Result<(), ReadError> {
+    let open = || reader.records(found, &Start::Beginning);
+    let mut some = Some(Vec::new());
+    let mut bytes = 0;
+    let mut add = |turn: NativeTurn| {
+        let passage = Passage::from(turn);
+        bytes += passage.texts.columns().map(str::len).iter().sum::<usize>();
+        let passages = some.get_or_insert_default();
+        passages.push(passage);
+        if bytes >= ENOUGH {
+            tell(std::mem::take(passages));
+            bytes = 0;
+        }
+    };
+    if found.size > LARGE {
+        let turns = outline(open()?.as_mut())?.into_turns();
+        replay(&mut Bounded(open()?), &turns, 0, &mut |_, turn| {
+            add(turn);
+            ControlFlow::Continue(())
+        })?;
+    } else {
+        let mut fold = Fold::whole();
+        let mut records = Bounded(open()?);
+        while let Some(record) = records.next()? {
+            fold.add(record);
+        }
+        fold.into_turns().into_iter().for_each(&mut add);
+    }
+    tell(some.unwrap_or_default());
+    Ok(())
+}
+
+/// The last turn that was known and those after it, and how much was read for them; none if more has changed than
+/// that.
+fn grown(
+    reader: &dyn Reader,
+    found: &Found,
+    before: &Before,
+) -> Result<Option<(Vec<Passage>, u64)>, ReadError> {
+    let Some(mark) = before.after.clone().filter(|_| found.size >= before.size) else {
+        return Ok(None);
+    };
+    let from = match &mark {
+        Mark::Line { end, .. } => *end,
+        Mark::Id(_) => 0,
+    };
+    if found.size.saturating_sub(from) > LARGE {
+        return Ok(None);
+    }
+    let records = match reader.records(found, &Start::After(mark.clone())) {
+        Err(ReadError::MarkLost { .. }) => return Ok(None),
+        records => records?,
+    };
+    let mut records = Continued {
+        records: Bounded(records),
+        begun: false,
+        reset: false,
+    };
+    let mut fold = Fold::whole();
+    while let Some(record) = records.next()? {
+        fold.add(record);
+    }
+    if records.reset || fold.is_unresolved() || fold.turns().is_empty() {
+        return Ok(None);
+    }
+    let mut turns: Vec<Passage> = fold.into_turns().into_iter().map(Passage::from).collect();
+    if let Some(first) = turns.first_mut() {
+        first.after = Some(mark);
+    }
+    Ok(Some((turns, found.size - from)))
+}
+
+/// Records from the beginning of a turn on. That this turn itself once was a rewind has been taken into account.
+struct Continued {
+    records: Bounded,
+    begun: bool,
+    /// Whether the conversation began anew, so that what came before no longer counts.
+    reset: bool,
+}
+
+impl Records for Continued {
+    fn next(&mut self) -> Result<Option<Record>, ReadError> {
+        let Some(mut record) = self.records.next()? else {
+            return Ok(None);
+        };
+        if !self.begun {
+            record
+                .events
+                .retain(|event| !matches!(event, Event::Rewind(_)));
+        }
+        self.begun = true;
+        let anew = |event: &Event| matches!(event, Event::Rewind(Back::ToTheBeginning));
+        self.reset |= record.events.iter().any(anew);
+        Ok(Some(record))
+    }
+
+    fn skipped(&self) -> Skipped {
+        self.records.skipped()
+    }
+}

@@ -1,0 +1,483 @@
+//! The index catches up with what agents have written since: what changed is read, several files at a time, and nothing
+//! else.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, SyncSender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, OptionalExtension};
+use segue_core::ProviderId;
+
+use super::read::{Before, Projects, Told, read};
+use super::write::{Growing, Verdict, Writer, turn_id};
+use super::{Index, IndexError, State, schema};
+use crate::{Catalog, Found, ReadError, Reader, Whereabouts};
+
+/// What a refresh had to do.
+#[derive(Debug, Default)]
+pub struct Work {
+    /// How many places there are at which a session was found.
+    pub places: usize,
+    /// How many of them were read, as a whole or in part.
+    pub read: usize,
+    /// How many bytes of them.
+    pub bytes: u64,
+    /// How many rows were changed.
+    pub rows: u64,
+    /// How many sessions are not there any more.
+    pub gone: usize,
+    /// Of which agents something could not be read, and why.
+    pub unreadable: Vec<(ProviderId, ReadError)>,
+}
+
+/// What came of a refresh.
+#[derive(Debug)]
+pub enum Refreshed {
+    /// The index is as new as what was found.
+    Done(Work),
+    /// Somebody else was at it for longer than we wait: the index is as they left it.
+    Busy,
+}
+
+/// How far a refresh is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// How many places were read.
+    pub done: usize,
+    /// How many are to be read.
+    pub all: usize,
+}
+
+/// Text is committed once it has so many bytes: the larger the pieces, the less there is to merge.
+const COMMIT: usize = 24 * 1024 * 1024;
+/// How often a lock that somebody else holds is tried.
+const RETRY: Duration = Duration::from_millis(10);
+/// What the readers may be ahead of the writer, in messages of at most a few hundred kilobytes each.
+const AHEAD: usize = 32;
+/// Fewer changes than this are not worth another thread.
+const FEW: usize = 8;
+
+impl Index {
+    /// Catches up with what the agents have written. Waits so long if another process is at it.
+    pub fn refresh(
+        &self,
+        catalog: &Catalog,
+        patience: Duration,
+        tell: &dyn Fn(Progress),
+    ) -> Result<Refreshed, IndexError> {
+        let walked = Walked::over(catalog);
+        if self.saw(walked.print)? {
+            return Ok(Refreshed::Done(walked.nothing_to_do()));
+        }
+        let Some(_lock) = self.lock(patience)? else {
+            return Ok(Refreshed::Busy);
+        };
+        // Whoever held the lock may have done it, or done it for what was there then.
+        let walked = Walked::over(catalog);
+        if self.saw(walked.print)? {
+            return Ok(Refreshed::Done(walked.nothing_to_do()));
+        }
+        match self.catch_up(catalog, &walked, tell) {
+            Err(error) if error.is_damage() => {
+                self.start_over()?;
+                self.catch_up(catalog, &walked, tell)
+            }
+            outcome => outcome,
+        }
+        .map(|mut work| {
+            work.unreadable.extend(walked.unreadable);
+            Refreshed::Done(work)
+        })
+    }
+
+    /// The one that is held while the index is written.
+    pub(super) fn lock(&self, patience: Duration) -> Result<Option<File>, IndexError> {
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .mode(0o600)
+            .open(self.beside("lock"))
+            .map_err(|error| IndexError::io(&self.path, error))?;
+        let since = Instant::now();
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(Some(file)),
+                Err(std::fs::TryLockError::WouldBlock) if since.elapsed() < patience => {
+                    thread::sleep(RETRY);
+                }
+                Err(std::fs::TryLockError::WouldBlock) => return Ok(None),
+                Err(std::fs::TryLockError::Error(error)) => {
+                    return Err(IndexError::io(&self.path, error));
+                }
+            }
+        }
+    }
+
+    fn saw(&self, print: i64) -> Result<bool, IndexError> {
+        self.reading(|db| {
+            let seen: Option<i64> = db
+                .prepare_cached("SELECT value FROM seen WHERE what = 'walk'")?
+                .query_row([], |row| row.get(0))
+                .optional()?;
+            Ok(seen == Some(print))
+        })
+        .or_else(|error| match error {
+            IndexError::Missing => Ok(false),
+            error if error.is_damage() => Ok(false),
+            error => Err(error),
+        })
+    }
+
+    fn catch_up(
+        &self,
+        catalog: &Catalog,
+        walked: &Walked,
+        tell: &dyn Fn(Progress),
+    ) -> Result<Work, IndexError> {
+        let db = schema::open_to_write(&self.path)?;
+        let known = known(&db)?;
+        let changes = walked.compare(known);
+        let mut work = Work {
+            places: walked.found.len(),
+            gone: changes.gone.len(),
+            ..Work::default()
+        };
+        let mut writer = Writer::new(&db)?;
+        for &source in &changes.gone {
+            writer.lose(source)?;
+        }
+        let readers: HashMap<&str, &dyn Reader> = catalog.readers().collect();
+        let mut bringing = Bringing {
+            writer: &mut writer,
+            changes: &changes.changed,
+            growing: HashMap::new(),
+            work: &mut work,
+        };
+        // Many at a time are merged once, at the end.
+        let many = changes.changed.len() > 200;
+        if many {
+            schema::for_many(&db, true)?;
+        }
+        fetch(&readers, &changes.changed, |index, told| {
+            bringing.take(index, told)?;
+            tell(Progress {
+                done: bringing.work.read,
+                all: changes.changed.len(),
+            });
+            Ok(())
+        })?;
+        writer.remember("walk", walked.print)?;
+        writer.commit()?;
+        if many {
+            schema::for_many(&db, false)?;
+        }
+        work.rows = writer.rows;
+        Ok(work)
+    }
+}
+
+/// What was there when we looked.
+pub(super) struct Walked {
+    found: Vec<(ProviderId, Found)>,
+    /// Of which agents something could not be looked at, so that what is missing may be there.
+    unreadable: Vec<(ProviderId, ReadError)>,
+    /// What tells this from any other state.
+    print: i64,
+}
+
+impl Walked {
+    fn over(catalog: &Catalog) -> Self {
+        let mut walked = Self {
+            found: Vec::new(),
+            unreadable: Vec::new(),
+            print: 0,
+        };
+        for (provider, there) in catalog.walk() {
+            let Whereabouts { found, unreadable } = there;
+            let named = |error| (provider.clone(), error);
+            walked.unreadable.extend(unreadable.into_iter().map(named));
+            let found = found.into_iter().map(|found| (provider.clone(), found));
+            walked.found.extend(found);
+        }
+        // In whatever order they were come across.
+        for (provider, found) in &walked.found {
+            let mut hasher = DefaultHasher::new();
+            (provider.as_str(), &found.path, found.part()).hash(&mut hasher);
+            (found.size, found.modified.as_nanosecond(), found.archived).hash(&mut hasher);
+            walked.print = walked.print.wrapping_add(hasher.finish().cast_signed());
+        }
+        walked
+    }
+
+    fn nothing_to_do(self) -> Work {
+        Work {
+            places: self.found.len(),
+            unreadable: self.unreadable,
+            ..Work::default()
+        }
+    }
+
+    fn compare(&self, mut known: HashMap<Key, Known>) -> Changes {
+        let mut changed = Vec::new();
+        let mut twins: Vec<(&ProviderId, &Found, Known)> = Vec::new();
+        for (provider, found) in &self.found {
+            let before = known.remove(&Key::of(provider.as_str(), found));
+            match before {
+                Some(before) if before.is_like(found) => {
+                    if before.verdict == Verdict::Twin as i64 {
+                        twins.push((provider, found, before));
+                    }
+                }
+                before => changed.push(Change {
+                    provider: provider.clone(),
+                    found: found.clone(),
+                    before: before.and_then(Known::into_before),
+                }),
+            }
+        }
+        // What could not be looked at is not gone.
+        let unsure = |key: &Key| {
+            let of = |(provider, _): &&(ProviderId, ReadError)| provider.as_str() == key.provider;
+            self.unreadable.iter().any(|unreadable| of(&unreadable))
+        };
+        let gone: Vec<(Key, Known)> = known.into_iter().filter(|(key, _)| !unsure(key)).collect();
+        for (provider, found, twin) in twins {
+            let orphaned = |(key, gone): &&(Key, Known)| {
+                key.provider == provider.as_str() && gone.native_id == twin.native_id
+            };
+            if gone.iter().any(|gone| orphaned(&gone)) {
+                changed.push(Change {
+                    provider: provider.clone(),
+                    found: found.clone(),
+                    before: None,
+                });
+            }
+        }
+        // The newest last, so that ids grow with time.
+        changed.sort_by_key(|change| change.found.modified);
+        Changes {
+            changed,
+            gone: gone.iter().map(|(_, known)| known.source).collect(),
+        }
+    }
+}
+
+struct Changes {
+    changed: Vec<Change>,
+    gone: Vec<i64>,
+}
+
+/// A place at which something else is than before.
+struct Change {
+    provider: ProviderId,
+    found: Found,
+    /// What was read there before, and the row it went into.
+    before: Option<(i64, Before)>,
+}
+
+/// A place.
+#[derive(PartialEq, Eq, Hash)]
+struct Key {
+    provider: String,
+    path: PathBuf,
+    part: String,
+}
+
+impl Key {
+    fn of(provider: &str, found: &Found) -> Self {
+        Self {
+            provider: provider.to_owned(),
+            path: found.path.clone(),
+            part: found.part().to_owned(),
+        }
+    }
+}
+
+/// What is known of a place.
+struct Known {
+    source: i64,
+    size: u64,
+    modified: i64,
+    verdict: i64,
+    archived: Option<bool>,
+    native_id: Option<String>,
+    session: Option<i64>,
+    turns: u32,
+    after: Option<String>,
+}
+
+impl Known {
+    fn is_like(&self, found: &Found) -> bool {
+        self.size == found.size
+            && i128::from(self.modified) == found.modified.as_nanosecond()
+            && self.archived.is_none_or(|archived| archived == found.archived)
+    }
+
+    fn into_before(self) -> Option<(i64, Before)> {
+        let before = Before {
+            turns: self.turns,
+            after: self.after.and_then(|mark| mark.parse().ok()),
+            size: self.size,
+        };
+        Some((self.session?, before))
+    }
+}
+
+fn known(db: &Connection) -> rusqlite::Result<HashMap<Key, Known>> {
+    let mut rows = db.prepare(
+        "SELECT source.id, source.provider, path, part, size, modified, verdict, source.native_id,
+             session.id, session.turns, session.state,
+             (SELECT after FROM turn WHERE turn.id = (session.id << 20) + session.turns)
+         FROM source LEFT JOIN session ON session.source = source.id",
+    )?;
+    let rows = rows.query_map([], |row| {
+        let key = Key {
+            provider: row.get(1)?,
+            path: OsString::from_vec(row.get(2)?).into(),
+            part: row.get(3)?,
+        };
+        let state: Option<i64> = row.get(10)?;
+        let known = Known {
+            source: row.get(0)?,
+            size: row.get(4)?,
+            modified: row.get(5)?,
+            verdict: row.get(6)?,
+            native_id: row.get(7)?,
+            session: row.get(8)?,
+            turns: row.get::<_, Option<u32>>(9)?.unwrap_or(0),
+            archived: state.map(|state| state == State::Archived.code()),
+            after: row.get(11)?,
+        };
+        Ok((key, known))
+    })?;
+    rows.collect()
+}
+
+/// Reads what changed, on all cores, and has it taken here.
+fn fetch(
+    readers: &HashMap<&str, &dyn Reader>,
+    changes: &[Change],
+    mut take: impl FnMut(usize, Told) -> Result<(), IndexError>,
+) -> Result<(), IndexError> {
+    let projects = Projects::default();
+    let next = AtomicUsize::new(0);
+    let one = |tell: &mut dyn FnMut(usize, Told)| {
+        let index = next.fetch_add(1, Ordering::Relaxed);
+        let Some(change) = changes.get(index) else {
+            return false;
+        };
+        if let Some(reader) = readers.get(change.provider.as_str()) {
+            let before = change.before.as_ref().map(|(_, before)| before);
+            read(*reader, &change.found, before, &projects, &mut |told| tell(index, told));
+        }
+        true
+    };
+    if changes.len() < FEW {
+        let mut outcome = Ok(());
+        let mut keep = |index, told| {
+            if outcome.is_ok() {
+                outcome = take(index, told);
+            }
+        };
+        while one(&mut keep) {}
+        return outcome;
+    }
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        let (sender, receiver) = mpsc::sync_channel(AHEAD);
+        for _ in 0..cores.clamp(1, 8) {
+            let sender: SyncSender<(usize, Told)> = sender.clone();
+            scope.spawn(move || {
+                // Nobody listens any more once something went wrong there.
+                let mut heard = true;
+                while heard && one(&mut |index, told| heard &= sender.send((index, told)).is_ok()) {}
+            });
+        }
+        drop(sender);
+        receiver.into_iter().try_for_each(|(index, told)| take(index, told))
+    })
+}
+
+/// Brings what is read into the index.
+struct Bringing<'a, 'db> {
+    writer: &'a mut Writer<'db>,
+    changes: &'a [Change],
+    /// The sessions of which some turns are written and others still to come.
+    growing: HashMap<usize, Growing>,
+    work: &'a mut Work,
+}
+
+impl Bringing<'_, '_> {
+    fn take(&mut self, index: usize, told: Told) -> Result<(), IndexError> {
+        let Some(Change { provider, found, before }) = self.changes.get(index) else {
+            return Ok(());
+        };
+        let state = if found.archived { State::Archived } else { State::Live };
+        match told {
+            Told::Turns(turns) => {
+                let growing = match self.growing.entry(index) {
+                    std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
+                    std::collections::hash_map::Entry::Vacant(entry) => {
+                        entry.insert(self.writer.grow())
+                    }
+                };
+                self.writer.add(growing, &turns)?;
+                return Ok(());
+            }
+            Told::Whole(placed) => {
+                let growing = self.growing.remove(&index);
+                let growing = growing.unwrap_or_else(|| self.writer.grow());
+                let id = placed.head.id.as_str();
+                let source = self.writer.note(provider.as_str(), found, Verdict::Session, Some(id))?;
+                if self.writer.is_twin(provider.as_str(), id, source, found.size)? {
+                    self.writer.drop_turns(growing.id, 0)?;
+                    self.writer.note(provider.as_str(), found, Verdict::Twin, Some(id))?;
+                } else {
+                    self.writer
+                        .replace(provider.as_str(), &growing, &placed, Some(source), state)?;
+                    self.writer.demote(provider.as_str(), id, source)?;
+                }
+                self.work.bytes += placed.bytes;
+            }
+            Told::Grown { placed, first, turns } => {
+                let id = placed.head.id.as_str();
+                self.writer.note(provider.as_str(), found, Verdict::Session, Some(id))?;
+                if let Some((session, _)) = before {
+                    self.writer.append(*session, &placed, state, first, &turns)?;
+                }
+                self.work.bytes += placed.bytes;
+            }
+            Told::Other | Told::Failed(_) => {
+                if let Some(growing) = self.growing.remove(&index) {
+                    self.writer.drop_turns(growing.id, 0)?;
+                }
+                // What was there before stays as it was: it may be in the middle of being written.
+                let verdict = match told {
+                    Told::Failed(error) => {
+                        self.work.unreadable.push((provider.clone(), error));
+                        Verdict::Failed
+                    }
+                    _ => Verdict::Other,
+                };
+                self.writer.note(provider.as_str(), found, verdict, None)?;
+            }
+        }
+        self.work.read += 1;
+        if self.writer.pending >= COMMIT {
+            self.writer.commit()?;
+        }
+        Ok(())
+    }
+}
+
+/// The id of the last turn, for those who ask the database for it.
+const _: () = assert!(turn_id(1, 0) == 1 << 20);

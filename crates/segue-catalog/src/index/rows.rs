@@ -1,0 +1,266 @@
+//! The sessions of the index, as a list.
+
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension};
+use segue_core::{NativeId, ProviderId, Title, TitleSource, Usage};
+
+use super::write::Verdict;
+use super::{Index, IndexError, OWN};
+use crate::{Found, Head, IdHint, Kind, NativeSession};
+
+/// Whether a session is still where its agent keeps it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// It is.
+    Live,
+    /// It is, put away by the agent.
+    Archived,
+    /// It is not there any more.
+    Gone,
+}
+
+impl State {
+    /// What it is called.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::Archived => "archived",
+            Self::Gone => "gone",
+        }
+    }
+
+    pub(super) fn code(self) -> i64 {
+        match self {
+            Self::Live => 0,
+            Self::Archived => 1,
+            Self::Gone => 2,
+        }
+    }
+
+    fn of(code: i64) -> Self {
+        match code {
+            0 => Self::Live,
+            1 => Self::Archived,
+            _ => Self::Gone,
+        }
+    }
+}
+
+/// A native session, as the index knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// The session: where it is, and what its head tells.
+    pub session: NativeSession,
+    /// What tells its project from others; none where the agent does not say where it worked.
+    pub project: Option<String>,
+    /// How its last prompt begins.
+    pub last_prompt: Option<String>,
+    /// How many turns it has.
+    pub turns: u32,
+    /// How many messages.
+    pub messages: u32,
+    /// What all its turns used; the size of the context is that of the last one.
+    pub usage: Usage,
+    /// The model that answered last.
+    pub model: Option<String>,
+    /// Whether it is still there.
+    pub state: State,
+}
+
+/// Which sessions are asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Which {
+    /// Those of this agent.
+    pub provider: Option<ProviderId>,
+    /// Those of the project with this key.
+    pub project: Option<String>,
+    /// Those in which something happened since.
+    pub since: Option<Timestamp>,
+    /// Also those that are not there any more.
+    pub gone: bool,
+    /// In which order.
+    pub sort: Sort,
+    /// The other way round.
+    pub reverse: bool,
+}
+
+/// In which order sessions are listed; the largest or newest comes first, and names by the alphabet.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each is called what it is")]
+pub enum Sort {
+    #[default]
+    Updated,
+    Created,
+    Turns,
+    Tokens,
+    Title,
+    Provider,
+}
+
+impl Sort {
+    fn sql(self, reverse: bool) -> &'static str {
+        match (self, reverse) {
+            (Self::Updated, false) => "updated_at DESC, native_id",
+            (Self::Updated, true) => "updated_at, native_id",
+            (Self::Created, false) => "created_at DESC, native_id",
+            (Self::Created, true) => "created_at, native_id",
+            (Self::Turns, false) => "turns DESC, updated_at DESC",
+            (Self::Turns, true) => "turns, updated_at DESC",
+            (Self::Tokens, false) => "total DESC NULLS LAST, updated_at DESC",
+            (Self::Tokens, true) => "total NULLS LAST, updated_at DESC",
+            (Self::Title, false) => "title COLLATE NOCASE, updated_at DESC",
+            (Self::Title, true) => "title COLLATE NOCASE DESC, updated_at DESC",
+            (Self::Provider, false) => "session.provider, updated_at DESC",
+            (Self::Provider, true) => "session.provider DESC, updated_at DESC",
+        }
+    }
+}
+
+pub(super) const COLUMNS: &str = "session.id, session.provider, session.native_id, state, project, cwd, branch, title,
+    title_from, first_prompt, last_prompt, forked_from, version, model, created_at, updated_at, turns, messages,
+    input, output, cached, total, context, path, part, size, modified";
+
+pub(super) const TABLES: &str = "session LEFT JOIN source ON source.id = session.source";
+
+impl Index {
+    /// The native sessions that fit, so many of them after the first so many.
+    pub fn list(&self, which: &Which, limit: u32, after: u32) -> Result<Vec<Row>, IndexError> {
+        let (condition, mut values) = which.sql();
+        let order = which.sort.sql(which.reverse);
+        let sql = format!(
+            "SELECT {COLUMNS} FROM {TABLES} WHERE {condition} ORDER BY {order} LIMIT ? OFFSET ?"
+        );
+        values.extend([Value::from(limit), Value::from(after)]);
+        self.reading(|db| {
+            let mut statement = db.prepare_cached(&sql)?;
+            let rows = statement.query_map(rusqlite::params_from_iter(values), row)?;
+            rows.filter_map(Result::transpose).collect()
+        })
+    }
+
+    /// How many native sessions fit.
+    pub fn count(&self, which: &Which) -> Result<u64, IndexError> {
+        let (condition, values) = which.sql();
+        let sql = format!("SELECT count(*) FROM session WHERE {condition}");
+        self.reading(|db| {
+            let values = rusqlite::params_from_iter(values);
+            db.prepare_cached(&sql)?.query_row(values, |row| row.get(0))
+        })
+    }
+
+    /// One native session.
+    pub fn row(&self, provider: &ProviderId, id: &NativeId) -> Result<Option<Row>, IndexError> {
+        self.reading(|db| row_of(db, provider.as_str(), id.as_str()))
+    }
+
+    /// Of how many places something could not be read, and what is there of each agent.
+    pub fn failed(&self) -> Result<u64, IndexError> {
+        self.reading(|db| {
+            db.query_row(
+                "SELECT count(*) FROM source WHERE verdict = ?1",
+                [Verdict::Failed as i64],
+                |row| row.get(0),
+            )
+        })
+    }
+}
+
+impl Which {
+    fn sql(&self) -> (String, Vec<Value>) {
+        let mut conditions = vec![format!("session.provider <> '{OWN}'")];
+        let mut values = Vec::new();
+        let mut add = |condition: &str, value: Value| {
+            conditions.push(condition.to_owned());
+            values.push(value);
+        };
+        if let Some(provider) = &self.provider {
+            add("session.provider = ?", provider.as_str().to_owned().into());
+        }
+        if let Some(project) = &self.project {
+            add("project = ?", project.clone().into());
+        }
+        if let Some(since) = self.since {
+            add("updated_at >= ?", since.as_millisecond().into());
+        }
+        if !self.gone {
+            add("state <> ?", State::Gone.code().into());
+        }
+        (conditions.join(" AND "), values)
+    }
+}
+
+fn row_of(db: &Connection, provider: &str, id: &str) -> rusqlite::Result<Option<Row>> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM {TABLES} WHERE session.provider = ?1 AND session.native_id = ?2"
+    );
+    let found = db.prepare_cached(&sql)?.query_row([provider, id], row);
+    Ok(found.optional()?.flatten())
+}
+
+/// A row, unless it is not one of ours.
+pub(super) fn row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Option<Row>> {
+    let moment = |at: Option<i64>| at.and_then(|at| Timestamp::from_millisecond(at).ok());
+    let provider: String = row.get(1)?;
+    let id: String = row.get(2)?;
+    let (Ok(provider), Ok(id)) = (ProviderId::parse(&provider), NativeId::parse(&id)) else {
+        return Ok(None);
+    };
+    let updated_at = moment(row.get(15)?).unwrap_or(Timestamp::UNIX_EPOCH);
+    let title = match (row.get::<_, Option<String>>(7)?, row.get::<_, Option<String>>(8)?) {
+        (Some(title), Some(source)) => {
+            let source = TitleSource::from_name(&source).unwrap_or(TitleSource::Prompt);
+            Title::given(&title, source).ok()
+        }
+        _ => None,
+    };
+    let state = State::of(row.get(3)?);
+    let path: Option<Vec<u8>> = row.get(23)?;
+    let modified: Option<i64> = row.get(26)?;
+    let modified = modified.and_then(|at| Timestamp::from_nanosecond(at.into()).ok());
+    let found = Found {
+        path: path.map_or_else(PathBuf::new, |path| {
+            use std::os::unix::ffi::OsStringExt;
+            std::ffi::OsString::from_vec(path).into()
+        }),
+        id: IdHint::Whole(id.to_string()),
+        size: row.get::<_, Option<u64>>(25)?.unwrap_or(0),
+        modified: modified.unwrap_or(updated_at),
+        archived: state == State::Archived,
+    };
+    let head = Head {
+        kind: Kind::Conversation,
+        cwd: row.get(5)?,
+        branch: row.get(6)?,
+        created_at: moment(row.get(14)?),
+        title,
+        first_prompt: row.get(9)?,
+        forked_from: row.get(11)?,
+        version: row.get(12)?,
+        ..Head::new(id, updated_at)
+    };
+    Ok(Some(Row {
+        session: NativeSession {
+            provider,
+            found,
+            head,
+        },
+        project: row.get(4)?,
+        last_prompt: row.get(10)?,
+        turns: row.get(16)?,
+        messages: row.get(17)?,
+        usage: Usage {
+            input_tokens: row.get(18)?,
+            output_tokens: row.get(19)?,
+            cached_tokens: row.get(20)?,
+            total_tokens: row.get(21)?,
+            context_tokens: row.get(22)?,
+            context_window: None,
+        },
+        model: row.get(13)?,
+        state,
+    }))
+}

@@ -1,0 +1,108 @@
+//! The file of the index: made, opened, and made anew when it is of another version or damaged.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::IndexError;
+
+const SCHEMA: &str = include_str!("schema.sql");
+
+/// Another version means another shape, or that something else is read out of sessions: it is built anew.
+const VERSION: i64 = 1;
+
+/// Marks the file as ours, for `file` and the like.
+const APPLICATION: i64 = 0x5365_6769;
+
+/// How long to wait for somebody who is just committing.
+const BUSY: Duration = Duration::from_secs(10);
+
+/// Opens the index in order to read it.
+pub(super) fn open_to_read(path: &Path) -> Result<Connection, IndexError> {
+    if !path.exists() {
+        return Err(IndexError::Missing);
+    }
+    // What a killed writer left can only be put right by somebody who may write.
+    let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    db.busy_timeout(BUSY)?;
+    db.execute_batch("PRAGMA query_only = 1; PRAGMA mmap_size = 1073741824; PRAGMA cache_size = -16000")?;
+    match version(&db)? {
+        VERSION => Ok(db),
+        _ => Err(IndexError::Missing),
+    }
+}
+
+/// Opens the index in order to write it; the lock must be held.
+pub(super) fn open_to_write(path: &Path) -> Result<Connection, IndexError> {
+    let db = connect(path)?;
+    match version(&db)? {
+        VERSION => return Ok(db),
+        0 => {}
+        _ => {
+            drop(db);
+            remove(path)?;
+            return open_to_write(path);
+        }
+    }
+    db.execute_batch(&format!(
+        "BEGIN IMMEDIATE; {SCHEMA}
+         PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {VERSION}; COMMIT"
+    ))?;
+    Ok(db)
+}
+
+fn connect(path: &Path) -> Result<Connection, IndexError> {
+    if let Some(home) = path.parent() {
+        std::fs::create_dir_all(home).map_err(|error| IndexError::io(path, error))?;
+    }
+    private(path)?;
+    let db = Connection::open(path)?;
+    db.busy_timeout(BUSY)?;
+    // It can be built anew from what it was built of: that a commit survives the loss of power matters less than
+    // how long one takes.
+    db.execute_batch(
+        "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -32000; PRAGMA temp_store = MEMORY",
+    )?;
+    Ok(db)
+}
+
+/// Conversations are nobody else's business.
+fn private(path: &Path) -> Result<(), IndexError> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let made = std::fs::OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .mode(0o600)
+        .open(path);
+    made.map(drop).map_err(|error| IndexError::io(path, error))
+}
+
+fn version(db: &Connection) -> Result<i64, IndexError> {
+    Ok(db.pragma_query_value(None, "user_version", |row| row.get(0))?)
+}
+
+/// Gathers much before it is written out, or little again; then merges what was gathered.
+pub(super) fn for_many(db: &Connection, many: bool) -> rusqlite::Result<()> {
+    let (hash, merge) = if many { (16 << 20, 0) } else { (1 << 20, 4) };
+    let set = "INSERT INTO text (text, rank) VALUES (?1, ?2)";
+    db.execute(set, rusqlite::params!["hashsize", hash])?;
+    db.execute(set, rusqlite::params!["automerge", merge])?;
+    Ok(())
+}
+
+/// Removes the index with all that belongs to it.
+pub(super) fn remove(path: &Path) -> Result<(), IndexError> {
+    for suffix in ["", "-wal", "-shm"] {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        match std::fs::remove_file(&name) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(IndexError::io(path, error));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,203 @@
+//! The place in a text where words were found, on one line.
+
+use std::ops::Range;
+
+use segue_core::Role;
+
+use super::Words;
+use super::texts::Texts;
+
+/// A piece of a text around what was found in it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Snippet {
+    /// Who said it.
+    pub role: Option<Role>,
+    /// The piece, on one line.
+    pub text: String,
+    /// Where in it the words are, in bytes.
+    pub marks: Vec<Range<usize>>,
+}
+
+/// How many characters a piece has, and how many of them come before what was found.
+const LENGTH: usize = 160;
+const BEFORE: usize = 48;
+
+/// The piece of a turn around the words of a search; how the turn begins if they are not found as they were typed.
+#[must_use]
+pub fn snippet(texts: &Texts, words: &Words) -> Snippet {
+    let [prompt, answer, call, output] = texts.columns();
+    let spoken = [
+        (Role::User, prompt),
+        (Role::Assistant, answer),
+        (Role::Tool, call),
+        (Role::Tool, output),
+    ];
+    let asked = |role: Role| words.role().is_none_or(|only| only == role);
+    let mut best: Option<(usize, Role, &str, usize)> = None;
+    for (role, text) in spoken.into_iter().filter(|(role, _)| asked(*role)) {
+        let places: Vec<usize> = words
+            .wanted()
+            .filter_map(|(word, prefix)| Some(find(text, word, prefix)?.start))
+            .collect();
+        // Where most of the words are, at the one that comes last in the search: the others are often common ones.
+        if let Some(&place) = places.iter().max()
+            && best.is_none_or(|(most, ..)| places.len() > most)
+        {
+            best = Some((places.len(), role, text, place));
+        }
+    }
+    match best {
+        Some((_, role, text, place)) => around(text, place, words, role),
+        None => {
+            let text = spoken.iter().find(|(role, text)| asked(*role) && !text.is_empty());
+            let (role, text) = text.copied().unwrap_or((Role::User, ""));
+            around(text, 0, words, role)
+        }
+    }
+}
+
+fn around(text: &str, place: usize, words: &Words, role: Role) -> Snippet {
+    let before = text.get(..place).unwrap_or_default();
+    let start = before.char_indices().rev().nth(BEFORE - 1).map_or(0, |(at, _)| at);
+    // Not in the middle of a word, if there is another way.
+    let start = match before.get(start..).and_then(|piece| piece.find(char::is_whitespace)) {
+        Some(blank) if start > 0 => start + blank,
+        _ => start,
+    };
+    let rest = text.get(start..).unwrap_or_default();
+    let end = rest.char_indices().nth(LENGTH).map_or(rest.len(), |(at, _)| at);
+    let piece = rest.get(..end).unwrap_or(rest);
+    let mut line = String::with_capacity(piece.len() + 6);
+    if start > 0 {
+        line.push('…');
+    }
+    for word in piece.split(|c: char| c.is_whitespace() || c.is_control()) {
+        if !word.is_empty() {
+            if !line.is_empty() && line != "…" {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    if end < rest.trim_end().len() {
+        line.push('…');
+    }
+    let mut marks: Vec<Range<usize>> = Vec::new();
+    for (word, prefix) in words.wanted() {
+        let mut from = 0;
+        while let Some(found) = line.get(from..).and_then(|line| find(line, word, prefix)) {
+            let found = from + found.start..from + found.end;
+            from = found.end.max(from + 1);
+            marks.push(found);
+        }
+    }
+    marks.sort_by_key(|mark| mark.start);
+    Snippet {
+        role: Some(role),
+        text: line,
+        marks,
+    }
+}
+
+/// Where a word stands in a text by itself, or begins one if it may go on. Small letters and capitals are the same;
+/// what stands between words does not matter.
+fn find(text: &str, word: &str, prefix: bool) -> Option<Range<usize>> {
+    let wanted: Vec<&str> = runs(word).map(|(_, run)| run).collect();
+    let last = wanted.len().checked_sub(1)?;
+    let mut heard: Vec<(usize, &str)> = Vec::with_capacity(wanted.len());
+    for run in runs(text) {
+        if heard.len() == wanted.len() {
+            heard.remove(0);
+        }
+        heard.push(run);
+        let fits = |(index, (_, run)): (usize, &(usize, &str))| {
+            let wanted = wanted.get(index).copied().unwrap_or_default();
+            same(run, wanted, prefix && index == last)
+        };
+        if heard.len() == wanted.len() && heard.iter().enumerate().all(fits) {
+            let (start, _) = heard.first()?;
+            let (end, run) = heard.last()?;
+            return Some(*start..end + run.len());
+        }
+    }
+    None
+}
+
+/// The runs of letters and digits in a text, and where they begin.
+fn runs(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut from = 0;
+    std::iter::from_fn(move || {
+        let rest = text.get(from..)?;
+        let start = rest.find(char::is_alphanumeric)?;
+        let run = rest.get(start..)?;
+        let end = run.find(|c: char| !c.is_alphanumeric()).unwrap_or(run.len());
+        let at = from + start;
+        from = at + end;
+        Some((at, run.get(..end)?))
+    })
+}
+
+fn same(run: &str, wanted: &str, prefix: bool) -> bool {
+    let mut run = run.chars().flat_map(char::to_lowercase);
+    for wanted in wanted.chars().flat_map(char::to_lowercase) {
+        if run.next() != Some(wanted) {
+            return false;
+        }
+    }
+    prefix || run.next().is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::Query;
+
+    fn words(text: &str) -> Words {
+        let query = Query::parse(text, &|_| Err(String::new()));
+        query.unwrap().words
+    }
+
+    #[test]
+    fn a_word_is_found_by_itself_and_a_beginning_where_it_may_go_on() {
+        let cases = [
+            ("the login form", "login", false, Some("login")),
+            ("The LogIn form", "login", false, Some("LogIn")),
+            ("the logins", "login", false, None),
+            ("the logins", "login", true, Some("logins")),
+            ("call fix_login(now)", "fix login", false, Some("fix_login")),
+            ("call fix_login(now)", "fix_login()", false, Some("fix_login")),
+            ("Größe", "größe", false, Some("Größe")),
+            ("", "a", false, None),
+        ];
+        for (text, word, prefix, expected) in cases {
+            let found = find(text, word, prefix).map(|range| &text[range]);
+            assert_eq!(found, expected, "{word} in {text}");
+        }
+    }
+
+    #[test]
+    fn a_snippet_is_one_line_around_what_was_found() {
+        let texts = Texts {
+            prompt: "hello".into(),
+            answer: format!("{} The parser\n\tloses the mark {}", "so ".repeat(50), "on ".repeat(99)),
+            ..Texts::default()
+        };
+        let found = snippet(&texts, &words("parser mark"));
+        assert_eq!(found.role, Some(Role::Assistant));
+        assert!(found.text.starts_with("…so so"), "{}", found.text);
+        assert!(found.text.contains("The parser loses the mark on"), "{}", found.text);
+        assert!(found.text.ends_with('…'));
+        let marked: Vec<&str> = found.marks.iter().map(|mark| &found.text[mark.clone()]).collect();
+        assert_eq!(marked, ["parser", "mark"]);
+    }
+
+    #[test]
+    fn what_is_not_found_as_typed_shows_how_the_turn_begins() {
+        let texts = Texts {
+            prompt: "Crème brûlée".into(),
+            ..Texts::default()
+        };
+        let found = snippet(&texts, &words("creme"));
+        assert_eq!((found.text.as_str(), found.marks.len()), ("Crème brûlée", 0));
+    }
+}

@@ -1,0 +1,451 @@
+//! What was read goes into the index: rows, turns, words.
+
+use std::collections::HashMap;
+use std::os::unix::ffi::OsStrExt;
+
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension, params};
+use segue_core::{Title, TitleSource, Usage};
+
+use super::read::{Passage, Placed};
+use super::texts::spaced;
+use super::State;
+use crate::Found;
+
+/// How many bits of a turn's id are its number.
+pub(super) const NUMBER_BITS: u32 = 20;
+
+/// The number under which the words of a session's title are filed.
+pub(super) const TITLE: u32 = (1 << NUMBER_BITS) - 1;
+
+/// The id of a turn.
+pub(super) const fn turn_id(session: i64, number: u32) -> i64 {
+    (session << NUMBER_BITS) | number as i64
+}
+
+/// The session and the number of a turn.
+pub(super) fn place_of(turn: i64) -> (i64, u32) {
+    let number = turn & ((1 << NUMBER_BITS) - 1);
+    (turn >> NUMBER_BITS, u32::try_from(number).unwrap_or(0))
+}
+
+/// What was found at a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// A conversation.
+    Session = 0,
+    /// Something that is no conversation.
+    Other = 1,
+    /// A conversation that another place has more of.
+    Twin = 2,
+    /// What could not be read.
+    Failed = 3,
+}
+
+/// A session that is being read as a whole.
+#[derive(Debug)]
+pub(super) struct Growing {
+    pub(super) id: i64,
+    sum: Sum,
+}
+
+/// What all turns of a session come to.
+#[derive(Debug, Default, Clone)]
+struct Sum {
+    turns: u32,
+    messages: u32,
+    usage: Usage,
+    model: Option<String>,
+    first_prompt: Option<String>,
+    last_prompt: Option<String>,
+}
+
+impl Sum {
+    fn add(&mut self, passage: &Passage) {
+        let plus = |sum: &mut Option<u64>, more: Option<u64>| {
+            if let Some(more) = more {
+                *sum = Some(sum.unwrap_or(0).saturating_add(more));
+            }
+        };
+        self.turns += 1;
+        self.messages += passage.messages;
+        let (sum, more) = (&mut self.usage, passage.usage);
+        plus(&mut sum.input_tokens, more.input_tokens);
+        plus(&mut sum.output_tokens, more.output_tokens);
+        plus(&mut sum.cached_tokens, more.cached_tokens);
+        plus(&mut sum.total_tokens, more.total_tokens);
+        sum.context_tokens = more.context_tokens.or(sum.context_tokens);
+        if passage.model.is_some() {
+            self.model.clone_from(&passage.model);
+        }
+        let prompt = beginning(&passage.texts.prompt);
+        if !prompt.is_empty() {
+            self.first_prompt.get_or_insert_with(|| prompt.clone());
+            self.last_prompt = Some(prompt);
+        }
+    }
+}
+
+/// The beginning of a prompt, which is all that a list or a preview shows of it.
+fn beginning(prompt: &str) -> String {
+    let prompt = prompt.trim_start();
+    let end = prompt.floor_char_boundary(400);
+    prompt.get(..end).unwrap_or_default().trim_end().to_owned()
+}
+
+/// One transaction's worth of changes.
+pub(super) struct Writer<'a> {
+    db: &'a Connection,
+    /// The newest id of a session.
+    last: i64,
+    models: HashMap<String, i64>,
+    /// How many bytes of text were written since the last commit.
+    pub(super) pending: usize,
+    /// How many rows were changed.
+    pub(super) rows: u64,
+}
+
+type Sql<T> = rusqlite::Result<T>;
+
+impl<'a> Writer<'a> {
+    pub(super) fn new(db: &'a Connection) -> Sql<Self> {
+        let last = db.query_row(
+            "SELECT max(coalesce((SELECT max(id) FROM session), 0), coalesce((SELECT max(id) FROM turn), 0) >> ?1)",
+            [NUMBER_BITS],
+            |row| row.get(0),
+        )?;
+        Ok(Self {
+            db,
+            last,
+            models: HashMap::new(),
+            pending: 0,
+            rows: 0,
+        })
+    }
+
+    /// Begins a transaction, unless one is open.
+    pub(super) fn begin(&self) -> Sql<()> {
+        if self.db.is_autocommit() {
+            self.db.execute_batch("BEGIN IMMEDIATE")?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn commit(&mut self) -> Sql<()> {
+        if !self.db.is_autocommit() {
+            self.db.execute_batch("COMMIT")?;
+        }
+        self.pending = 0;
+        Ok(())
+    }
+
+    fn run(&mut self, sql: &str, values: impl rusqlite::Params) -> Sql<usize> {
+        self.begin()?;
+        let changed = self.db.prepare_cached(sql)?.execute(values)?;
+        self.rows += changed as u64;
+        Ok(changed)
+    }
+
+    /// Makes room for a session that is read as a whole. Ids only grow, and so do those of turns: the full-text
+    /// index is quick as long as they do.
+    pub(super) fn grow(&mut self) -> Growing {
+        self.last += 1;
+        Growing {
+            id: self.last,
+            sum: Sum::default(),
+        }
+    }
+
+    /// Adds the next turns of a session.
+    pub(super) fn add(&mut self, growing: &mut Growing, turns: &[Passage]) -> Sql<()> {
+        for passage in turns {
+            growing.sum.add(passage);
+            let id = turn_id(growing.id, growing.sum.turns);
+            self.turn(id, passage)?;
+        }
+        Ok(())
+    }
+
+    fn turn(&mut self, id: i64, passage: &Passage) -> Sql<()> {
+        let model = match &passage.model {
+            Some(model) => Some(self.model(model)?),
+            None => None,
+        };
+        let usage = passage.usage;
+        let after = passage.after.as_ref().map(ToString::to_string);
+        self.run(
+            "INSERT INTO turn (id, at, after, messages, model, input, output, cached, total, context, cost)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+            params![
+                id,
+                passage.at.map(Timestamp::as_millisecond),
+                after,
+                passage.messages,
+                model,
+                usage.input_tokens,
+                usage.output_tokens,
+                usage.cached_tokens,
+                usage.total_tokens,
+                usage.context_tokens,
+                passage.cost,
+            ],
+        )?;
+        let columns = passage.texts.columns();
+        self.pending += columns.map(str::len).iter().sum::<usize>();
+        let [prompt, answer, call, output] = columns.map(spaced);
+        self.run(
+            "INSERT INTO text (rowid, prompt, answer, call, output) VALUES (?1, ?2, ?3, ?4, ?5)",
+            params![id, prompt, answer, call, output],
+        )?;
+        Ok(())
+    }
+
+    fn model(&mut self, name: &str) -> Sql<i64> {
+        if let Some(&id) = self.models.get(name) {
+            return Ok(id);
+        }
+        self.run("INSERT OR IGNORE INTO model (name) VALUES (?1)", [name])?;
+        let id = self.db.query_row(
+            "SELECT id FROM model WHERE name = ?1",
+            [name],
+            |row| row.get(0),
+        )?;
+        self.models.insert(name.to_owned(), id);
+        Ok(id)
+    }
+
+    /// Takes back the turns of a session that could not be read to its end, or that is gone.
+    pub(super) fn drop_turns(&mut self, session: i64, from: u32) -> Sql<()> {
+        let range = [turn_id(session, from), turn_id(session + 1, 0) - 1];
+        self.run(
+            "DELETE FROM text WHERE rowid IN (SELECT id FROM turn WHERE id BETWEEN ?1 AND ?2)",
+            range,
+        )?;
+        self.run("DELETE FROM turn WHERE id BETWEEN ?1 AND ?2", range)?;
+        Ok(())
+    }
+
+    /// Puts a session that was read as a whole in the place of what was known of it.
+    pub(super) fn replace(
+        &mut self,
+        provider: &str,
+        growing: &Growing,
+        placed: &Placed,
+        source: Option<i64>,
+        state: State,
+    ) -> Sql<()> {
+        if let Some(old) = self.session(provider, placed.head.id.as_str())? {
+            self.forget(old)?;
+        }
+        self.run(
+            "INSERT INTO session (id, provider, native_id, source, state, updated_at, turns, messages)
+             VALUES (?1, ?2, ?3, ?4, ?5, 0, 0, 0)",
+            params![growing.id, provider, placed.head.id.as_str(), source, state.code()],
+        )?;
+        self.title(growing.id, placed)?;
+        self.describe(growing.id, placed, state)?;
+        self.count(growing.id, &growing.sum)
+    }
+
+    /// Puts new turns in the place of the last known one.
+    pub(super) fn append(
+        &mut self,
+        session: i64,
+        placed: &Placed,
+        state: State,
+        first: u32,
+        turns: &[Passage],
+    ) -> Sql<()> {
+        self.drop_turns(session, first)?;
+        for (number, passage) in (first..).zip(turns) {
+            self.turn(turn_id(session, number), passage)?;
+        }
+        if self.is_renamed(session, placed)? {
+            self.run("DELETE FROM text WHERE rowid = ?1", [turn_id(session, TITLE)])?;
+            self.title(session, placed)?;
+        }
+        self.describe(session, placed, state)?;
+        let range = [turn_id(session, 0), turn_id(session + 1, 0) - 1];
+        let mut sum: Sum = self.db.prepare_cached(
+            "SELECT count(*), sum(messages), sum(input), sum(output), sum(cached), sum(total) FROM turn
+             WHERE id BETWEEN ?1 AND ?2",
+        )?.query_row(range, |row| {
+            Ok(Sum {
+                turns: row.get(0)?,
+                messages: row.get(1)?,
+                usage: Usage {
+                    input_tokens: row.get(2)?,
+                    output_tokens: row.get(3)?,
+                    cached_tokens: row.get(4)?,
+                    total_tokens: row.get(5)?,
+                    ..Usage::default()
+                },
+                ..Sum::default()
+            })
+        })?;
+        let mut new = Sum::default();
+        turns.iter().for_each(|passage| new.add(passage));
+        sum.usage.context_tokens = new.usage.context_tokens;
+        sum.model = new.model;
+        sum.last_prompt = new.last_prompt;
+        self.count(session, &sum)
+    }
+
+    /// Files the words of a title, unless they are those of the first prompt.
+    fn title(&mut self, session: i64, placed: &Placed) -> Sql<()> {
+        let given = |title: &&Title| title.source() != TitleSource::Prompt;
+        if let Some(title) = placed.head.title.as_ref().filter(given) {
+            self.run(
+                "INSERT INTO text (rowid, title) VALUES (?1, ?2)",
+                params![turn_id(session, TITLE), spaced(title.as_str())],
+            )?;
+        }
+        Ok(())
+    }
+
+    fn is_renamed(&self, session: i64, placed: &Placed) -> Sql<bool> {
+        let old: Option<String> = self
+            .db
+            .prepare_cached("SELECT title FROM session WHERE id = ?1")?
+            .query_row([session], |row| row.get(0))?;
+        Ok(old.as_deref() != placed.head.title.as_ref().map(Title::as_str))
+    }
+
+    fn describe(&mut self, session: i64, placed: &Placed, state: State) -> Sql<()> {
+        let head = &placed.head;
+        self.run(
+            "UPDATE session SET state = ?2, project = ?3, cwd = ?4, branch = ?5, title = ?6, title_from = ?7,
+                 first_prompt = ?8, forked_from = ?9, version = ?10, created_at = ?11, updated_at = ?12
+             WHERE id = ?1",
+            params![
+                session,
+                state.code(),
+                placed.project,
+                head.cwd,
+                head.branch,
+                head.title.as_ref().map(Title::as_str),
+                head.title.as_ref().map(|title| title.source().as_str()),
+                head.first_prompt.as_deref().map(beginning),
+                head.forked_from,
+                head.version,
+                head.created_at.map(Timestamp::as_millisecond),
+                head.updated_at.as_millisecond(),
+            ],
+        )?;
+        Ok(())
+    }
+
+    fn count(&mut self, session: i64, sum: &Sum) -> Sql<()> {
+        let usage = sum.usage;
+        self.run(
+            "UPDATE session SET turns = ?2, messages = ?3, input = ?4, output = ?5, cached = ?6, total = ?7,
+                 context = coalesce(?8, context), model = coalesce(?9, model),
+                 first_prompt = coalesce(first_prompt, ?10), last_prompt = coalesce(?11, last_prompt)
+             WHERE id = ?1",
+            params![
+                session,
+                sum.turns,
+                sum.messages,
+                usage.input_tokens,
+                usage.output_tokens,
+                usage.cached_tokens,
+                usage.total_tokens,
+                usage.context_tokens,
+                sum.model,
+                sum.first_prompt,
+                sum.last_prompt,
+            ],
+        )?;
+        Ok(())
+    }
+
+    /// The row of a session.
+    pub(super) fn session(&self, provider: &str, native_id: &str) -> Sql<Option<i64>> {
+        self.db
+            .prepare_cached("SELECT id FROM session WHERE provider = ?1 AND native_id = ?2")?
+            .query_row([provider, native_id], |row| row.get(0))
+            .optional()
+    }
+
+    /// Whether another source than this one, which is still there, holds at least as much of a session.
+    pub(super) fn is_twin(&self, provider: &str, native_id: &str, source: i64, size: u64) -> Sql<bool> {
+        let other: Option<u64> = self
+            .db
+            .prepare_cached(
+                "SELECT source.size FROM session JOIN source ON source.id = session.source
+                 WHERE session.provider = ?1 AND session.native_id = ?2 AND source.id <> ?3",
+            )?
+            .query_row(params![provider, native_id, source], |row| row.get(0))
+            .optional()?;
+        Ok(other.is_some_and(|other| other >= size))
+    }
+
+    /// Removes a session and its turns.
+    pub(super) fn forget(&mut self, session: i64) -> Sql<()> {
+        self.drop_turns(session, 0)?;
+        self.run("DELETE FROM text WHERE rowid = ?1", [turn_id(session, TITLE)])?;
+        self.run("DELETE FROM session WHERE id = ?1", [session])?;
+        Ok(())
+    }
+
+    /// The session's source is not there any more.
+    pub(super) fn lose(&mut self, source: i64) -> Sql<()> {
+        self.run(
+            "UPDATE session SET state = ?2, source = NULL WHERE source = ?1",
+            params![source, State::Gone.code()],
+        )?;
+        self.run("DELETE FROM source WHERE id = ?1", [source])?;
+        Ok(())
+    }
+
+    /// Notes what a place looked like, and what was found there.
+    pub(super) fn note(
+        &mut self,
+        provider: &str,
+        found: &Found,
+        verdict: Verdict,
+        native_id: Option<&str>,
+    ) -> Sql<i64> {
+        self.run(
+            "INSERT INTO source (provider, path, part, size, modified, verdict, native_id)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+             ON CONFLICT (provider, path, part) DO UPDATE SET
+                 size = excluded.size, modified = excluded.modified, verdict = excluded.verdict,
+                 native_id = coalesce(excluded.native_id, native_id)",
+            params![
+                provider,
+                found.path.as_os_str().as_bytes(),
+                found.part(),
+                found.size,
+                found.modified.as_nanosecond() as i64,
+                verdict as i64,
+                native_id,
+            ],
+        )?;
+        self.db.prepare_cached(
+            "SELECT id FROM source WHERE provider = ?1 AND path = ?2 AND part = ?3",
+        )?.query_row(
+            params![provider, found.path.as_os_str().as_bytes(), found.part()],
+            |row| row.get(0),
+        )
+    }
+
+    /// All other places of a session have less of it.
+    pub(super) fn demote(&mut self, provider: &str, native_id: &str, source: i64) -> Sql<()> {
+        self.run(
+            "UPDATE source SET verdict = ?4 WHERE provider = ?1 AND native_id = ?2 AND id <> ?3",
+            params![provider, native_id, source, Verdict::Twin as i64],
+        )?;
+        Ok(())
+    }
+
+    /// Remembers a figure for the next refresh.
+    pub(super) fn remember(&mut self, what: &str, value: i64) -> Sql<()> {
+        self.run(
+            "INSERT INTO seen (what, value) VALUES (?1, ?2)
+             ON CONFLICT (what) DO UPDATE SET value = excluded.value WHERE value <> excluded.value",
+            params![what, value],
+        )?;
+        Ok(())
+    }
+}

@@ -1,0 +1,65 @@
+//! What tokens cost, as the user wrote it down.
+
+use std::collections::BTreeMap;
+
+use crate::{Cost, Usage};
+
+/// What a model costs, each for a million tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Price {
+    /// What is sent to it.
+    pub input: Cost,
+    /// What it writes.
+    pub output: Cost,
+    /// What is sent to it and comes from a cache.
+    pub cached: Cost,
+}
+
+impl Price {
+    /// What this usage costs. Unknown, if it does not tell both what was sent and what was written.
+    #[must_use]
+    pub fn of(&self, usage: &Usage) -> Option<Cost> {
+        let (input, output) = (usage.input_tokens?, usage.output_tokens?);
+        // Cached tokens are among those that were sent; an agent may tell of more of them than it sent.
+        let cached = usage.cached_tokens.unwrap_or(0).min(input);
+        let parts = [
+            (input - cached, self.input),
+            (cached, self.cached),
+            (output, self.output),
+        ];
+        let times = |(tokens, price): (u64, Cost)| u128::from(tokens) * u128::from(price.micros());
+        let sum = parts.into_iter().map(times).fold(0, u128::saturating_add);
+        let micros = sum.saturating_add(500_000) / 1_000_000;
+        Some(Cost::from_micros(u64::try_from(micros).unwrap_or(u64::MAX)))
+    }
+}
+
+/// The prices of models, by how their names begin.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Prices(BTreeMap<String, Price>);
+
+impl Prices {
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The price of a model: that of the longest name it begins with. `maker/model` also goes by `model`.
+    #[must_use]
+    pub fn of(&self, model: &str) -> Option<&Price> {
+        let short = model.rsplit_once('/').map(|(_, name)| name);
+        let longest = |name: &str| {
+            let fits = self.0.iter().filter(|(known, _)| name.starts_with(*known));
+            // Of two names that one begins with, the later one in their order is the longer one.
+            fits.last().map(|(_, price)| price)
+        };
+        longest(model).or_else(|| longest(short?))
+    }
+}
+
+impl FromIterator<(String, Price)> for Prices {
+    fn from_iter<I: IntoIterator<Item = (String, Price)>>(prices: I) -> Self {
+        Self(prices.into_iter().collect())
+    }
+}
