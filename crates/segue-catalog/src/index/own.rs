@@ -61,10 +61,15 @@ impl Index {
     }
 
     /// Which turns of one of segue's own sessions the index has, in their order, and when the session was touched.
-    pub fn own_turns(&self, id: &SessionId) -> Result<Option<(Vec<String>, Timestamp)>, IndexError> {
+    pub fn own_turns(
+        &self,
+        id: &SessionId,
+    ) -> Result<Option<(Vec<String>, Timestamp)>, IndexError> {
         let known = self.reading(|db| {
             let session = db
-                .prepare_cached("SELECT id, updated_at FROM session WHERE provider = ?1 AND native_id = ?2")?
+                .prepare_cached(
+                    "SELECT id, updated_at FROM session WHERE provider = ?1 AND native_id = ?2",
+                )?
                 .query_row([OWN, id.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
                 .optional()?;
             let Some((session, updated)) = session else {
@@ -88,7 +93,11 @@ impl Index {
     }
 
     /// Takes what is new in segue's own sessions. Whether it could: somebody else may be at it.
-    pub fn take_own(&self, sessions: &[OwnSession], patience: Duration) -> Result<bool, IndexError> {
+    pub fn take_own(
+        &self,
+        sessions: &[OwnSession],
+        patience: Duration,
+    ) -> Result<bool, IndexError> {
         let Some(_lock) = self.lock(patience)? else {
             return Ok(false);
         };
@@ -118,7 +127,12 @@ impl Index {
     }
 
     /// Forgets a native session. One that is still there comes back once it changes.
-    pub fn forget(&self, provider: &str, id: &NativeId, patience: Duration) -> Result<bool, IndexError> {
+    pub fn forget(
+        &self,
+        provider: &str,
+        id: &NativeId,
+        patience: Duration,
+    ) -> Result<bool, IndexError> {
         self.forget_row(provider, id.as_str(), patience)
     }
 

@@ -135,7 +135,9 @@ impl Query {
         let filter = token.filter.filter(|_| !token.text.is_empty());
         let value = token.text;
         match filter {
-            Some("provider" | "agent") => self.providers.extend(value.split(',').map(str::to_lowercase)),
+            Some("provider" | "agent") => self
+                .providers
+                .extend(value.split(',').map(str::to_lowercase)),
             Some("project" | "dir") => self.project = Some(value.to_owned()),
             Some("role") => self.words.role = Some(role(value)?),
             Some("after" | "since") => self.after = Some(time("after", value)?),
@@ -199,7 +201,10 @@ impl Words {
             format!("\"{text}\"{}", if term.prefix { "*" } else { "" })
         };
         let some = |without: bool| {
-            let terms = self.terms.iter().filter(move |term| term.without == without);
+            let terms = self
+                .terms
+                .iter()
+                .filter(move |term| term.without == without);
             terms.map(quote).collect::<Vec<_>>()
         };
         let wanted = some(false).join(" AND ");
@@ -286,7 +291,10 @@ mod tests {
             ("role:user login", r#"{prompt} : ("login")"#),
             ("role:tool a b", r#"{call output} : ("a" AND "b")"#),
             ("https://x.y/z", r#""https://x.y/z""#),
-            ("fix_login() OR NEAR", r#""fix_login()" AND "OR" AND "NEAR""#),
+            (
+                "fix_login() OR NEAR",
+                r#""fix_login()" AND "OR" AND "NEAR""#,
+            ),
             (r#"a"b"#, r#""a""b""#),
             ("函数", "\" 函  数 \""),
             ("- * a", r#""a""#),
@@ -300,7 +308,8 @@ mod tests {
 
     #[test]
     fn filters_are_told_from_words() {
-        let query = parse("provider:Codex,claude project:\"my app\" after:2025-01-02T00:00:00Z tag:X x:y");
+        let query =
+            parse("provider:Codex,claude project:\"my app\" after:2025-01-02T00:00:00Z tag:X x:y");
         let query = query.unwrap();
         assert_eq!(query.providers, ["codex", "claude"]);
         assert_eq!(query.project.as_deref(), Some("my app"));
@@ -315,8 +324,14 @@ mod tests {
         for (typed, expected) in [
             ("", "a search needs at least one word or filter"),
             ("  -  ", "a search needs at least one word or filter"),
-            ("-a", "a search needs a word that is there, not only words that are not"),
-            ("role:king a", "\"king\" says nothing in a session; role: takes user, assistant or tool"),
+            (
+                "-a",
+                "a search needs a word that is there, not only words that are not",
+            ),
+            (
+                "role:king a",
+                "\"king\" says nothing in a session; role: takes user, assistant or tool",
+            ),
             ("after:soon a", "after: no time"),
             (&long, "a search takes at most 500 characters, not 501"),
         ] {

@@ -319,7 +319,9 @@ impl Known {
     fn is_like(&self, found: &Found) -> bool {
         self.size == found.size
             && i128::from(self.modified) == found.modified.as_nanosecond()
-            && self.archived.is_none_or(|archived| archived == found.archived)
+            && self
+                .archived
+                .is_none_or(|archived| archived == found.archived)
     }
 
     fn into_before(self) -> Option<(i64, Before)> {
@@ -377,7 +379,9 @@ fn fetch(
         };
         if let Some(reader) = readers.get(change.provider.as_str()) {
             let before = change.before.as_ref().map(|(_, before)| before);
-            read(*reader, &change.found, before, &projects, &mut |told| tell(index, told));
+            read(*reader, &change.found, before, &projects, &mut |told| {
+                tell(index, told)
+            });
         }
         true
     };
@@ -399,11 +403,14 @@ fn fetch(
             scope.spawn(move || {
                 // Nobody listens any more once something went wrong there.
                 let mut heard = true;
-                while heard && one(&mut |index, told| heard &= sender.send((index, told)).is_ok()) {}
+                while heard && one(&mut |index, told| heard &= sender.send((index, told)).is_ok()) {
+                }
             });
         }
         drop(sender);
-        receiver.into_iter().try_for_each(|(index, told)| take(index, told))
+        receiver
+            .into_iter()
+            .try_for_each(|(index, told)| take(index, told))
     })
 }
 
@@ -418,10 +425,19 @@ struct Bringing<'a, 'db> {
 
 impl Bringing<'_, '_> {
     fn take(&mut self, index: usize, told: Told) -> Result<(), IndexError> {
-        let Some(Change { provider, found, before }) = self.changes.get(index) else {
+        let Some(Change {
+            provider,
+            found,
+            before,
+        }) = self.changes.get(index)
+        else {
             return Ok(());
         };
-        let state = if found.archived { State::Archived } else { State::Live };
+        let state = if found.archived {
+            State::Archived
+        } else {
+            State::Live
+        };
         match told {
             Told::Turns(turns) => {
                 let growing = match self.growing.entry(index) {
@@ -437,22 +453,39 @@ impl Bringing<'_, '_> {
                 let growing = self.growing.remove(&index);
                 let growing = growing.unwrap_or_else(|| self.writer.grow());
                 let id = placed.head.id.as_str();
-                let source = self.writer.note(provider.as_str(), found, Verdict::Session, Some(id))?;
-                if self.writer.is_twin(provider.as_str(), id, source, found.size)? {
-                    self.writer.drop_turns(growing.id, 0)?;
-                    self.writer.note(provider.as_str(), found, Verdict::Twin, Some(id))?;
-                } else {
+                let source =
                     self.writer
-                        .replace(provider.as_str(), &growing, &placed, Some(source), state)?;
+                        .note(provider.as_str(), found, Verdict::Session, Some(id))?;
+                if self
+                    .writer
+                    .is_twin(provider.as_str(), id, source, found.size)?
+                {
+                    self.writer.drop_turns(growing.id, 0)?;
+                    self.writer
+                        .note(provider.as_str(), found, Verdict::Twin, Some(id))?;
+                } else {
+                    self.writer.replace(
+                        provider.as_str(),
+                        &growing,
+                        &placed,
+                        Some(source),
+                        state,
+                    )?;
                     self.writer.demote(provider.as_str(), id, source)?;
                 }
                 self.work.bytes += placed.bytes;
             }
-            Told::Grown { placed, first, turns } => {
+            Told::Grown {
+                placed,
+                first,
+                turns,
+            } => {
                 let id = placed.head.id.as_str();
-                self.writer.note(provider.as_str(), found, Verdict::Session, Some(id))?;
+                self.writer
+                    .note(provider.as_str(), found, Verdict::Session, Some(id))?;
                 if let Some((session, _)) = before {
-                    self.writer.append(*session, &placed, state, first, &turns)?;
+                    self.writer
+                        .append(*session, &placed, state, first, &turns)?;
                 }
                 self.work.bytes += placed.bytes;
             }

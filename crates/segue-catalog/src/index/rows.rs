@@ -210,7 +210,10 @@ pub(super) fn row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Option<Row>> {
         return Ok(None);
     };
     let updated_at = moment(row.get(15)?).unwrap_or(Timestamp::UNIX_EPOCH);
-    let title = match (row.get::<_, Option<String>>(7)?, row.get::<_, Option<String>>(8)?) {
+    let title = match (
+        row.get::<_, Option<String>>(7)?,
+        row.get::<_, Option<String>>(8)?,
+    ) {
         (Some(title), Some(source)) => {
             let source = TitleSource::from_name(&source).unwrap_or(TitleSource::Prompt);
             Title::given(&title, source).ok()

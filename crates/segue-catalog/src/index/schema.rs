@@ -26,7 +26,9 @@ pub(super) fn open_to_read(path: &Path) -> Result<Connection, IndexError> {
     // What a killed writer left can only be put right by somebody who may write.
     let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     db.busy_timeout(BUSY)?;
-    db.execute_batch("PRAGMA query_only = 1; PRAGMA mmap_size = 1073741824; PRAGMA cache_size = -16000")?;
+    db.execute_batch(
+        "PRAGMA query_only = 1; PRAGMA mmap_size = 1073741824; PRAGMA cache_size = -16000",
+    )?;
     match version(&db)? {
         VERSION => Ok(db),
         _ => Err(IndexError::Missing),

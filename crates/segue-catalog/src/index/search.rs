@@ -147,7 +147,9 @@ fn by_time(
                 found.push((candidate, fits));
             }
         }
-        found.sort_by_key(|(candidate, _)| std::cmp::Reverse((candidate.updated_at(), candidate.id)));
+        found.sort_by_key(|(candidate, _)| {
+            std::cmp::Reverse((candidate.updated_at(), candidate.id))
+        });
         for (candidate, fits) in found {
             if taking.take(candidate, newest_first(fits))? {
                 break;
@@ -272,7 +274,9 @@ impl Candidate {
         (query.providers.is_empty() || query.providers.contains(&self.provider))
             && query.project.as_ref().is_none_or(named)
             && query.after.is_none_or(|after| self.updated_at() >= after)
-            && ask.project.is_none_or(|key| self.project.as_deref() == Some(key))
+            && ask
+                .project
+                .is_none_or(|key| self.project.as_deref() == Some(key))
             && ask.own.is_none_or(own)
     }
 }
@@ -324,7 +328,11 @@ impl<'a> Taking<'a> {
                 return Ok(false);
             }
         }
-        if fits.count == 0 && query.before.is_some_and(|before| candidate.updated_at() >= before) {
+        if fits.count == 0
+            && query
+                .before
+                .is_some_and(|before| candidate.updated_at() >= before)
+        {
             return Ok(false);
         }
         if self.skip > 0 {

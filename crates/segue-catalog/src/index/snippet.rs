@@ -49,7 +49,9 @@ pub fn snippet(texts: &Texts, words: &Words) -> Snippet {
     match best {
         Some((_, role, text, place)) => around(text, place, words, role),
         None => {
-            let text = spoken.iter().find(|(role, text)| asked(*role) && !text.is_empty());
+            let text = spoken
+                .iter()
+                .find(|(role, text)| asked(*role) && !text.is_empty());
             let (role, text) = text.copied().unwrap_or((Role::User, ""));
             around(text, 0, words, role)
         }
@@ -58,14 +60,24 @@ pub fn snippet(texts: &Texts, words: &Words) -> Snippet {
 
 fn around(text: &str, place: usize, words: &Words, role: Role) -> Snippet {
     let before = text.get(..place).unwrap_or_default();
-    let start = before.char_indices().rev().nth(BEFORE - 1).map_or(0, |(at, _)| at);
+    let start = before
+        .char_indices()
+        .rev()
+        .nth(BEFORE - 1)
+        .map_or(0, |(at, _)| at);
     // Not in the middle of a word, if there is another way.
-    let start = match before.get(start..).and_then(|piece| piece.find(char::is_whitespace)) {
+    let start = match before
+        .get(start..)
+        .and_then(|piece| piece.find(char::is_whitespace))
+    {
         Some(blank) if start > 0 => start + blank,
         _ => start,
     };
     let rest = text.get(start..).unwrap_or_default();
-    let end = rest.char_indices().nth(LENGTH).map_or(rest.len(), |(at, _)| at);
+    let end = rest
+        .char_indices()
+        .nth(LENGTH)
+        .map_or(rest.len(), |(at, _)| at);
     let piece = rest.get(..end).unwrap_or(rest);
     let mut line = String::with_capacity(piece.len() + 6);
     if start > 0 {
@@ -130,7 +142,9 @@ fn runs(text: &str) -> impl Iterator<Item = (usize, &str)> {
         let rest = text.get(from..)?;
         let start = rest.find(char::is_alphanumeric)?;
         let run = rest.get(start..)?;
-        let end = run.find(|c: char| !c.is_alphanumeric()).unwrap_or(run.len());
+        let end = run
+            .find(|c: char| !c.is_alphanumeric())
+            .unwrap_or(run.len());
         let at = from + start;
         from = at + end;
         Some((at, run.get(..end)?))
@@ -165,7 +179,12 @@ mod tests {
             ("the logins", "login", false, None),
             ("the logins", "login", true, Some("logins")),
             ("call fix_login(now)", "fix login", false, Some("fix_login")),
-            ("call fix_login(now)", "fix_login()", false, Some("fix_login")),
+            (
+                "call fix_login(now)",
+                "fix_login()",
+                false,
+                Some("fix_login"),
+            ),
             ("Größe", "größe", false, Some("Größe")),
             ("", "a", false, None),
         ];
@@ -179,15 +198,27 @@ mod tests {
     fn a_snippet_is_one_line_around_what_was_found() {
         let texts = Texts {
             prompt: "hello".into(),
-            answer: format!("{} The parser\n\tloses the mark {}", "so ".repeat(50), "on ".repeat(99)),
+            answer: format!(
+                "{} The parser\n\tloses the mark {}",
+                "so ".repeat(50),
+                "on ".repeat(99)
+            ),
             ..Texts::default()
         };
         let found = snippet(&texts, &words("parser mark"));
         assert_eq!(found.role, Some(Role::Assistant));
         assert!(found.text.starts_with("…so so"), "{}", found.text);
-        assert!(found.text.contains("The parser loses the mark on"), "{}", found.text);
+        assert!(
+            found.text.contains("The parser loses the mark on"),
+            "{}",
+            found.text
+        );
         assert!(found.text.ends_with('…'));
-        let marked: Vec<&str> = found.marks.iter().map(|mark| &found.text[mark.clone()]).collect();
+        let marked: Vec<&str> = found
+            .marks
+            .iter()
+            .map(|mark| &found.text[mark.clone()])
+            .collect();
         assert_eq!(marked, ["parser", "mark"]);
     }
 
@@ -198,6 +229,9 @@ mod tests {
             ..Texts::default()
         };
         let found = snippet(&texts, &words("creme"));
-        assert_eq!((found.text.as_str(), found.marks.len()), ("Crème brûlée", 0));
+        assert_eq!(
+            (found.text.as_str(), found.marks.len()),
+            ("Crème brûlée", 0)
+        );
     }
 }

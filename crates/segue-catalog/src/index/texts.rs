@@ -293,7 +293,10 @@ mod tests {
     fn texts_in_json_are_found_without_their_escapes() {
         let cases = [
             (r#""a\nb""#, "a\nb"),
-            (r#"{"command":"ls\t-l","n":3,"deep":[{"path":"a/ü"},null,true]}"#, "ls\t-l\n3\na/ü"),
+            (
+                r#"{"command":"ls\t-l","n":3,"deep":[{"path":"a/ü"},null,true]}"#,
+                "ls\t-l\n3\na/ü",
+            ),
             ("[]", ""),
         ];
         for (given, expected) in cases {
@@ -306,7 +309,11 @@ mod tests {
         let long = format!("begin{}end", "ü".repeat(5000));
         let kept = words_of(&Json::string(&long), OUTPUT);
         assert!(kept.starts_with("begin") && kept.ends_with("end"));
-        assert!(kept.len() < OUTPUT.head + OUTPUT.tail + 10, "{}", kept.len());
+        assert!(
+            kept.len() < OUTPUT.head + OUTPUT.tail + 10,
+            "{}",
+            kept.len()
+        );
     }
 
     #[test]
@@ -327,7 +334,11 @@ mod tests {
         let thought = Part::Thought("hm".into());
         let messages = [
             Message::text(Role::User, "build it", at),
-            Message::new(Role::Assistant, vec![thought, Part::Text("I do".into()), call], at),
+            Message::new(
+                Role::Assistant,
+                vec![thought, Part::Text("I do".into()), call],
+                at,
+            ),
             Message::new(Role::Tool, vec![answer("Bash"), recall], at),
         ];
         let texts = Texts::of(&messages);

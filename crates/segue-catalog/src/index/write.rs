@@ -7,9 +7,9 @@ use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 use segue_core::{Title, TitleSource, Usage};
 
+use super::State;
 use super::read::{Passage, Placed};
 use super::texts::spaced;
-use super::State;
 use crate::Found;
 
 /// How many bits of a turn's id are its number.
@@ -205,11 +205,11 @@ impl<'a> Writer<'a> {
             return Ok(id);
         }
         self.run("INSERT OR IGNORE INTO model (name) VALUES (?1)", [name])?;
-        let id = self.db.query_row(
-            "SELECT id FROM model WHERE name = ?1",
-            [name],
-            |row| row.get(0),
-        )?;
+        let id = self
+            .db
+            .query_row("SELECT id FROM model WHERE name = ?1", [name], |row| {
+                row.get(0)
+            })?;
         self.models.insert(name.to_owned(), id);
         Ok(id)
     }
@@ -261,7 +261,10 @@ impl<'a> Writer<'a> {
             self.turn(turn_id(session, number), passage)?;
         }
         if self.is_renamed(session, placed)? {
-            self.run("DELETE FROM text WHERE rowid = ?1", [turn_id(session, TITLE)])?;
+            self.run(
+                "DELETE FROM text WHERE rowid = ?1",
+                [turn_id(session, TITLE)],
+            )?;
             self.title(session, placed)?;
         }
         self.describe(session, placed, state)?;
@@ -368,7 +371,13 @@ impl<'a> Writer<'a> {
     }
 
     /// Whether another source than this one, which is still there, holds at least as much of a session.
-    pub(super) fn is_twin(&self, provider: &str, native_id: &str, source: i64, size: u64) -> Sql<bool> {
+    pub(super) fn is_twin(
+        &self,
+        provider: &str,
+        native_id: &str,
+        source: i64,
+        size: u64,
+    ) -> Sql<bool> {
         let other: Option<u64> = self
             .db
             .prepare_cached(
@@ -383,7 +392,10 @@ impl<'a> Writer<'a> {
     /// Removes a session and its turns.
     pub(super) fn forget(&mut self, session: i64) -> Sql<()> {
         self.drop_turns(session, 0)?;
-        self.run("DELETE FROM text WHERE rowid = ?1", [turn_id(session, TITLE)])?;
+        self.run(
+            "DELETE FROM text WHERE rowid = ?1",
+            [turn_id(session, TITLE)],
+        )?;
         self.run("DELETE FROM session WHERE id = ?1", [session])?;
         Ok(())
     }
@@ -422,12 +434,14 @@ impl<'a> Writer<'a> {
                 native_id,
             ],
         )?;
-        self.db.prepare_cached(
-            "SELECT id FROM source WHERE provider = ?1 AND path = ?2 AND part = ?3",
-        )?.query_row(
-            params![provider, found.path.as_os_str().as_bytes(), found.part()],
-            |row| row.get(0),
-        )
+        self.db
+            .prepare_cached(
+                "SELECT id FROM source WHERE provider = ?1 AND path = ?2 AND part = ?3",
+            )?
+            .query_row(
+                params![provider, found.path.as_os_str().as_bytes(), found.part()],
+                |row| row.get(0),
+            )
     }
 
     /// All other places of a session have less of it.

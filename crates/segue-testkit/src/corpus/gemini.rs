@@ -176,13 +176,13 @@ impl File<'_> {
         let n = self.session.seed(self.step);
         let length = self.session.output_length(self.step);
         let (path, listing) = (self.texts.path(n), self.texts.listing(n, length));
-        let thoughts = match self.session.thinks(self.step) {
-            true => format!(
+        let mut thoughts = String::new();
+        if self.session.thinks(self.step) {
+            thoughts = format!(
                 r#"{{"subject":"Looking","description":"{}","timestamp":"2026-11-16T01:35:02.498Z"}}"#,
                 self.texts.thought(n)
-            ),
-            false => String::new(),
-        };
+            );
+        }
         let before = format!(r#""type":"gemini","content":"","thoughts":[{thoughts}],{TOKENS}"#);
         let response = format!(
             r#"{{"functionResponse":{{"id":"read_file__{n}","name":"read_file","response":{{"output":"{listing}"}}}}}}"#

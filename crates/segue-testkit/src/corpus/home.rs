@@ -69,39 +69,33 @@ impl Corpus {
             let home = directory.join(name);
             let numbers = first..first + count;
             first += count;
-            (name, self.write_all(&home, write, numbers, &texts))
+            (name, write_all(&home, write, numbers, &texts))
         })
     }
+}
 
-    /// Writes these sessions on all cores.
-    fn write_all(
-        &self,
-        home: &Path,
-        write: Write,
-        numbers: std::ops::Range<u64>,
-        texts: &Texts,
-    ) -> Counts {
-        let cores = thread::available_parallelism().map_or(1, usize::from);
-        let mut counts = Counts::default();
-        thread::scope(|scope| {
-            let threads: Vec<_> = (0..cores)
-                .map(|core| {
-                    let own = numbers.clone().skip(core).step_by(cores);
-                    scope.spawn(move || {
-                        let mut counts = Counts::default();
-                        for number in own {
-                            counts += write(home, &session(number), texts);
-                        }
-                        counts
-                    })
+/// Writes these sessions on all cores.
+fn write_all(home: &Path, write: Write, numbers: std::ops::Range<u64>, texts: &Texts) -> Counts {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let mut counts = Counts::default();
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..cores)
+            .map(|core| {
+                let own = numbers.clone().skip(core).step_by(cores);
+                scope.spawn(move || {
+                    let mut counts = Counts::default();
+                    for number in own {
+                        counts += write(home, &session(number), texts);
+                    }
+                    counts
                 })
-                .collect();
-            for thread in threads {
-                counts += thread.join().unwrap();
-            }
-        });
-        counts
-    }
+            })
+            .collect();
+        for thread in threads {
+            counts += thread.join().unwrap();
+        }
+    });
+    counts
 }
 
 /// A session as people have them: many short ones, few very long ones, at some time of the year.
