@@ -1,13 +1,13 @@
 //! What people would use in the place of the catalog, for the benchmark beside them.
 //!
-//! They go to `target/tools/peers`: two from PyPI into an environment of their own, and ripgrep built from its source.
+//! They go to `target/tools/peers`: two Python packages into an environment of their own, and ripgrep built from its source.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-/// From PyPI: the versions that the figures in docs/benchmarks.md are of.
+/// Python packages, in the versions that the figures in docs/benchmarks.md are of.
 const PACKAGES: [&str; 2] = ["fast-resume==2.14.0", "agentsview==0.46.1"];
 
 const RIPGREP: &str = "15.2.0";

@@ -24,6 +24,8 @@ pub struct Fts {
     /// Whether all is one piece at the end.
     pub optimize: bool,
     pub journal: bool,
+    /// How many documents are committed at a time.
+    pub committed: usize,
     /// Each is written by a thread of its own.
     pub files: usize,
 }
@@ -39,12 +41,10 @@ impl Fts {
         leaf: 4050,
         optimize: false,
         journal: true,
+        committed: 5000,
         files: 1,
     };
 }
-
-/// How many documents are committed at a time.
-const COMMITTED: usize = 5000;
 
 pub fn path(place: &Path, file: usize) -> PathBuf {
     place.join(format!("{file}.db"))
@@ -96,7 +96,7 @@ fn build_file(fts: &Fts, scratch: &Path, path: &Path, file: usize) -> Result<usi
         db.prepare_cached("INSERT INTO text (rowid, prompt, answer, call, output) VALUES (?1, ?2, ?3, ?4, ?5)")?
             .execute((id, prompt, answer, call, output))?;
         bytes += document.columns.iter().map(String::len).sum::<usize>();
-        if number % COMMITTED < fts.files {
+        if number % fts.committed < fts.files {
             db.execute_batch("COMMIT; BEGIN")?;
         }
     }

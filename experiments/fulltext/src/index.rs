@@ -170,6 +170,30 @@ pub const INDEXES: &[Index] = &[
         }),
     },
     Index {
+        name: "hash 16 MB, automerge 0, commit 1000",
+        make: Make::Fts(Fts {
+            committed: 1000,
+            ..GATHERED
+        }),
+    },
+    Index {
+        name: "hash 64 MB, automerge 0, one commit",
+        make: Make::Fts(Fts {
+            hash: 64 << 20,
+            committed: usize::MAX,
+            ..GATHERED
+        }),
+    },
+    Index {
+        name: "two files, hash 64 MB, automerge 0, one commit",
+        make: Make::Fts(Fts {
+            hash: 64 << 20,
+            committed: usize::MAX,
+            files: 2,
+            ..GATHERED
+        }),
+    },
+    Index {
         name: "two files",
         make: Make::Fts(Fts { files: 2, ..BASE }),
     },
