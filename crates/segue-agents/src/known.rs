@@ -7,6 +7,7 @@ use std::time::Duration;
 use segue_core::NativeId;
 use tokio::io::AsyncReadExt;
 
+use crate::exec;
 use crate::process::{AgentProcess, Leash, Program};
 
 /// An agent program by its usual name.
@@ -37,13 +38,8 @@ pub const KNOWN: [Known; 3] = [
 /// How a person goes on with a native session in the agent's own program.
 #[must_use]
 pub fn resume_command(provider: &str, id: &NativeId) -> Option<String> {
-    match provider {
-        "claude" => Some(format!("claude --resume {id}")),
-        "codex" => Some(format!("codex resume {id}")),
-        "gemini" => Some(format!("gemini --resume {id}")),
-        "opencode" => Some(format!("opencode --session {id}")),
-        _ => None,
-    }
+    let args = exec::resume_args(provider, id)?;
+    Some(format!("{provider} {}", args.join(" ")))
 }
 
 /// What a person does so that an agent has credentials.

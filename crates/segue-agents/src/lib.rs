@@ -11,6 +11,7 @@ mod classify;
 mod claude;
 mod codex;
 mod error;
+pub mod exec;
 mod gemini;
 pub mod known;
 pub mod leash;

@@ -8,7 +8,8 @@ use std::thread;
 use jiff::Timestamp;
 use segue_core::{NativeId, ProviderId};
 
-use crate::{Found, Head, Kind, NativeTurn, ReadError, Reader, Records, Start, Whereabouts};
+use crate::index::{self, Texts};
+use crate::{Found, Head, Kind, Mark, NativeTurn, ReadError, Reader, Records, Start, Whereabouts};
 
 /// A native session, and what its head tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -184,6 +185,11 @@ impl Catalog {
         start: &Start,
     ) -> Result<Box<dyn Records>, ReadError> {
         self.reader(session)?.records(&session.found, start)
+    }
+
+    /// What was said in the turn of a session that begins after a mark, as far as it can be searched for.
+    pub fn texts(&self, session: &NativeSession, after: Option<&Mark>) -> Result<Texts, ReadError> {
+        index::texts_after(self.reader(session)?, &session.found, after)
     }
 
     /// The last turns of a session, and whether those are all.

@@ -371,7 +371,7 @@ impl Fold {
                 cost: counted.map_or(Some(Cost::default()), |_| turn.cost),
             },
         };
-        turn.usage = sum(before.usage, usage);
+        turn.usage = before.usage.plus(usage);
         turn.cost = before.cost.zip(cost).map(|(before, cost)| before + cost);
         turn.counting = Some(before);
     }
@@ -427,22 +427,6 @@ fn hash(key: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     key.hash(&mut hasher);
     hasher.finish()
-}
-
-/// What two requests used together; the later one tells how full the context is.
-fn sum(before: Usage, request: Usage) -> Usage {
-    let add = |a: Option<u64>, b: Option<u64>| match (a, b) {
-        (None, None) => None,
-        (a, b) => Some(a.unwrap_or(0).saturating_add(b.unwrap_or(0))),
-    };
-    Usage {
-        input_tokens: add(before.input_tokens, request.input_tokens),
-        output_tokens: add(before.output_tokens, request.output_tokens),
-        cached_tokens: add(before.cached_tokens, request.cached_tokens),
-        total_tokens: add(before.total_tokens, request.total_tokens),
-        context_tokens: request.context_tokens.or(before.context_tokens),
-        context_window: request.context_window.or(before.context_window),
-    }
 }
 
 #[cfg(test)]

@@ -23,8 +23,9 @@ use rusqlite::{Connection, ErrorCode};
 
 pub use own::{OwnSession, OwnTurn};
 pub use query::{Order, Query, QueryError, Words};
+pub(crate) use read::texts_after;
 pub use refresh::{Progress, Refreshed, Work};
-pub use rows::{Row, Sort, State, Which};
+pub use rows::{Failure, Row, Sort, State, Which};
 pub use search::{Ask, Hit, HitTurn, Hits, Of};
 pub use snippet::{Snippet, snippet};
 pub use texts::Texts;

@@ -27,6 +27,7 @@ mod opencode;
 mod project;
 mod reader;
 mod record;
+mod tally;
 
 pub use catalog::{Catalog, NativeSession, Natives};
 pub use claude::Claude;
@@ -43,3 +44,4 @@ pub use project::project_key;
 pub(crate) use reader::turn;
 pub use reader::{ReadError, Reader, conversation, outline, replay};
 pub use record::{Back, Event, Record, Records, Said, Skipped, Start};
+pub use tally::{Originals, Request, Tally};

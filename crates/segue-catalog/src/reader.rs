@@ -46,6 +46,15 @@ impl ReadError {
         }
     }
 
+    /// What went wrong, with its cause.
+    #[must_use]
+    pub fn in_full(&self) -> String {
+        match std::error::Error::source(self) {
+            Some(cause) => format!("{self}: {cause}"),
+            None => self.to_string(),
+        }
+    }
+
     pub(crate) fn io(path: &Path, source: io::Error) -> Self {
         Self::Io {
             path: path.to_owned(),

@@ -78,5 +78,19 @@ pub fn plan_revert(turns: u32, asked: i64) -> Result<u32, TurnNumberError> {
     }
 }
 
+/// The number of the turn that a fork of a session with `turns` ended turns leaves at: the last one unless another is
+/// asked for.
+pub fn plan_fork(turns: u32, asked: Option<i64>) -> Result<u32, TurnNumberError> {
+    if turns == 0 {
+        return Err(TurnNumberError::NoTurns);
+    }
+    let Some(asked) = asked else {
+        return Ok(turns);
+    };
+    let n = u32::try_from(asked).ok();
+    n.filter(|n| (1..=turns).contains(n))
+        .ok_or(TurnNumberError::NoSuchTurn { asked, turns })
+}
+
 #[cfg(test)]
 mod tests;

@@ -136,7 +136,7 @@ impl SessionId {
         let digits =
             |part: &str, n: usize| part.len() == n && part.bytes().all(|b| b.is_ascii_digit());
         let tail = |part: &str| {
-            part.len() == 4
+            part.len() == Self::TAIL
                 && part
                     .bytes()
                     .all(|b| b.is_ascii_digit() || b.is_ascii_lowercase())
@@ -154,6 +154,17 @@ impl SessionId {
         }
     }
 
+    /// How many characters of an id are drawn.
+    pub const TAIL: usize = 4;
+
+    /// The characters that were drawn, which most often tell it from all others.
+    #[must_use]
+    pub fn tail(&self) -> &str {
+        // An id is ASCII and longer than this.
+        let (_, tail) = self.0.split_at(self.0.len() - Self::TAIL);
+        tail
+    }
+
     /// Makes the id of a session created at `at`; `random` decides its last four characters.
     #[must_use]
     pub fn at(at: Timestamp, random: u32) -> Self {
@@ -163,7 +174,7 @@ impl SessionId {
             rest /= 32;
             char::from(character)
         })
-        .take(4)
+        .take(Self::TAIL)
         .collect();
         Self(format!("{}_{tail}", at.strftime("%Y%m%d_%H%M%S")))
     }
@@ -225,7 +236,7 @@ impl FeatureId {
 }
 
 /// Characters that a person can't see but that change what a person sees.
-fn is_invisible(c: char) -> bool {
+pub(crate) fn is_invisible(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 

@@ -24,12 +24,14 @@ mod reference;
 mod session;
 pub mod spend;
 pub mod stored;
+mod tag;
 mod turn;
 mod usage;
+mod when;
 
 pub use brief::{END_OF_RECORD, TELLABLE, recent_messages};
 pub use capability::{Capabilities, How};
-pub use chain::{TurnNumberError, can_go_on, close_open_calls, plan_revert};
+pub use chain::{TurnNumberError, can_go_on, close_open_calls, plan_fork, plan_revert};
 pub use cost::Cost;
 pub use event::{
     AgentEvent, Decision, DecisionKind, Diff, PlanStatus, PlanStep, StopReason, ToolCall,
@@ -48,5 +50,7 @@ pub use process::ProcessMark;
 pub use project::Project;
 pub use reference::{Candidate, MatchedBy, Pick, SessionRef, pick};
 pub use session::{Session, SessionStatus, Title, TitleError, TitleSource};
+pub use tag::Tag;
 pub use turn::{Attempt, Turn, TurnState};
 pub use usage::Usage;
+pub use when::{WhenError, parse_when};

@@ -12,7 +12,7 @@ pub enum SessionRef {
     Feature(FeatureId),
     /// A number from the last list, 1 to 999.
     Number(usize),
-    /// An id, a prefix of one, or a provider's native id, or a prefix of that.
+    /// An id, the beginning of one or its end, or a provider's native id, or the beginning of that.
     Text(String),
 }
 
@@ -40,8 +40,8 @@ impl SessionRef {
     }
 }
 
-/// By what a session was found; better ones come first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// By what a session was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MatchedBy {
     /// Its whole id.
     Id,
@@ -49,8 +49,23 @@ pub enum MatchedBy {
     NativeId,
     /// The beginning of its id.
     Prefix,
+    /// The end of its id, from the drawn characters on.
+    Suffix,
     /// The beginning of what its provider calls it.
     NativePrefix,
+}
+
+impl MatchedBy {
+    /// How well it fits, the best first. A few characters say as little at the end of one id as at the beginning of
+    /// another.
+    fn rank(self) -> u8 {
+        match self {
+            Self::Id => 0,
+            Self::NativeId => 1,
+            Self::Prefix => 2,
+            Self::Suffix | Self::NativePrefix => 3,
+        }
+    }
 }
 
 /// A session that fits a reference.
@@ -73,15 +88,15 @@ pub enum Pick {
     None,
 }
 
-/// Chooses the session that fits best: a whole id before a native id, before a prefix.
+/// Chooses the session that fits best: a whole id before a native id, before a part of either.
 #[must_use]
 pub fn pick(candidates: &[Candidate]) -> Pick {
-    let Some(best) = candidates.iter().map(|candidate| candidate.by).min() else {
+    let Some(best) = candidates.iter().map(|candidate| candidate.by.rank()).min() else {
         return Pick::None;
     };
     let mut ids: Vec<SessionId> = candidates
         .iter()
-        .filter(|candidate| candidate.by == best)
+        .filter(|candidate| candidate.by.rank() == best)
         .map(|candidate| candidate.id.clone())
         .collect();
     ids.sort();
@@ -162,5 +177,13 @@ mod tests {
             .map(|candidate| candidate.id.clone())
             .collect();
         assert_eq!(pick(&prefixes), Pick::Ambiguous(ids));
+
+        let end = candidate("aaad", MatchedBy::Suffix);
+        assert_eq!(pick(std::slice::from_ref(&end)), Pick::One(end.id.clone()));
+        let beginning = [prefixes[0].clone(), end.clone()];
+        assert_eq!(pick(&beginning), Pick::One(prefixes[0].id.clone()));
+        let native = candidate("aaae", MatchedBy::NativePrefix);
+        let ids = vec![end.id.clone(), native.id.clone()];
+        assert_eq!(pick(&[native, end]), Pick::Ambiguous(ids));
     }
 }

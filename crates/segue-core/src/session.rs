@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use crate::names::names;
-use crate::{FeatureId, NativeId, Project, ProviderId, SessionId, TurnId, TurnState};
+use crate::{FeatureId, NativeId, Project, ProviderId, SessionId, Tag, TurnId, TurnState};
 
 /// Who gave a session its title. Later ones in this list win over earlier ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -142,6 +142,8 @@ pub struct Session {
     pub title: Title,
     /// The feature it is about, if any.
     pub feature: Option<FeatureId>,
+    /// The words a person put on it, in order.
+    pub tags: Vec<Tag>,
     /// The agent that carries it now.
     pub provider: ProviderId,
     /// What that agent calls it, once it has said so.

@@ -101,15 +101,12 @@ impl Sum {
             self.cost.lacking |= spent.cost.is_none();
             return;
         };
-        let plus_tokens = |sum: &mut Option<u64>, more: Option<u64>| {
-            if let Some(more) = more {
-                *sum = Some(sum.unwrap_or(0).saturating_add(more));
-            }
-        };
-        plus_tokens(&mut self.usage.input_tokens, usage.input_tokens);
-        plus_tokens(&mut self.usage.output_tokens, usage.output_tokens);
-        plus_tokens(&mut self.usage.cached_tokens, usage.cached_tokens);
-        plus_tokens(&mut self.usage.total_tokens, Some(tokens));
+        self.usage = self.usage.plus(Usage {
+            total_tokens: Some(tokens),
+            context_tokens: None,
+            context_window: None,
+            ..*usage
+        });
         if spent.cost.is_some() {
             self.cost.reported = plus(self.cost.reported, spent.cost);
             return;

@@ -18,6 +18,23 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// What this and something later used together; the later one tells how full the context is.
+    #[must_use]
+    pub fn plus(self, later: Self) -> Self {
+        let add = |a: Option<u64>, b: Option<u64>| match (a, b) {
+            (None, None) => None,
+            (a, b) => Some(a.unwrap_or(0).saturating_add(b.unwrap_or(0))),
+        };
+        Self {
+            input_tokens: add(self.input_tokens, later.input_tokens),
+            output_tokens: add(self.output_tokens, later.output_tokens),
+            cached_tokens: add(self.cached_tokens, later.cached_tokens),
+            total_tokens: add(self.total_tokens, later.total_tokens),
+            context_tokens: later.context_tokens.or(self.context_tokens),
+            context_window: later.context_window.or(self.context_window),
+        }
+    }
+
     /// Takes every figure that `newer` knows.
     pub fn update(&mut self, newer: Self) {
         let take = |old: &mut Option<u64>, new: Option<u64>| *old = new.or(*old);

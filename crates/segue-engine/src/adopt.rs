@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use segue_agents::known::KNOWN;
 use segue_catalog::NativeTurn;
 use segue_core::{
     Decision, DecisionKind, NativeId, Project, ProviderId, Session, Title, TurnState,
@@ -59,6 +60,26 @@ impl Engine {
                 Ok((self.existing(&session).await?, Some(decision)))
             }
         }
+    }
+
+    /// The session of ours that a native one becomes; said, and noted in its log.
+    pub async fn take_over(
+        &self,
+        native: &Native,
+        here: &Project,
+    ) -> Result<(Session, Option<Decision>), EngineError> {
+        let keeper = &native.session.provider;
+        let provider = self.driver(keeper).unwrap_or_else(|| usual_driver(keeper));
+        let taken = self.adopt(&provider, &native.session.head.id, here).await?;
+        if let (session, Some(decision)) = &taken
+            && let Ok((hold, _)) = self.hold(&session.id).await
+        {
+            let at = (self.world.now)();
+            let noted = self.store.note(&hold.lease, decision, at).await;
+            hold.release().await;
+            noted?;
+        }
+        Ok(taken)
     }
 
     /// A session to be made now, under an id that is free: what it is made of is too large to be handed over twice.
@@ -127,4 +148,13 @@ fn adopted(turn: NativeTurn, now: jiff::Timestamp) -> AdoptedTurn {
         started_at,
         ended_at: turn.ended_at.unwrap_or(started_at),
     }
+}
+
+/// Who will drive the sessions of an agent that can't be driven now: itself, or what is to be configured for it.
+fn usual_driver(keeper: &ProviderId) -> ProviderId {
+    let direct = KNOWN.iter().any(|known| known.provider == keeper.as_str());
+    let over_acp = ProviderId::parse(&format!("acp:{keeper}")).ok();
+    over_acp
+        .filter(|_| !direct)
+        .unwrap_or_else(|| keeper.clone())
 }

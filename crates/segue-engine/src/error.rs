@@ -4,7 +4,7 @@ use segue_catalog::ReadError;
 use segue_core::{ProviderId, TurnNumberError};
 use segue_store::StoreError;
 
-use crate::ConversationId;
+use crate::{ConversationId, Fitting, Obstacle};
 
 /// Why a call failed before, or apart from, a turn. A turn that fails is reported as such.
 #[derive(Debug, thiserror::Error)]
@@ -32,14 +32,28 @@ pub enum EngineError {
         /// What was asked for.
         text: String,
         /// Which fit.
-        candidates: Vec<ConversationId>,
+        candidates: Vec<Fitting>,
     },
     /// What was meant is there, but only as a native session.
     #[error("{0} is a session of {provider} itself, and none of segue's yet", provider = .0.provider())]
     OnlyNative(ConversationId),
+    /// A conversation can't go on in the agent's own program.
+    #[error("{id} can't go on in the agent's own program: {why}")]
+    Stays {
+        /// Which.
+        id: ConversationId,
+        /// Why not.
+        why: Obstacle,
+    },
     /// A native session can't be read.
     #[error(transparent)]
     Native(#[from] ReadError),
+    /// The index of the catalog can't be used.
+    #[error(transparent)]
+    Index(segue_catalog::index::IndexError),
+    /// There is no index to search.
+    #[error("this engine has no index, and without one nothing can be searched")]
+    NoIndex,
     /// The provider is not one that can be driven.
     #[error("provider {provider} can't be driven by this segue")]
     UnknownProvider {

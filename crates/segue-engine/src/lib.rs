@@ -4,8 +4,10 @@
 //! terminal, a clock or the environment; those come in through [`World`]. Start at [`Engine::chat`].
 
 mod adopt;
+mod depart;
 mod error;
 mod hold;
+mod indexed;
 mod native;
 mod open;
 mod pieces;
@@ -15,6 +17,7 @@ mod recover;
 mod request;
 mod resolve;
 mod sessions;
+mod spending;
 mod turn;
 mod warm;
 mod world;
@@ -22,18 +25,22 @@ mod world;
 use std::sync::Arc;
 
 use segue_agents::Agent;
-use segue_catalog::Catalog;
+use segue_catalog::{Catalog, Index};
 use segue_core::{McpServer, ProviderId, SessionId};
 use segue_store::Store;
 
+pub use depart::{Departure, Obstacle};
 pub use error::EngineError;
+pub use indexed::{Caught, Freshness, Known};
 pub use native::{Conversation, ConversationId, Conversations, Native, Survey};
 pub use recall::{
-    DescribeError, Described, Detail, Query, QueryError, SearchReport, SearchRequest, Turns,
+    DescribeError, Described, Detail, FoundIn, FoundTurn, SearchReport, SearchRequest, Turns,
 };
 pub use request::{ChatRequest, Stop, Target, TurnEvent, TurnReport};
-pub use resolve::Scope;
+pub use resolve::{Fitting, Scope};
+pub use segue_catalog::index::{Order, Query, QueryError, Snippet, Words};
 pub use sessions::{Forked, Listed, Reverted, SessionView, Transcript, TranscriptTurn};
+pub use spending::{SpendingRequest, Spendings};
 pub use world::World;
 
 /// Runs turns over a store and a set of agents.
@@ -41,6 +48,7 @@ pub struct Engine {
     store: Arc<dyn Store>,
     agents: Vec<Arc<dyn Agent>>,
     catalog: Catalog,
+    index: Option<Arc<Index>>,
     world: World,
     tools: Tools,
     warm: warm::Warm,
@@ -79,6 +87,7 @@ impl Engine {
             store,
             agents,
             catalog,
+            index: None,
             world,
             tools: Tools::default(),
             warm: warm::Warm::default(),
@@ -89,6 +98,13 @@ impl Engine {
     #[must_use]
     pub fn with_tools(mut self, tools: Tools) -> Self {
         self.tools = tools;
+        self
+    }
+
+    /// The same engine, which asks this index before it reads the files of agents.
+    #[must_use]
+    pub fn with_index(mut self, index: Index) -> Self {
+        self.index = Some(Arc::new(index));
         self
     }
 

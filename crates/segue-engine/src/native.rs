@@ -11,7 +11,7 @@ use segue_catalog::{
 use segue_core::{NativeId, ProviderId, Session, SessionId, SessionRef, SessionStatus, Title};
 use segue_store::{Filter, Page};
 
-use crate::{Engine, EngineError, Scope, Target};
+use crate::{Engine, EngineError, Fitting, Freshness, Known, Scope, Target};
 
 /// What a conversation is called, whoever keeps it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,6 +58,8 @@ pub struct Native {
     pub session: NativeSession,
     /// What tells its project from others; none where the agent does not say where it worked.
     pub project: Option<String>,
+    /// What the index knows of it beside that.
+    pub known: Option<Box<Known>>,
 }
 
 impl Native {
@@ -145,9 +147,15 @@ impl Engine {
         &self,
         filter: &Filter,
         limit: u32,
+        freshness: Freshness,
     ) -> Result<Conversations, EngineError> {
         let (own, more) = self.list(filter, Page::first(limit)).await?;
-        let (natives, unreadable) = self.natives(filter).await?;
+        // One more, so that it is known whether there are more.
+        let some = limit.saturating_add(1);
+        let (natives, unreadable) = match self.indexed(filter, some, freshness).await? {
+            Some(indexed) => (indexed.natives, indexed.unreadable),
+            None => self.natives(filter).await?,
+        };
         let own = own
             .into_iter()
             .map(|(session, status)| Conversation::Session(Box::new(session), status));
@@ -178,7 +186,7 @@ impl Engine {
         filter: &Filter,
     ) -> (Vec<Native>, Vec<(ProviderId, String)>) {
         // What a native session is for, only segue knows.
-        if filter.feature.is_some() {
+        if filter.feature.is_some() || !filter.tags.is_empty() {
             return (Vec::new(), Vec::new());
         }
         let wanted = filter.clone();
@@ -247,7 +255,10 @@ impl Engine {
         drivers.find(|provider| self.agent(provider).is_ok())
     }
 
-    async fn not_carried(&self, natives: Vec<Native>) -> Result<Vec<Native>, EngineError> {
+    pub(crate) async fn not_carried(
+        &self,
+        natives: Vec<Native>,
+    ) -> Result<Vec<Native>, EngineError> {
         let mut by_provider: HashMap<ProviderId, Vec<NativeId>> = HashMap::new();
         for native in &natives {
             let ids = by_provider.entry(native.session.provider.clone());
@@ -280,7 +291,12 @@ impl Engine {
                 project: Some(scope.project.key.clone()),
                 ..Filter::default()
             };
-            let newest = self.conversations(&here, 1).await?.rows.into_iter().next();
+            let newest = self
+                .conversations(&here, 1, Freshness::Fresh)
+                .await?
+                .rows
+                .into_iter()
+                .next();
             return newest.ok_or_else(|| EngineError::NoMatch("latest".into()));
         }
         let text = match self.find_own(reference, scope).await {
@@ -299,7 +315,7 @@ impl Engine {
             1 => Ok(Conversation::Native(Box::new(natives.remove(0)))),
             _ => Err(EngineError::Ambiguous {
                 text,
-                candidates: natives.iter().map(Native::id).collect(),
+                candidates: natives.iter().map(Fitting::from).collect(),
             }),
         }
     }
@@ -374,7 +390,11 @@ fn placed(sessions: Vec<NativeSession>) -> Vec<Native> {
             let key = key.or_insert_with(|| project_key(Path::new(cwd)).display().to_string());
             key.clone()
         });
-        Native { session, project }
+        Native {
+            session,
+            project,
+            known: None,
+        }
     };
     sessions.into_iter().map(place).collect()
 }

@@ -12,7 +12,7 @@ use segue_store::StoreError;
 use crate::Engine;
 
 pub use history::{Detail, Turns};
-pub use search::{Query, QueryError, SearchReport, SearchRequest};
+pub use search::{FoundIn, FoundTurn, SearchReport, SearchRequest};
 
 /// Why a description was not taken.
 #[derive(Debug, thiserror::Error)]

@@ -1,5 +1,6 @@
 //! Which session, and which agent?
 
+use std::fmt;
 use std::path::Path;
 
 use jiff::Timestamp;
@@ -11,7 +12,7 @@ use segue_core::{
 };
 use segue_store::{Filter, NewSession, Page, Started, StoreError};
 
-use crate::{ChatRequest, ConversationId, Engine, EngineError, Target};
+use crate::{ChatRequest, Conversation, ConversationId, Engine, EngineError, Native, Target};
 
 /// Where a reference is looked up from.
 #[derive(Debug, Clone)]
@@ -20,6 +21,45 @@ pub struct Scope {
     pub project: Project,
     /// The sessions of the last list that was shown, for references by number.
     pub last_list: Vec<ConversationId>,
+}
+
+/// One of several conversations that a text may mean, with what tells it from the others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fitting {
+    /// Which.
+    pub id: ConversationId,
+    /// What it is called, where it is called anything.
+    pub title: Option<String>,
+    /// When something last happened in it.
+    pub updated_at: Timestamp,
+}
+
+impl fmt::Display for Fitting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.id.fmt(f)
+    }
+}
+
+impl From<&Session> for Fitting {
+    fn from(session: &Session) -> Self {
+        Self {
+            id: ConversationId::Session(session.id.clone()),
+            title: Some(session.title.as_str().to_owned()),
+            updated_at: session.updated_at,
+        }
+    }
+}
+
+impl From<&Native> for Fitting {
+    fn from(native: &Native) -> Self {
+        let head = &native.session.head;
+        let title = head.title.as_ref().map(|title| title.as_str().to_owned());
+        Self {
+            id: native.id(),
+            title: title.or_else(|| head.first_prompt.clone()),
+            updated_at: head.updated_at,
+        }
+    }
 }
 
 /// Which session a prompt is for, and who is to answer.
@@ -41,11 +81,28 @@ impl Engine {
             Err(EngineError::NoMatch(text)) if matches!(reference, SessionRef::Text(_)) => {
                 let natives = self.lookup_native(&text).await?;
                 Err(match natives.as_slice() {
+                    [] => EngineError::NoMatch(text),
                     [native] => EngineError::OnlyNative(native.id()),
-                    _ => EngineError::NoMatch(text),
+                    several => EngineError::Ambiguous {
+                        text,
+                        candidates: several.iter().map(Fitting::from).collect(),
+                    },
                 })
             }
             outcome => outcome,
+        }
+    }
+
+    /// The session that a typed reference means. One that only an agent has becomes one of ours, with all that was said
+    /// in it, which is told.
+    pub async fn take(
+        &self,
+        reference: &SessionRef,
+        scope: &Scope,
+    ) -> Result<(Session, Option<Decision>), EngineError> {
+        match self.find_any(reference, scope).await? {
+            Conversation::Session(session, _) => Ok((*session, None)),
+            Conversation::Native(native) => self.take_over(&native, &scope.project).await,
         }
     }
 
@@ -90,13 +147,16 @@ impl Engine {
             SessionRef::Text(text) => match self.pick(text).await? {
                 Pick::One(id) => self.existing(&id).await,
                 Pick::None => Err(EngineError::NoMatch(text.clone())),
-                Pick::Ambiguous(candidates) => Err(EngineError::Ambiguous {
-                    text: text.clone(),
-                    candidates: candidates
-                        .into_iter()
-                        .map(ConversationId::Session)
-                        .collect(),
-                }),
+                Pick::Ambiguous(ids) => {
+                    let mut candidates = Vec::with_capacity(ids.len());
+                    for id in ids {
+                        candidates.push(Fitting::from(&self.existing(&id).await?));
+                    }
+                    Err(EngineError::Ambiguous {
+                        text: text.clone(),
+                        candidates,
+                    })
+                }
             },
         }
     }
@@ -109,7 +169,10 @@ impl Engine {
         };
         let mut fitting = Vec::new();
         for candidate in self.store.candidates(id).await? {
-            if matches!(candidate.by, MatchedBy::Id | MatchedBy::Prefix) {
+            if matches!(
+                candidate.by,
+                MatchedBy::Id | MatchedBy::Prefix | MatchedBy::Suffix
+            ) {
                 continue;
             }
             let legs = self.store.legs(&candidate.id).await?;

@@ -3,9 +3,9 @@
 use segue_agents::{Life, life};
 use segue_core::{
     Decision, Leg, Message, Project, ProviderId, Session, SessionId, SessionStatus, Title,
-    TitleSource, Turn, TurnNumberError, TurnState, plan_revert,
+    TitleSource, Turn, TurnState, plan_fork, plan_revert,
 };
-use segue_store::{Cursor, Filter, ForkPoint, Holder, Page, StoreError};
+use segue_store::{Cursor, Filter, ForkPoint, Holder, Page, Retag, StoreError, TagCount};
 
 use crate::hold::{EXPIRES_AFTER, Hold};
 use crate::pieces::joined;
@@ -108,7 +108,10 @@ impl Engine {
     }
 
     /// Who is at work in a session, as far as can be told.
-    async fn living_holder(&self, id: &SessionId) -> Result<Option<Holder>, EngineError> {
+    pub(crate) async fn living_holder(
+        &self,
+        id: &SessionId,
+    ) -> Result<Option<Holder>, EngineError> {
         let now = (self.world.now)();
         let holder = self.store.holder(id).await?;
         Ok(holder.filter(|holder| match life(&holder.owner) {
@@ -174,6 +177,16 @@ impl Engine {
         Ok(self.store.rename(id, title, (self.world.now)()).await?)
     }
 
+    /// Changes the tags of a session.
+    pub async fn retag(&self, id: &SessionId, retag: Retag) -> Result<Session, EngineError> {
+        Ok(self.store.retag(id, retag).await?)
+    }
+
+    /// All tags that some session has, with how many have them.
+    pub async fn tags(&self) -> Result<Vec<TagCount>, EngineError> {
+        Ok(self.store.tags().await?)
+    }
+
     /// Makes turn `to` the last one. The turns after it stay on record.
     pub async fn revert(&self, session: &Session, to: i64) -> Result<Reverted, EngineError> {
         let (hold, decisions) = self.hold_idle(&session.id).await?;
@@ -225,14 +238,7 @@ impl Engine {
             .iter()
             .rev()
             .find(|turn| turn.state != TurnState::Running);
-        let last = last.ok_or(TurnNumberError::NoTurns)?.n;
-        let turn = match at {
-            None => last,
-            Some(asked) => u32::try_from(asked)
-                .ok()
-                .filter(|n| (1..=last).contains(n))
-                .ok_or(TurnNumberError::NoSuchTurn { asked, turns: last })?,
-        };
+        let turn = plan_fork(last.map_or(0, |turn| turn.n), at)?;
         let title = fork_title(&session.title);
         let point = ForkPoint {
             session: session.id.clone(),

@@ -4,7 +4,9 @@ use std::error::Error;
 
 use rmcp::model::{self, MetaObject, ToolAnnotations};
 use segue_core::{SessionId, SessionRef};
-use segue_engine::{Conversation, Described, Detail, EngineError, Query, SearchRequest, Turns};
+use segue_engine::{
+    Conversation, Described, Detail, EngineError, Freshness, Order, SearchRequest, Turns,
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -13,6 +15,8 @@ use crate::Desk;
 /// How many hits a search shows if nothing else is said, and how many at most.
 const HITS: usize = 10;
 const MOST_HITS: usize = 50;
+/// How many turns of each session are shown.
+const EACH: usize = 3;
 
 /// How many of those that fit a reference are named.
 const NAMED: usize = 8;
@@ -171,7 +175,7 @@ pub(crate) enum Asked {
         detail: Detail,
     },
     Search {
-        query: Query,
+        query: String,
         limit: usize,
         all_projects: bool,
     },
@@ -207,7 +211,7 @@ impl Asked {
                     return Err(format!("limit must be between 1 and {MOST_HITS}"));
                 }
                 Ok(Self::Search {
-                    query: Query::parse(&asked.query).map_err(|error| error.to_string())?,
+                    query: asked.query,
                     limit,
                     all_projects: asked.all_projects.unwrap_or_default(),
                 })
@@ -237,10 +241,18 @@ impl Asked {
                     return Err(ELSEWHERE.to_owned());
                 }
                 let project = (!all_projects).then(|| (desk.scope)().project.key);
+                let query = desk
+                    .engine
+                    .query(&query)
+                    .map_err(|error| error.to_string())?;
                 let request = SearchRequest {
                     query,
+                    order: Order::Newest,
                     project,
                     limit,
+                    skip: 0,
+                    each: EACH,
+                    freshness: Freshness::Fresh,
                 };
                 let report = desk.engine.search(&request).await;
                 report

@@ -23,7 +23,7 @@ use segue_core::{
 };
 use segue_store::{
     Adopted, Entry, Filter, Finish, ForkPoint, Found, Granted, Holder, Lease, LeaseRequest, NewLeg,
-    NewSession, Page, Result, Started, Store,
+    NewSession, Page, Result, Retag, Started, Store, TagCount,
 };
 
 use fault::Fault;
@@ -127,6 +127,16 @@ impl Store for SqliteStore {
         let (id, title) = (id.clone(), title.clone());
         self.write(move |db| ops::sessions::suggest_title(db, &id, &title, at))
             .await
+    }
+
+    async fn retag(&self, id: &SessionId, retag: Retag) -> Result<Session> {
+        let id = id.clone();
+        self.write(move |db| ops::tags::change(db, &id, &retag))
+            .await
+    }
+
+    async fn tags(&self) -> Result<Vec<TagCount>> {
+        self.read("read", ops::tags::all).await
     }
 
     async fn delete(&self, lease: &Lease) -> Result<()> {

@@ -7,6 +7,7 @@ pub(crate) mod lease;
 pub(crate) mod legs;
 pub(crate) mod log;
 pub(crate) mod sessions;
+pub(crate) mod tags;
 pub(crate) mod turns;
 
 use rusqlite::Connection;

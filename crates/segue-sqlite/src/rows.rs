@@ -7,7 +7,7 @@ use rusqlite::Row;
 use rusqlite::types::Type;
 use segue_core::{
     Attempt, Failure, FailureClass, FeatureId, Leg, LegEnd, LegId, NativeId, ProcessMark, Project,
-    ProviderId, Session, SessionId, Title, TitleSource, Turn, TurnId, TurnState, Usage,
+    ProviderId, Session, SessionId, Tag, Title, TitleSource, Turn, TurnId, TurnState, Usage,
 };
 use segue_store::{BoxError, Holder};
 
@@ -68,7 +68,8 @@ pub(crate) fn named<T>(
 
 pub(crate) const SESSION: &str = "
     SELECT s.id, p.key, s.cwd, s.title, s.title_from, s.feature, s.provider, nullif(l.native_id, ''), s.head_id, t.state,
-           s.turns, s.total_tokens, s.forked_from, s.forked_at, s.created_at, s.updated_at
+           s.turns, s.total_tokens, s.forked_from, s.forked_at, s.created_at, s.updated_at,
+           (SELECT group_concat(name, ',') FROM tags WHERE session_id = s.id)
     FROM sessions s
     JOIN projects p ON p.id = s.project_id
     LEFT JOIN legs l ON l.id = s.leg_id
@@ -90,6 +91,7 @@ pub(crate) fn session(row: &Row<'_>) -> Outcome<Session> {
         },
         title,
         feature: maybe_parsed::<FeatureId>(row, 5)?,
+        tags: tags(row, 16)?,
         provider: parsed::<ProviderId>(row, 6)?,
         native_id: maybe_parsed::<NativeId>(row, 7)?,
         head: head.map(TurnId),
@@ -103,6 +105,19 @@ pub(crate) fn session(row: &Row<'_>) -> Outcome<Session> {
         created_at: time(row, 14)?,
         updated_at: time(row, 15)?,
     })
+}
+
+/// A column of tags with commas between them, which no tag contains.
+fn tags(row: &Row<'_>, column: usize) -> Outcome<Vec<Tag>> {
+    let Some(names) = row.get_ref(column)?.as_str_or_null()? else {
+        return Ok(Vec::new());
+    };
+    let parsed = names.split(',').map(Tag::parse);
+    let mut tags: Vec<Tag> = parsed
+        .collect::<Result<_, _>>()
+        .map_err(|error| bad(column, error))?;
+    tags.sort();
+    Ok(tags)
 }
 
 pub(crate) const TURN: &str = "

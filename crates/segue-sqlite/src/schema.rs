@@ -16,6 +16,7 @@ const APPLICATION_ID: i64 = 0x5345_4755;
 const MIGRATIONS: &[&str] = &[
     include_str!("schema/0001_sessions.sql"),
     include_str!("schema/0002_retry.sql"),
+    include_str!("schema/0003_tags.sql"),
 ];
 
 /// The format that this build reads and writes.

@@ -14,6 +14,7 @@
 mod head;
 mod lease;
 mod sessions;
+mod tags;
 mod turns;
 
 use jiff::{SignedDuration, Timestamp};
@@ -38,6 +39,10 @@ pub use sessions::{
     candidates_are_found_by_every_name, carried_native_sessions_are_known,
     decisions_are_kept_in_order, filters_select, ids_are_unique_and_unknown_ones_are_said,
     paging_sees_each_session_once, what_is_created_is_found_again,
+};
+pub use tags::{
+    a_fork_takes_the_tags_over, a_missing_session_takes_no_tags, tags_are_counted,
+    tags_are_put_on_and_taken_off, tags_select,
 };
 pub use turns::{
     a_failed_attempt_leaves_room_for_another, a_finished_turn_is_immutable, a_leg_is_named_later,
@@ -66,6 +71,11 @@ macro_rules! store_contract {
             decisions_are_kept_in_order
             a_session_starts_whole
             a_persons_title_stays
+            tags_are_put_on_and_taken_off
+            tags_select
+            tags_are_counted
+            a_fork_takes_the_tags_over
+            a_missing_session_takes_no_tags
             a_turn_is_recorded_whole
             every_kind_of_part_survives
             drafts_become_messages

@@ -21,9 +21,9 @@ use segue_core::{
 
 pub use error::{BoxError, StoreError};
 pub use lease::{Granted, Holder, Lease, LeaseRequest, Started};
-pub use query::{Cursor, Filter, Found, Page};
+pub use query::{Cursor, Filter, Found, Page, TagCount};
 pub use write::{
-    Adopted, AdoptedTurn, Draft, DraftKind, Entry, Finish, ForkPoint, NewLeg, NewSession,
+    Adopted, AdoptedTurn, Draft, DraftKind, Entry, Finish, ForkPoint, NewLeg, NewSession, Retag,
 };
 
 /// The outcome of a store operation.
@@ -47,12 +47,17 @@ pub trait Store: Send + Sync {
     /// Makes a session out of a native session, with all of its turns, and claims it; its leg knows them all. A native
     /// session that another session is at is refused with [`StoreError::Carried`].
     async fn adopt(&self, new: NewSession, owner: ProcessMark, native: Adopted) -> Result<Lease>;
-    /// Makes a session whose head is a turn of another; the turns up to there are shared, not copied.
+    /// Makes a session whose head is a turn of another; the turns up to there are shared, not copied. It has the tags
+    /// of the other.
     async fn fork(&self, new: NewSession, from: ForkPoint) -> Result<Session>;
     /// Gives a session the title a person chose.
     async fn rename(&self, id: &SessionId, title: &Title, at: Timestamp) -> Result<()>;
     /// Gives a session the title that the model proposes, unless a person chose one.
     async fn suggest_title(&self, id: &SessionId, title: &Title, at: Timestamp) -> Result<()>;
+    /// Changes the tags of a session. That is no event in its life: it does not become newer by it.
+    async fn retag(&self, id: &SessionId, retag: Retag) -> Result<Session>;
+    /// All tags that some session has, in order.
+    async fn tags(&self) -> Result<Vec<TagCount>>;
     /// Removes a session with all that no other session shares.
     async fn delete(&self, lease: &Lease) -> Result<()>;
     /// One session.

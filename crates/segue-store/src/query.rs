@@ -1,7 +1,7 @@
 //! Finding sessions.
 
 use jiff::Timestamp;
-use segue_core::{FeatureId, ProviderId, Session, SessionId};
+use segue_core::{FeatureId, ProviderId, Session, SessionId, Tag};
 
 /// Which sessions; every field that is set must fit.
 #[derive(Debug, Clone, Default)]
@@ -14,8 +14,19 @@ pub struct Filter {
     pub provider: Option<ProviderId>,
     /// About this feature.
     pub feature: Option<FeatureId>,
+    /// With all of these tags.
+    pub tags: Vec<Tag>,
     /// Touched at or after this time.
     pub since: Option<Timestamp>,
+}
+
+/// A tag and how many sessions have it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TagCount {
+    /// The tag.
+    pub tag: Tag,
+    /// How many sessions have it.
+    pub sessions: u64,
 }
 
 /// A place in the order of sessions: just after this one.

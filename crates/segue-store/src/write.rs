@@ -2,7 +2,8 @@
 
 use jiff::Timestamp;
 use segue_core::{
-    Failure, FeatureId, Message, NativeId, Project, ProviderId, SessionId, Title, TurnState, Usage,
+    Failure, FeatureId, Message, NativeId, Project, ProviderId, SessionId, Tag, Title, TurnState,
+    Usage,
 };
 
 /// A session to be made.
@@ -44,6 +45,15 @@ pub struct AdoptedTurn {
     pub started_at: Timestamp,
     /// When it ended.
     pub ended_at: Timestamp,
+}
+
+/// A change to a session's tags. What is in both lists stays.
+#[derive(Debug, Clone, Default)]
+pub struct Retag {
+    /// Those it is to have; it may have some already.
+    pub add: Vec<Tag>,
+    /// Those it is not to have; it may lack some already.
+    pub remove: Vec<Tag>,
 }
 
 /// Where a fork leaves its origin.

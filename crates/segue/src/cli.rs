@@ -1,14 +1,26 @@
 //! What can be typed. The help texts are the doc comments.
 
+mod index;
+mod order;
+mod resume;
+mod search;
+mod stats;
+mod tag;
 mod talk;
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
-use segue_core::{FeatureId, PermissionPolicy, ProviderId, SessionRef};
+use segue_core::{FeatureId, PermissionPolicy, ProviderId, SessionRef, Tag};
 
-pub(crate) use talk::{ReplArgs, TalkArgs};
+pub(crate) use index::{IndexArgs, IndexCommand, IndexOutput};
+pub(crate) use order::{OrderArgs, SortBy};
+pub(crate) use resume::ResumeArgs;
+pub(crate) use search::SearchArgs;
+pub(crate) use stats::StatsArgs;
+pub(crate) use tag::TagArgs;
+pub(crate) use talk::{ReplArgs, TalkArgs, TermsArgs};
 
 /// The session layer for AI coding agents: sessions that outlive the agent's process.
 ///
@@ -41,6 +53,7 @@ pub(crate) enum Command {
     Chat(ChatArgs),
     Repl(ReplArgs),
     Session(SessionArgs),
+    Index(IndexArgs),
     Mcp(McpArgs),
     Doctor(DoctorArgs),
     Config(ConfigArgs),
@@ -132,21 +145,37 @@ fn turn_number(text: &str) -> Result<i64, &'static str> {
 #[derive(Debug, Args)]
 pub(crate) struct SessionArgs {
     #[command(subcommand)]
-    pub(crate) command: SessionCommand,
+    pub(crate) command: AnySessionCommand,
 }
 
+#[derive(Debug, Subcommand)]
+pub(crate) enum AnySessionCommand {
+    #[command(flatten)]
+    Plain(SessionCommand),
+    Resume(ResumeArgs),
+}
+
+/// What needs no agent, so that it can be done in the middle of a conversation.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionCommand {
     List(ListArgs),
     /// Show what is known about a session: its legs, its lineage, what segue decided
     Info(OneArgs),
     Show(ShowArgs),
+    Search(SearchArgs),
     Rename(RenameArgs),
+    Tag(TagArgs),
+    /// Make a session that only an agent has one of segue's, with all that was said in it
+    ///
+    /// The agent's own session stays as it is, and goes on to carry it. To name, tag, fork or revert one does the same
+    /// by itself.
+    Adopt(OneArgs),
     Revert(RevertArgs),
     /// Take the last revert back
     Undo(OneArgs),
     Fork(ForkArgs),
     Delete(DeleteArgs),
+    Stats(StatsArgs),
 }
 
 /// List sessions, the newest first: segue's own, and those that agents keep themselves
@@ -167,13 +196,24 @@ pub(crate) struct ListArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) feature: Option<FeatureId>,
 
-    /// Only those touched since then: a time such as 2025-12-07T14:30:22Z, a day such as 2025-12-07, or 2w, 7d, 12h, 30m
+    /// Only those with this tag; several times: with all of them
+    #[arg(short, long, value_name = "TAG", value_parser = Tag::parse)]
+    pub(crate) tag: Vec<Tag>,
+
+    /// Only those touched since then: a time such as 2025-12-07T14:30:22Z, a day such as 2025-12-07, today, yesterday, or 30m, 12h, 7d, 2w, 6mo, 1y
     #[arg(long, value_name = "WHEN")]
     pub(crate) since: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) order: OrderArgs,
 
     /// How many at most; 0 for all
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
     pub(crate) limit: u32,
+
+    /// List what the index has, without looking for what was written since
+    #[arg(long)]
+    pub(crate) no_refresh: bool,
 
     /// Have Gemini CLI list its sessions itself where its files can't be read; starts it, and calls the model
     #[arg(long)]
@@ -187,7 +227,7 @@ pub(crate) struct ListArgs {
 /// One session, and how to print it.
 #[derive(Debug, Args)]
 pub(crate) struct OneArgs {
-    /// The session: an id, a unique beginning of one, a native id (also as `claude:ID`), `latest`, `feature:NAME`, or, where nothing is deleted, a number from the last list
+    /// The session: an id, a unique beginning or end of one, a native id (also as `claude:ID`), `latest`, `feature:NAME`, or, where nothing is deleted, a number from the last list
     #[arg(value_name = "ID", value_parser = SessionRef::parse)]
     pub(crate) id: SessionRef,
 
@@ -205,6 +245,10 @@ pub(crate) struct ShowArgs {
     /// Only the last N turns
     #[arg(long, value_name = "N")]
     pub(crate) last: Option<usize>,
+
+    /// Only this turn
+    #[arg(long, value_name = "N", conflicts_with = "last", value_parser = turn_number, allow_negative_numbers = true)]
+    pub(crate) turn: Option<i64>,
 
     /// All of what tools said, not only the beginning
     #[arg(long)]

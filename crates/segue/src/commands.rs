@@ -5,6 +5,7 @@ pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod doctor;
 pub(crate) mod hidden;
+pub(crate) mod index;
 pub(crate) mod mcp;
 pub(crate) mod repl;
 pub(crate) mod session;

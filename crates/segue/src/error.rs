@@ -1,13 +1,17 @@
 //! Errors as a person sees them: what happened, why, and what to do next.
 
 use std::error::Error;
+use std::fmt::Write;
 use std::process::ExitCode;
 
+use jiff::Timestamp;
+use segue_agents::exec::unarchive_command;
 use segue_agents::known::KNOWN;
-use segue_engine::EngineError;
+use segue_core::Title;
+use segue_engine::{ConversationId, EngineError, Fitting, Obstacle};
 use segue_store::StoreError;
 
-use crate::terminal::{Style, clean, say};
+use crate::terminal::{Style, ago, clean, one_line, say};
 
 /// What kind of failure it is; the kind decides the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,6 +102,51 @@ fn chain(error: &dyn Error) -> String {
 /// How many of those that fit are named.
 const SHOWN: usize = 8;
 
+/// Conversations to choose from, a line each.
+fn told(candidates: &[Fitting]) -> String {
+    let now = Timestamp::now();
+    let mut lines = String::new();
+    for fitting in candidates.iter().take(SHOWN) {
+        let title = fitting.title.as_deref().unwrap_or("(no title)");
+        let title = Title::from_prompt(&one_line(title));
+        let when = ago(fitting.updated_at, now);
+        let _ = write!(lines, "\n  {fitting}  {when:<14}  {}", title.as_str());
+    }
+    let more = candidates.len().saturating_sub(SHOWN);
+    if more > 0 {
+        let _ = write!(lines, "\n  and {more} more");
+    }
+    lines
+}
+
+/// What to do with a conversation that can't go on in the agent's own program.
+fn instead(id: &ConversationId, why: &Obstacle) -> String {
+    let here = format!("`segue session resume {id} \"…\"`");
+    match why {
+        Obstacle::Held { .. } => {
+            format!("end it, or wait until it is done; `segue session info {id}` tells more")
+        }
+        Obstacle::NoNative => format!("{here} makes one with the next prompt"),
+        Obstacle::Behind(provider) => {
+            format!("{here} goes on here, and tells {provider} what it lacks; then it can")
+        }
+        Obstacle::Gone(_) => {
+            format!("{here} goes on here: a new native session is told what was said")
+        }
+        Obstacle::Archived(provider, native) => {
+            match unarchive_command(provider.as_str(), native) {
+                Some(command) => format!("bring it back first: {command}"),
+                None => format!("bring it back with {provider} first"),
+            }
+        }
+        Obstacle::NoDirectory => format!("{here} goes on here"),
+        Obstacle::DirectoryGone(_) => format!(
+            "make it again, or branch off into the directory you are in with `segue session fork {id}`"
+        ),
+        Obstacle::NoProgram(_) => format!("`segue session resume {id}` goes on here"),
+    }
+}
+
 impl From<EngineError> for CliError {
     fn from(error: EngineError) -> Self {
         match error {
@@ -105,14 +154,7 @@ impl From<EngineError> for CliError {
             EngineError::NoMatch(_) => Self::failed(error.to_string())
                 .hint("`segue session list --all` shows every session there is"),
             EngineError::Ambiguous { ref candidates, .. } => {
-                let shown = candidates.iter().take(SHOWN).map(ToString::to_string);
-                let shown: Vec<String> = shown.collect();
-                let more = match candidates.len().saturating_sub(SHOWN) {
-                    0 => String::new(),
-                    more => format!(", and {more} more"),
-                };
-                Self::usage(error.to_string())
-                    .hint(format!("say which: {}{more}", shown.join(", ")))
+                Self::usage(error.to_string()).hint(format!("say which:{}", told(candidates)))
             }
             EngineError::UnknownProvider {
                 ref provider,
@@ -145,11 +187,15 @@ impl From<EngineError> for CliError {
                 Self::failed(error.to_string()).hint("`segue session list` shows what is there")
             }
             EngineError::OnlyNative(ref id) => Self::failed(error.to_string()).hint(format!(
-                "`segue session show {id}` reads it; `segue chat --resume {id} \"…\"` goes on with it, and makes it \
-                 a session of segue's"
+                "`segue session show {id}` reads it; `segue session adopt {id}` makes it one of segue's"
             )),
+            EngineError::Stays { ref id, ref why } => {
+                Self::failed(error.to_string()).hint(instead(id, why))
+            }
             EngineError::Native(ref cause) => Self::failed(chain(cause)),
-            EngineError::NoAgents => Self::failed(error.to_string()),
+            EngineError::Index(ref cause) => Self::failed(chain(cause))
+                .hint("`segue index rebuild` builds it anew; nothing is lost by that"),
+            EngineError::NoIndex | EngineError::NoAgents => Self::failed(error.to_string()),
             EngineError::TurnNumber(error) => Self::usage(error.to_string()),
         }
     }

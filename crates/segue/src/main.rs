@@ -3,6 +3,7 @@
 //! The one place where implementations are chosen, and the only one that knows a terminal, the environment,
 //! the clock and chance.
 
+mod catch_up;
 mod cli;
 mod commands;
 mod config;
@@ -55,6 +56,7 @@ async fn run(asked: Asked) -> Result<ExitCode, CliError> {
         Asked::Command(Command::Chat(args)) => commands::chat::run(args).await,
         Asked::Command(Command::Repl(args)) => commands::repl::run(args).await,
         Asked::Command(Command::Session(args)) => commands::session::run(args).await,
+        Asked::Command(Command::Index(args)) => commands::index::run(args).await,
         Asked::Command(Command::Mcp(args)) => commands::mcp::run(args).await,
         Asked::Command(Command::Doctor(args)) => commands::doctor::run(args).await,
         Asked::Command(Command::Config(args)) => commands::config::run(&args),

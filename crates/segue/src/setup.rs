@@ -8,19 +8,19 @@ use std::sync::Arc;
 use etcetera::BaseStrategy;
 use jiff::Timestamp;
 use segue_agents::{Agent, Leash, mark_of};
-use segue_catalog::{Catalog, Claude, Codex, Gemini, Opencode, Reader, project_key};
+use segue_catalog::{Catalog, Claude, Codex, Gemini, Index, Opencode, Reader, project_key};
 use segue_core::{
     McpReach, McpServer, NativeId, ProcessMark, Project, Session, SessionId, SessionRef,
 };
-use segue_engine::{Conversation, Engine, Scope, Tools, World};
+use segue_engine::{Conversation, Engine, Native, Scope, Tools, World};
 use segue_sqlite::SqliteStore;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::{self, Config, Flags, Loaded, Owner, Source, Surroundings, Who};
 use crate::error::CliError;
 use crate::last_list;
-use crate::terminal::{Style, one_line, say};
-pub(crate) use agents::{agents, kept};
+use crate::terminal::{Style, one_line, say, say_decision};
+pub(crate) use agents::{agents, kept, own_program_of};
 
 /// Our version.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -36,23 +36,24 @@ impl App {
     /// For a command that drives an agent: a broken configuration is an error, and what an untrusted project asks for
     /// is told.
     pub(crate) fn open() -> Result<Self, CliError> {
+        let project = project()?;
         let loaded = configuration(&Flags::default())?;
         if let Some(refusal) = loaded.refusal() {
             return Err(refusal);
         }
         tell_withheld(&loaded);
-        Self::with(&loaded.config)
+        Self::with(project, &loaded.config)
     }
 
     /// For a command that drives none: a broken configuration is told, and what is left of it applies.
     pub(crate) fn open_to_look() -> Result<Self, CliError> {
-        Self::with(&configuration_to_look()?)
+        let config = configuration_to_look()?;
+        Self::with(project_of(&nearest_directory()?)?, &config)
     }
 
-    fn with(config: &Config) -> Result<Self, CliError> {
+    fn with(project: Project, config: &Config) -> Result<Self, CliError> {
         survive_file_size_limit();
         let home = home()?;
-        let project = project()?;
         let store = Arc::new(SqliteStore::open(&home)?);
         let agents = agents(&home, config).into_iter();
         let agents = agents.map(|provider| provider as Arc<dyn Agent>).collect();
@@ -60,7 +61,8 @@ impl App {
             servers: agents::mcp_servers(config),
             own: Some(Arc::new(own_tools(home.clone()))),
         };
-        let engine = Engine::new(store, agents, catalog(&project, config), world());
+        let engine = Engine::new(store, agents, catalog(&project, config), world())
+            .with_index(Index::new(&home));
         Ok(Self {
             home,
             project,
@@ -76,6 +78,20 @@ impl App {
     /// The conversation that a typed reference means, also one that only an agent has.
     pub(crate) async fn find_any(&self, reference: &SessionRef) -> Result<Conversation, CliError> {
         Ok(self.engine.find_any(reference, &self.scope()).await?)
+    }
+
+    /// The session that a typed reference means. One that only an agent has becomes segue's, which is told.
+    pub(crate) async fn take(&self, reference: &SessionRef) -> Result<Session, CliError> {
+        let (session, taken) = self.engine.take(reference, &self.scope()).await?;
+        taken.iter().for_each(say_decision);
+        Ok(session)
+    }
+
+    /// The session of segue's that a native one becomes, which is told.
+    pub(crate) async fn take_over(&self, native: &Native) -> Result<Session, CliError> {
+        let (session, taken) = self.engine.take_over(native, &self.project).await?;
+        taken.iter().for_each(say_decision);
+        Ok(session)
     }
 
     pub(crate) fn scope(&self) -> Scope {
@@ -145,7 +161,7 @@ pub(crate) fn leash() -> Leash {
 pub(crate) fn surroundings() -> Result<Surroundings, CliError> {
     let base = etcetera::base_strategy::Xdg::new().ok();
     let named = std::env::var_os("SEGUE_CONFIG").filter(|path| !path.is_empty());
-    let cwd = working_directory()?;
+    let cwd = nearest_directory()?;
     let user_file = match (named, &base) {
         (Some(named), _) => Some((cwd.join(named), true)),
         (None, Some(base)) => Some((base.config_dir().join("segue/config.toml"), false)),
@@ -263,9 +279,21 @@ fn working_directory() -> Result<PathBuf, CliError> {
         .map_err(|error| CliError::failed("cannot tell the working directory").because(&error))
 }
 
+/// Where we are, or, where that directory was removed, where it was: for whoever only looks.
+fn nearest_directory() -> Result<PathBuf, CliError> {
+    working_directory().or_else(|error| {
+        // The shell that started us knows where it was.
+        let remembered = std::env::var_os("PWD").map(PathBuf::from);
+        remembered.filter(|path| path.is_absolute()).ok_or(error)
+    })
+}
+
 /// Where we are.
 pub(crate) fn project() -> Result<Project, CliError> {
-    let cwd = working_directory()?;
+    project_of(&working_directory()?)
+}
+
+fn project_of(cwd: &Path) -> Result<Project, CliError> {
     let text = |path: &Path| match path.to_str() {
         Some(text) => Ok(text.to_owned()),
         None => Err(CliError::failed(format!(
@@ -274,7 +302,7 @@ pub(crate) fn project() -> Result<Project, CliError> {
         ))),
     };
     Ok(Project {
-        key: text(&project_key(&cwd))?,
-        cwd: text(&cwd)?,
+        key: text(&project_key(cwd))?,
+        cwd: text(cwd)?,
     })
 }

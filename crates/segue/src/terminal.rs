@@ -99,6 +99,27 @@ pub(crate) fn wrap(line: &str, width: Option<usize>) -> Vec<&str> {
     pieces
 }
 
+/// A size as people say it.
+pub(crate) fn bytes(size: u64) -> String {
+    const UNITS: [&str; 4] = ["KB", "MB", "GB", "TB"];
+    if size < 1000 {
+        return format!("{size} B");
+    }
+    // Tenths of a unit are exact enough, and need no fractions.
+    let mut tenths = size / 100;
+    let mut unit = 0;
+    while tenths >= 10_000 && unit + 1 < UNITS.len() {
+        tenths /= 1000;
+        unit += 1;
+    }
+    let name = UNITS.get(unit).copied().unwrap_or_default();
+    if tenths < 100 {
+        format!("{}.{} {name}", tenths / 10, tenths % 10)
+    } else {
+        format!("{} {name}", tenths / 10)
+    }
+}
+
 /// Prints a line to standard error.
 pub(crate) fn say(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
@@ -171,6 +192,22 @@ pub(crate) fn width() -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_are_told_in_a_unit_that_fits() {
+        let cases = [
+            (0, "0 B"),
+            (999, "999 B"),
+            (1000, "1.0 KB"),
+            (45_230, "45 KB"),
+            (44_756_992, "44 MB"),
+            (999_999, "999 KB"),
+            (2_000_000_000, "2.0 GB"),
+        ];
+        for (size, expected) in cases {
+            assert_eq!(bytes(size), expected);
+        }
+    }
 
     #[test]
     fn what_steers_a_terminal_is_removed() {

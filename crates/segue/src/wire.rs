@@ -1,12 +1,16 @@
 //! The JSON that other programs build on. Fields may be added; none goes away or changes its meaning.
 
 use jiff::Timestamp;
+use segue_catalog::index::State;
 use segue_catalog::{NativeTurn, Skipped};
 use segue_core::stored::PartShape;
 use segue_core::{
-    Capabilities, Failure, Leg, Message, Session, SessionStatus, ToolCall, TurnState, Usage,
+    Capabilities, Failure, Leg, Message, Role, Session, SessionStatus, ToolCall, TurnState, Usage,
 };
-use segue_engine::{Conversation, Native, SessionView, Survey, Transcript, TurnEvent, TurnReport};
+use segue_engine::{
+    Conversation, FoundIn, FoundTurn, Native, SearchReport, SessionView, Survey, Transcript,
+    TurnEvent, TurnReport,
+};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -218,6 +222,37 @@ fn tool(call: &ToolCall) -> Value {
     })
 }
 
+/// What `session search --json` prints: one entry a turn in which something was found.
+pub(crate) fn hits(report: &SearchReport) -> Vec<Value> {
+    let entry = |found: &FoundIn, turn: Option<&FoundTurn>| {
+        let session = serde_json::to_value(conversation(&found.conversation)).unwrap_or_default();
+        let of = |field: &str| session.get(field).cloned().unwrap_or_default();
+        json!({
+            "id": of("id"),
+            "provider": of("provider"),
+            "native_session_id": of("native_session_id"),
+            "turn": turn.map(|turn| turn.n),
+            "role": turn.and_then(|turn| turn.snippet.role).map(Role::as_str),
+            "at": turn.and_then(|turn| turn.at).map(time),
+            "snippet": turn.map(|turn| turn.snippet.text.as_str()),
+            "score": found.score,
+            "found_in_turns": found.count,
+            "title": of("title"),
+            "project": of("project"),
+            "cwd": of("cwd"),
+            "tags": of("tags"),
+            "status": of("status"),
+            "updated_at": of("updated_at"),
+        })
+    };
+    let entries = report.found.iter().flat_map(|found| {
+        let turns = found.turns.iter().map(|turn| entry(found, Some(turn)));
+        let whole = found.turns.is_empty().then(|| entry(found, None));
+        turns.chain(whole).collect::<Vec<_>>()
+    });
+    entries.collect()
+}
+
 /// One entry of `session list --json`.
 #[derive(Serialize)]
 pub(crate) struct SessionJson {
@@ -255,7 +290,7 @@ impl SessionJson {
             title: Some(session.title.as_str().to_owned()),
             title_from: Some(session.title.source().as_str()),
             feature: session.feature.as_ref().map(ToString::to_string),
-            tags: Vec::new(),
+            tags: session.tags.iter().map(ToString::to_string).collect(),
             turns: Some(session.turns),
             total_tokens: session.total_tokens,
             created_at: Some(time(session.created_at)),
@@ -283,11 +318,18 @@ impl From<&Native> for SessionJson {
             title_from: title.map(|title| title.source().as_str()),
             feature: None,
             tags: Vec::new(),
-            turns: None,
-            total_tokens: None,
+            turns: native.known.as_ref().map(|known| known.turns),
+            total_tokens: native
+                .known
+                .as_ref()
+                .and_then(|known| known.usage.total_tokens),
             created_at: head.created_at.map(time),
             updated_at: time(head.updated_at),
-            status: if found.archived { "archived" } else { "idle" },
+            status: match native.known.as_ref().map(|known| known.state) {
+                Some(State::Gone) => "gone",
+                _ if found.archived => "archived",
+                _ => "idle",
+            },
             forked_from: head.forked_from.as_ref().map(|id| ForkJson {
                 id: format!("{}:{id}", native.session.provider),
                 turn: None,

@@ -113,6 +113,7 @@ impl Index {
                 None => {
                     let mut growing = writer.grow();
                     writer.add(&mut growing, &turns)?;
+                    writer.title(growing.id, &placed)?;
                     writer.replace(OWN, &growing, &placed, None, State::Live)?;
                 }
             }

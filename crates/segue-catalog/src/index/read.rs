@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use jiff::Timestamp;
-use segue_core::Usage;
+use segue_core::{Cost, Usage};
 
 use super::texts::{Bounded, Texts};
 use crate::record::Back;
@@ -23,7 +23,7 @@ pub(super) struct Passage {
     pub(super) messages: u32,
     pub(super) usage: Usage,
     pub(super) model: Option<String>,
-    pub(super) cost: Option<u64>,
+    pub(super) cost: Option<Cost>,
     pub(super) texts: Texts,
 }
 
@@ -33,8 +33,8 @@ impl From<NativeTurn> for Passage {
             at: turn.ended_at.or(turn.started_at),
             messages: turn.said,
             usage: turn.usage,
-            model: None,
-            cost: None,
+            model: turn.model,
+            cost: turn.cost,
             texts: Texts::of(&turn.messages),
             after: turn.after,
         }
@@ -54,10 +54,13 @@ pub(super) struct Before {
 
 /// What a source tells, piece by piece.
 pub(super) enum Told {
-    /// The next turns of a session that is read as a whole.
+    /// The next turns of a session that is read as a whole, and still goes on.
     Turns(Vec<Passage>),
-    /// Those were all its turns.
-    Whole(Box<Placed>),
+    /// The last of its turns, or all of them.
+    Whole {
+        placed: Box<Placed>,
+        turns: Vec<Passage>,
+    },
     /// What has become of its last turn, and the turns after it.
     Grown {
         placed: Box<Placed>,
@@ -106,7 +109,7 @@ pub(super) fn project_of(cwd: &str) -> Option<String> {
 /// A session larger than this is not held in memory but read twice.
 const LARGE: u64 = 16 * 1024 * 1024;
 /// Turns are handed on once they have so many bytes.
-const ENOUGH: usize = 256 * 1024;
+const ENOUGH: usize = 1024 * 1024;
 
 /// Reads a source: all of it, or what is new in it.
 pub(super) fn read(
@@ -131,9 +134,9 @@ pub(super) fn read(
                 turns,
             });
         }
-        whole(reader, found, &mut |turns| tell(Told::Turns(turns)))?;
+        let turns = whole(reader, found, &mut |turns| tell(Told::Turns(turns)))?;
         placed.bytes = found.size;
-        Ok(Told::Whole(placed))
+        Ok(Told::Whole { placed, turns })
     });
     tell(match outcome {
         Ok(told) => told,
@@ -159,23 +162,23 @@ fn head(
     })))
 }
 
+/// Tells all turns, but for the last ones, which are given back.
 fn whole(
     reader: &dyn Reader,
     found: &Found,
     tell: &mut dyn FnMut(Vec<Passage>),
-) -> Result<(), ReadError> {
+) -> Result<Vec<Passage>, ReadError> {
     let open = || reader.records(found, &Start::Beginning);
-    let mut some = Some(Vec::new());
+    let mut passages = Vec::new();
     let mut bytes = 0;
     let mut add = |turn: NativeTurn| {
         let passage = Passage::from(turn);
         bytes += passage.texts.columns().map(str::len).iter().sum::<usize>();
-        let passages = some.get_or_insert_default();
-        passages.push(passage);
         if bytes >= ENOUGH {
-            tell(std::mem::take(passages));
+            tell(std::mem::take(&mut passages));
             bytes = 0;
         }
+        passages.push(passage);
     };
     if found.size > LARGE {
         let turns = outline(open()?.as_mut())?.into_turns();
@@ -191,8 +194,7 @@ fn whole(
         }
         fold.into_turns().into_iter().for_each(&mut add);
     }
-    tell(some.unwrap_or_default());
-    Ok(())
+    Ok(passages)
 }
 
 /// The last turn that was known and those after it, and how much was read for them; none if more has changed than
@@ -233,6 +235,32 @@ fn grown(
         first.after = Some(mark);
     }
     Ok(Some((turns, found.size - from)))
+}
+
+/// So many records of a turn are read to show a piece of it; what comes later in one that long is not looked at.
+const LOOK: usize = 20_000;
+
+/// The words of the turn that begins after a mark.
+pub(crate) fn texts_after(
+    reader: &dyn Reader,
+    found: &Found,
+    after: Option<&Mark>,
+) -> Result<Texts, ReadError> {
+    let start = after.map_or(Start::Beginning, |mark| Start::After(mark.clone()));
+    let mut records = Bounded(reader.records(found, &start)?);
+    let mut fold = Fold::whole();
+    for _ in 0..LOOK {
+        let Some(record) = records.next()? else { break };
+        let prompts = |event: &Event| matches!(event, Event::Prompt(_));
+        if fold.turns().len() == 1 && record.events.iter().any(prompts) {
+            break;
+        }
+        fold.add(record);
+    }
+    let turn = fold.into_turns().into_iter().next();
+    Ok(turn
+        .map(|turn| Texts::of(&turn.messages))
+        .unwrap_or_default())
 }
 
 /// Records from the beginning of a turn on. That this turn itself once was a rewind has been taken into account.

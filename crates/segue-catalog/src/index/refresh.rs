@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OptionalExtension};
 use segue_core::ProviderId;
 
-use super::read::{Before, Projects, Told, read};
-use super::write::{Growing, Verdict, Writer, turn_id};
+use super::read::{Before, Passage, Placed, Projects, Told, read};
+use super::write::{Growing, Noted, Verdict, Writer, turn_id};
 use super::{Index, IndexError, State, schema};
 use crate::{Catalog, Found, ReadError, Reader, Whereabouts};
 
@@ -57,7 +57,7 @@ pub struct Progress {
 }
 
 /// Text is committed once it has so many bytes: the larger the pieces, the less there is to merge.
-const COMMIT: usize = 24 * 1024 * 1024;
+const COMMIT: usize = 240 * 1024 * 1024;
 /// How often a lock that somebody else holds is tried.
 const RETRY: Duration = Duration::from_millis(10);
 /// What the readers may be ahead of the writer, in messages of at most a few hundred kilobytes each.
@@ -160,6 +160,7 @@ impl Index {
             writer: &mut writer,
             changes: &changes.changed,
             growing: HashMap::new(),
+            rest: Vec::new(),
             work: &mut work,
         };
         // Many at a time are merged once, at the end.
@@ -175,6 +176,7 @@ impl Index {
             });
             Ok(())
         })?;
+        bringing.commit()?;
         writer.remember("walk", walked.print)?;
         writer.commit()?;
         if many {
@@ -415,98 +417,147 @@ fn fetch(
 }
 
 /// Brings what is read into the index.
+///
+/// Words are written as they come, and everything else when they are committed: FTS5 gathers words in memory and
+/// writes them out whenever another statement may have to be taken back alone.
 struct Bringing<'a, 'db> {
     writer: &'a mut Writer<'db>,
     changes: &'a [Change],
     /// The sessions of which some turns are written and others still to come.
     growing: HashMap<usize, Growing>,
+    /// What else there is to write.
+    rest: Vec<(usize, Rest)>,
     work: &'a mut Work,
+}
+
+/// What there is to write of a source beside the words of a new session.
+enum Rest {
+    Whole(Growing, Box<Placed>),
+    Grown {
+        placed: Box<Placed>,
+        first: u32,
+        turns: Vec<Passage>,
+    },
+    Nothing(Option<Growing>, Option<String>),
 }
 
 impl Bringing<'_, '_> {
     fn take(&mut self, index: usize, told: Told) -> Result<(), IndexError> {
-        let Some(Change {
-            provider,
-            found,
-            before,
-        }) = self.changes.get(index)
-        else {
-            return Ok(());
-        };
-        let state = if found.archived {
-            State::Archived
-        } else {
-            State::Live
-        };
-        match told {
+        let rest = match told {
             Told::Turns(turns) => {
-                let growing = match self.growing.entry(index) {
-                    std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
-                    std::collections::hash_map::Entry::Vacant(entry) => {
-                        entry.insert(self.writer.grow())
-                    }
-                };
-                self.writer.add(growing, &turns)?;
+                let growing = self.growing.remove(&index);
+                let mut growing = growing.unwrap_or_else(|| self.writer.grow());
+                self.writer.add(&mut growing, &turns)?;
+                self.growing.insert(index, growing);
                 return Ok(());
             }
-            Told::Whole(placed) => {
+            Told::Whole { placed, turns } => {
                 let growing = self.growing.remove(&index);
-                let growing = growing.unwrap_or_else(|| self.writer.grow());
-                let id = placed.head.id.as_str();
-                let source =
-                    self.writer
-                        .note(provider.as_str(), found, Verdict::Session, Some(id))?;
-                if self
-                    .writer
-                    .is_twin(provider.as_str(), id, source, found.size)?
-                {
-                    self.writer.drop_turns(growing.id, 0)?;
-                    self.writer
-                        .note(provider.as_str(), found, Verdict::Twin, Some(id))?;
-                } else {
-                    self.writer.replace(
-                        provider.as_str(),
-                        &growing,
-                        &placed,
-                        Some(source),
-                        state,
-                    )?;
-                    self.writer.demote(provider.as_str(), id, source)?;
-                }
+                let mut growing = growing.unwrap_or_else(|| self.writer.grow());
+                self.writer.add(&mut growing, &turns)?;
+                self.writer.title(growing.id, &placed)?;
                 self.work.bytes += placed.bytes;
+                Rest::Whole(growing, placed)
             }
             Told::Grown {
                 placed,
                 first,
                 turns,
             } => {
-                let id = placed.head.id.as_str();
-                self.writer
-                    .note(provider.as_str(), found, Verdict::Session, Some(id))?;
-                if let Some((session, _)) = before {
-                    self.writer
-                        .append(*session, &placed, state, first, &turns)?;
-                }
                 self.work.bytes += placed.bytes;
-            }
-            Told::Other | Told::Failed(_) => {
-                if let Some(growing) = self.growing.remove(&index) {
-                    self.writer.drop_turns(growing.id, 0)?;
+                Rest::Grown {
+                    placed,
+                    first,
+                    turns,
                 }
-                // What was there before stays as it was: it may be in the middle of being written.
-                let verdict = match told {
-                    Told::Failed(error) => {
-                        self.work.unreadable.push((provider.clone(), error));
-                        Verdict::Failed
-                    }
-                    _ => Verdict::Other,
-                };
-                self.writer.note(provider.as_str(), found, verdict, None)?;
             }
-        }
+            Told::Other => Rest::Nothing(self.growing.remove(&index), None),
+            Told::Failed(error) => {
+                let provider = self
+                    .changes
+                    .get(index)
+                    .map(|change| change.provider.clone());
+                let why = error.in_full();
+                let unreadable = provider.map(|provider| (provider, error));
+                self.work.unreadable.extend(unreadable);
+                Rest::Nothing(self.growing.remove(&index), Some(why))
+            }
+        };
+        self.rest.push((index, rest));
         self.work.read += 1;
         if self.writer.pending >= COMMIT {
-            self.writer.commit()?;
+            self.commit()?;
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<(), IndexError> {
+        for (index, rest) in std::mem::take(&mut self.rest) {
+            if let Some(change) = self.changes.get(index) {
+                self.settle(change, rest)?;
+            }
+        }
+        Ok(self.writer.commit()?)
+    }
+
+    fn settle(&mut self, change: &Change, rest: Rest) -> Result<(), IndexError> {
+        let Change {
+            provider,
+            found,
+            before,
+        } = change;
+        let provider = provider.as_str();
+        let state = if found.archived {
+            State::Archived
+        } else {
+            State::Live
+        };
+        let writer = &mut *self.writer;
+        let held = |id, verdict| Noted {
+            verdict,
+            native_id: Some(id),
+            why: None,
+        };
+        match rest {
+            Rest::Whole(growing, placed) => {
+                let id = placed.head.id.as_str();
+                let source = writer.note(provider, found, held(id, Verdict::Session))?;
+                if writer.is_twin(provider, id, source, found.size)? {
+                    writer.drop_turns(growing.id, 0)?;
+                    writer.note(provider, found, held(id, Verdict::Twin))?;
+                } else {
+                    writer.replace(provider, &growing, &placed, Some(source), state)?;
+                    writer.demote(provider, id, source)?;
+                }
+            }
+            Rest::Grown {
+                placed,
+                first,
+                turns,
+            } => {
+                let id = placed.head.id.as_str();
+                writer.note(provider, found, held(id, Verdict::Session))?;
+                if let Some((session, _)) = before {
+                    writer.append(*session, &placed, state, first, &turns)?;
+                }
+            }
+            Rest::Nothing(growing, why) => {
+                if let Some(growing) = growing {
+                    writer.drop_turns(growing.id, 0)?;
+                }
+                // What was there before stays as it was: it may be in the middle of being written.
+                let verdict = if why.is_some() {
+                    Verdict::Failed
+                } else {
+                    Verdict::Other
+                };
+                let noted = Noted {
+                    verdict,
+                    native_id: None,
+                    why: why.as_deref(),
+                };
+                writer.note(provider, found, noted)?;
+            }
         }
         Ok(())
     }

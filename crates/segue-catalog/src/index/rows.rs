@@ -1,14 +1,15 @@
 //! The sessions of the index, as a list.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension};
 use segue_core::{NativeId, ProviderId, Title, TitleSource, Usage};
 
-use super::write::Verdict;
-use super::{Index, IndexError, OWN};
+use super::read::project_of;
+use super::{Index, IndexError, OWN, schema};
 use crate::{Found, Head, IdHint, Kind, NativeSession};
 
 /// Whether a session is still where its agent keeps it.
@@ -157,16 +158,60 @@ impl Index {
         self.reading(|db| row_of(db, provider.as_str(), id.as_str()))
     }
 
-    /// Of how many places something could not be read, and what is there of each agent.
-    pub fn failed(&self) -> Result<u64, IndexError> {
+    /// What could not be read when it was last looked at.
+    pub fn failures(&self) -> Result<Vec<Failure>, IndexError> {
         self.reading(|db| {
-            db.query_row(
-                "SELECT count(*) FROM source WHERE verdict = ?1",
-                [Verdict::Failed as i64],
-                |row| row.get(0),
-            )
+            db.prepare_cached("SELECT provider, coalesce(why, '') FROM source WHERE verdict = 3")?
+                .query_map([], |row| {
+                    let provider: String = row.get(0)?;
+                    let why = row.get(1)?;
+                    Ok(ProviderId::parse(&provider)
+                        .ok()
+                        .map(|provider| Failure { provider, why }))
+                })?
+                .filter_map(Result::transpose)
+                .collect()
         })
     }
+
+    /// Looks anew at which project each directory belongs to, if this one is not the one that it was: somebody made
+    /// a repository, or moved one.
+    pub fn place(&self, cwd: &str, project: &str, patience: Duration) -> Result<(), IndexError> {
+        let moved: bool = self.reading(|db| {
+            db.prepare_cached(
+                "SELECT EXISTS (SELECT 1 FROM session WHERE cwd = ?1 AND project IS NOT ?2 AND provider <> ?3)",
+            )?
+            .query_row([cwd, project, OWN], |row| row.get(0))
+        })?;
+        if !moved {
+            return Ok(());
+        }
+        let Some(_lock) = self.lock(patience)? else {
+            return Ok(());
+        };
+        let mut db = schema::open_to_write(self.path())?;
+        let change = db.transaction()?;
+        let cwds: Vec<String> = change
+            .prepare("SELECT DISTINCT cwd FROM session WHERE cwd IS NOT NULL AND provider <> ?1")?
+            .query_map([OWN], |row| row.get(0))?
+            .collect::<rusqlite::Result<_>>()?;
+        for cwd in cwds {
+            change.execute(
+                "UPDATE session SET project = ?2 WHERE cwd = ?1 AND project IS NOT ?2 AND provider <> ?3",
+                rusqlite::params![cwd, project_of(&cwd), OWN],
+            )?;
+        }
+        Ok(change.commit()?)
+    }
+}
+
+/// Something that could not be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// Of which agent.
+    pub provider: ProviderId,
+    /// What, and why.
+    pub why: String,
 }
 
 impl Which {

@@ -87,7 +87,7 @@ fn version(db: &Connection) -> Result<i64, IndexError> {
 
 /// Gathers much before it is written out, or little again; then merges what was gathered.
 pub(super) fn for_many(db: &Connection, many: bool) -> rusqlite::Result<()> {
-    let (hash, merge) = if many { (16 << 20, 0) } else { (1 << 20, 4) };
+    let (hash, merge) = if many { (64 << 20, 0) } else { (1 << 20, 4) };
     let set = "INSERT INTO text (text, rank) VALUES (?1, ?2)";
     db.execute(set, rusqlite::params!["hashsize", hash])?;
     db.execute(set, rusqlite::params!["automerge", merge])?;

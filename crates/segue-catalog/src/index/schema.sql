@@ -11,6 +11,8 @@ CREATE TABLE source (
     verdict   INTEGER NOT NULL,
     -- The session it holds, or holds less of than another source does.
     native_id TEXT,
+    -- Why it could not be read.
+    why       TEXT,
     UNIQUE (provider, path, part)
 ) STRICT;
 
@@ -45,6 +47,9 @@ CREATE TABLE session (
 
 CREATE INDEX session_by_time ON session (updated_at);
 CREATE INDEX session_by_source ON session (source);
+CREATE INDEX session_by_project ON session (project, updated_at);
+CREATE INDEX session_by_cwd ON session (cwd);
+CREATE INDEX source_by_verdict ON source (verdict) WHERE verdict = 3;
 
 -- One row a turn. Its id is that of its session, shifted, and its number.
 CREATE TABLE turn (

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
-use segue_core::{Title, TitleSource, Usage};
+use segue_core::{Cost, Title, TitleSource, Usage};
 
 use super::State;
 use super::read::{Passage, Placed};
@@ -40,6 +40,14 @@ pub(super) enum Verdict {
     Twin = 2,
     /// What could not be read.
     Failed = 3,
+}
+
+/// What was found at a place, and what tells more of that.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Noted<'a> {
+    pub(super) verdict: Verdict,
+    pub(super) native_id: Option<&'a str>,
+    pub(super) why: Option<&'a str>,
 }
 
 /// A session that is being read as a whole.
@@ -187,7 +195,7 @@ impl<'a> Writer<'a> {
                 usage.cached_tokens,
                 usage.total_tokens,
                 usage.context_tokens,
-                passage.cost,
+                passage.cost.map(Cost::micros),
             ],
         )?;
         let columns = passage.texts.columns();
@@ -221,6 +229,12 @@ impl<'a> Writer<'a> {
             "DELETE FROM text WHERE rowid IN (SELECT id FROM turn WHERE id BETWEEN ?1 AND ?2)",
             range,
         )?;
+        if from == 0 {
+            self.run(
+                "DELETE FROM text WHERE rowid = ?1",
+                [turn_id(session, TITLE)],
+            )?;
+        }
         self.run("DELETE FROM turn WHERE id BETWEEN ?1 AND ?2", range)?;
         Ok(())
     }
@@ -242,7 +256,6 @@ impl<'a> Writer<'a> {
              VALUES (?1, ?2, ?3, ?4, ?5, 0, 0, 0)",
             params![growing.id, provider, placed.head.id.as_str(), source, state.code()],
         )?;
-        self.title(growing.id, placed)?;
         self.describe(growing.id, placed, state)?;
         self.count(growing.id, &growing.sum)
     }
@@ -295,7 +308,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Files the words of a title, unless they are those of the first prompt.
-    fn title(&mut self, session: i64, placed: &Placed) -> Sql<()> {
+    pub(super) fn title(&mut self, session: i64, placed: &Placed) -> Sql<()> {
         let given = |title: &&Title| title.source() != TitleSource::Prompt;
         if let Some(title) = placed.head.title.as_ref().filter(given) {
             self.run(
@@ -392,10 +405,6 @@ impl<'a> Writer<'a> {
     /// Removes a session and its turns.
     pub(super) fn forget(&mut self, session: i64) -> Sql<()> {
         self.drop_turns(session, 0)?;
-        self.run(
-            "DELETE FROM text WHERE rowid = ?1",
-            [turn_id(session, TITLE)],
-        )?;
         self.run("DELETE FROM session WHERE id = ?1", [session])?;
         Ok(())
     }
@@ -411,27 +420,22 @@ impl<'a> Writer<'a> {
     }
 
     /// Notes what a place looked like, and what was found there.
-    pub(super) fn note(
-        &mut self,
-        provider: &str,
-        found: &Found,
-        verdict: Verdict,
-        native_id: Option<&str>,
-    ) -> Sql<i64> {
+    pub(super) fn note(&mut self, provider: &str, found: &Found, noted: Noted<'_>) -> Sql<i64> {
         self.run(
-            "INSERT INTO source (provider, path, part, size, modified, verdict, native_id)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+            "INSERT INTO source (provider, path, part, size, modified, verdict, native_id, why)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
              ON CONFLICT (provider, path, part) DO UPDATE SET
                  size = excluded.size, modified = excluded.modified, verdict = excluded.verdict,
-                 native_id = coalesce(excluded.native_id, native_id)",
+                 native_id = coalesce(excluded.native_id, native_id), why = excluded.why",
             params![
                 provider,
                 found.path.as_os_str().as_bytes(),
                 found.part(),
                 found.size,
                 found.modified.as_nanosecond() as i64,
-                verdict as i64,
-                native_id,
+                noted.verdict as i64,
+                noted.native_id,
+                noted.why,
             ],
         )?;
         self.db

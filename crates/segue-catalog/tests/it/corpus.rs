@@ -5,7 +5,7 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use segue_catalog::{NativeTurn, Reader, Start, conversation, outline, replay};
+use segue_catalog::{NativeTurn, Originals, Reader, Start, Tally, conversation, outline, replay};
 
 use crate::agents::{AGENTS, Agent};
 use crate::story::story;
@@ -119,6 +119,65 @@ fn the_samples_are_read_as_written() {
         let text = told(reader.as_ref(), home.path());
         insta::assert_snapshot!(format!("sample-{}", agent.name), text);
     }
+}
+
+/// What was asked of models in each scenario: requests, input, output, cached and total tokens. Counted by hand, from
+/// the files as they are.
+#[test]
+fn every_request_of_the_corpus_is_counted_once() {
+    let counted = [
+        ("claude/2.1.312/acp", [6, 714, 101, 66, 815]),
+        ("claude/2.1.325/parallel-and-failed", [2, 238, 40, 22, 278]),
+        ("claude/2.1.325/resumed-and-forked", [4, 476, 80, 44, 556]),
+        (
+            "claude/2.1.325/rewound-and-compacted",
+            [5, 595, 100, 55, 695],
+        ),
+        ("codex/0.166.0/acp", [5, 505, 100, 55, 605]),
+        ("codex/0.166.0/failed", [4, 404, 80, 44, 484]),
+        ("codex/0.166.0/resumed-and-forked", [5, 505, 100, 55, 605]),
+        (
+            "codex/0.166.0/reverted-compacted-archived",
+            // There is a sixth, in the file that was left behind by the revert.
+            [5, 505, 100, 55, 605],
+        ),
+        ("gemini/0.61.0/acp", [4, 404, 100, 44, 504]),
+        ("gemini/0.61.0/compacted", [4, 900_303, 100, 44, 900_403]),
+        ("gemini/0.61.0/resumed", [4, 404, 100, 44, 504]),
+    ];
+    let mut told = Vec::new();
+    for agent in AGENTS {
+        for (name, home) in scenarios(agent) {
+            let reader = (agent.reader)(&home);
+            let mut originals = Originals::default();
+            let mut sums = [0; 5];
+            let mut there = reader.find().found;
+            there.sort_by(|a, b| a.path.cmp(&b.path));
+            for found in there {
+                let mut records = reader.records(&found, &Start::Beginning).unwrap();
+                let requests = Tally::of(records.as_mut()).unwrap().into_requests();
+                for request in originals.among(requests) {
+                    let usage = request.usage;
+                    let figures = [
+                        Some(1),
+                        usage.input_tokens,
+                        usage.output_tokens,
+                        usage.cached_tokens,
+                        usage.total_tokens,
+                    ];
+                    for (sum, figure) in sums.iter_mut().zip(figures) {
+                        *sum += figure.unwrap();
+                    }
+                }
+            }
+            told.push((format!("{}/{name}", agent.name), sums));
+        }
+    }
+    let told: Vec<_> = told
+        .iter()
+        .map(|(name, sums)| (name.as_str(), *sums))
+        .collect();
+    assert_eq!(told, counted);
 }
 
 #[test]

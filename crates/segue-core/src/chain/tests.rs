@@ -171,3 +171,35 @@ fn a_revert_goes_back_to_a_turn_that_exists() {
         assert_eq!(plan_revert(turns, asked).unwrap_err().to_string(), message);
     }
 }
+
+#[test]
+fn a_fork_leaves_at_a_turn_that_exists() {
+    let cases = [
+        (5, None, Ok(5)),
+        (5, Some(1), Ok(1)),
+        (5, Some(5), Ok(5)),
+        (
+            5,
+            Some(6),
+            Err(TurnNumberError::NoSuchTurn { asked: 6, turns: 5 }),
+        ),
+        (
+            5,
+            Some(0),
+            Err(TurnNumberError::NoSuchTurn { asked: 0, turns: 5 }),
+        ),
+        (
+            5,
+            Some(-1),
+            Err(TurnNumberError::NoSuchTurn {
+                asked: -1,
+                turns: 5,
+            }),
+        ),
+        (0, None, Err(TurnNumberError::NoTurns)),
+        (0, Some(1), Err(TurnNumberError::NoTurns)),
+    ];
+    for (turns, asked, expected) in cases {
+        assert_eq!(plan_fork(turns, asked), expected, "{asked:?} of {turns}");
+    }
+}

@@ -34,6 +34,7 @@ fn a_session_id_says_when_it_was_made() {
     let at: Timestamp = "2025-12-07T14:30:22.9Z".parse().unwrap();
     let id = SessionId::at(at, 0);
     assert_eq!(id.as_str(), "20251207_143022_aaaa");
+    assert_eq!(id.tail(), "aaaa");
     assert_eq!(SessionId::parse(id.as_str()), Ok(id));
 }
 

@@ -50,9 +50,10 @@ impl Prices {
     pub fn of(&self, model: &str) -> Option<&Price> {
         let short = model.rsplit_once('/').map(|(_, name)| name);
         let longest = |name: &str| {
-            let fits = self.0.iter().filter(|(known, _)| name.starts_with(*known));
-            // Of two names that one begins with, the later one in their order is the longer one.
-            fits.last().map(|(_, price)| price)
+            // Of two names that it begins with, the later one in their order is the longer one.
+            let mut fits = self.0.iter().rev();
+            let fitting = fits.find(|(known, _)| name.starts_with(known.as_str()));
+            fitting.map(|(_, price)| price)
         };
         longest(model).or_else(|| longest(short?))
     }

@@ -30,6 +30,12 @@ pub(crate) fn find(db: &Connection, filter: &Filter, page: &Page) -> Outcome<Fou
     if let Some(feature) = &filter.feature {
         add("s.feature = ?", feature.to_string().into());
     }
+    for tag in &filter.tags {
+        add(
+            "EXISTS (SELECT 1 FROM tags g WHERE g.session_id = s.id AND g.name = ?)",
+            tag.to_string().into(),
+        );
+    }
     if let Some(since) = filter.since {
         add("s.updated_at >= ?", micros(since).into());
     }
@@ -94,6 +100,15 @@ pub(crate) fn candidates(db: &Connection, text: &str) -> Outcome<Vec<Candidate>>
         "SELECT id FROM sessions WHERE id >= ? AND id < ? ORDER BY id DESC",
         &[text, &end],
     )?;
+    if text.is_ascii() && text.len() >= SessionId::TAIL {
+        let (_, tail) = text.split_at(text.len() - SessionId::TAIL);
+        // The index knows the last characters; what comes before them is compared.
+        look(
+            MatchedBy::Suffix,
+            "SELECT id FROM sessions WHERE substr(id, -4) = ? AND substr(id, -length(?)) = ? ORDER BY id DESC",
+            &[tail, text, text],
+        )?;
+    }
     look(
         MatchedBy::NativePrefix,
         "SELECT session_id FROM legs WHERE native_id >= ? AND native_id < ?",

@@ -5,7 +5,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 use segue_core::{Message, ProcessMark, Session, SessionId, Title, TurnState};
 use segue_store::{ForkPoint, Lease, LeaseRequest, NewSession, Started, StoreError};
 
-use super::{Outcome, lease, turns};
+use super::{Outcome, lease, tags, turns};
 use crate::rows::{self, micros};
 
 pub(crate) fn get(db: &Connection, id: &SessionId) -> Outcome<Option<Session>> {
@@ -94,6 +94,7 @@ pub(crate) fn fork(db: &Connection, new: &NewSession, from: &ForkPoint) -> Outco
             shared.n,
             from.session.as_str()
         ])?;
+    tags::copy(db, &from.session, &new.id)?;
     existing(db, &new.id)
 }
 

@@ -148,7 +148,7 @@ pub async fn paging_sees_each_session_once(store: &dyn Store) {
     assert_eq!(seen.len(), 7);
 }
 
-/// A typed reference finds sessions by id, native id, and the beginnings of both.
+/// A typed reference finds sessions by id, its end, native id, and the beginnings of both.
 pub async fn candidates_are_found_by_every_name(store: &dyn Store) {
     let (first, lease) = open_session(store, 1).await;
     store.open_leg(&lease, native("abc-123")).await.unwrap();
@@ -166,6 +166,17 @@ pub async fn candidates_are_found_by_every_name(store: &dyn Store) {
     let found = store.candidates(prefix).await.unwrap();
     assert!(found.contains(&candidate(&first, MatchedBy::Prefix)));
     assert!(found.contains(&candidate(&second, MatchedBy::Prefix)));
+
+    let tail = &first.id.as_str()[first.id.as_str().len() - 4..];
+    let found = store.candidates(tail).await.unwrap();
+    assert_eq!(found, [candidate(&first, MatchedBy::Suffix)]);
+    let longer = &first.id.as_str()[9..];
+    let found = store.candidates(longer).await.unwrap();
+    assert_eq!(found, [candidate(&first, MatchedBy::Suffix)]);
+    let other = format!("000000_{tail}");
+    for text in [&tail[1..], &other, &format!("x{}", first.id)] {
+        assert_eq!(store.candidates(text).await.unwrap(), [], "{text}");
+    }
 
     let found = store.candidates("abc-123").await.unwrap();
     assert!(found.contains(&candidate(&first, MatchedBy::NativeId)));

@@ -1,22 +1,14 @@
-//! What `chat` and `repl` have in common: with whom, in which session, and on what terms.
+//! What `chat`, `repl` and `session resume` have in common: in which session, with whom, and on what terms.
 
 use clap::{Args, ValueHint};
 use segue_core::{FeatureId, ProviderId, SessionRef};
 
 use super::{Policy, seconds};
 
-/// With whom to talk, in which session, and on what terms.
+/// In which session to talk, with whom, and on what terms.
 #[derive(Debug, Args)]
 pub(crate) struct TalkArgs {
-    /// The agent to use (`segue doctor` lists them)
-    #[arg(short, long, value_name = "NAME", env = "SEGUE_PROVIDER", value_hint = ValueHint::Other)]
-    pub(crate) provider: Option<ProviderId>,
-
-    /// The model to use, by the agent's own name for it
-    #[arg(short, long, value_name = "NAME", value_hint = ValueHint::Other)]
-    pub(crate) model: Option<String>,
-
-    /// Go on with this session: an id, a unique beginning of one, a native id, `latest`, `feature:NAME`, or a number from the last list
+    /// Go on with this session: an id, a unique beginning or end of one, a native id, `latest`, `feature:NAME`, or a number from the last list
     #[arg(long, value_name = "ID", conflicts_with = "continue_last", value_parser = SessionRef::parse)]
     pub(crate) resume: Option<SessionRef>,
 
@@ -28,13 +20,28 @@ pub(crate) struct TalkArgs {
     #[arg(long, conflicts_with_all = ["resume", "continue_last"])]
     pub(crate) new: bool,
 
-    /// Fail rather than tell a new native session what was said before
-    #[arg(long)]
-    pub(crate) strict: bool,
-
     /// What a new session is about
     #[arg(long, value_name = "NAME", conflicts_with_all = ["resume", "continue_last"])]
     pub(crate) feature: Option<FeatureId>,
+
+    #[command(flatten)]
+    pub(crate) terms: TermsArgs,
+}
+
+/// With whom to talk, and on what terms.
+#[derive(Debug, Args)]
+pub(crate) struct TermsArgs {
+    /// The agent to use (`segue doctor` lists them)
+    #[arg(short, long, value_name = "NAME", env = "SEGUE_PROVIDER", value_hint = ValueHint::Other)]
+    pub(crate) provider: Option<ProviderId>,
+
+    /// The model to use, by the agent's own name for it
+    #[arg(short, long, value_name = "NAME", value_hint = ValueHint::Other)]
+    pub(crate) model: Option<String>,
+
+    /// Fail rather than tell a new native session what was said before
+    #[arg(long)]
+    pub(crate) strict: bool,
 
     /// How to answer when the agent asks for permission [default: as configured, else ask]
     #[arg(long, value_name = "POLICY", value_enum)]

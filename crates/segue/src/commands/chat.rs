@@ -14,7 +14,7 @@ use segue_engine::{ChatRequest, Conversation, Scope, Stop, Target, TurnReport};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::cli::{ChatArgs, TalkArgs};
+use crate::cli::{ChatArgs, TalkArgs, TermsArgs};
 use crate::error::CliError;
 use crate::setup::App;
 use crate::terminal::say;
@@ -77,7 +77,8 @@ async fn turn(
     let listening = tokio::spawn(listen_for_signals(stop));
     let request = ChatRequest {
         text_up_to: form.text_up_to(),
-        ..request(&app, &args.talk, prompt, target, stopped.clone())
+        feature: args.talk.feature.clone(),
+        ..request(&app, &args.talk.terms, prompt, target, stopped.clone())
     };
     let (outcome, written) = play::play(&app.engine, request, form, impatience(stopped)).await;
     *began = written;
@@ -100,10 +101,10 @@ pub(super) async fn target(app: &App, args: &TalkArgs) -> Result<Target, CliErro
     })
 }
 
-/// A prompt on the terms of the options, whose answer is told as it comes and not again.
+/// A prompt on these terms, whose answer is told as it comes and not again.
 pub(super) fn request(
     app: &App,
-    args: &TalkArgs,
+    terms: &TermsArgs,
     prompt: String,
     target: Target,
     stop: watch::Receiver<Stop>,
@@ -112,13 +113,13 @@ pub(super) fn request(
         prompt,
         target,
         project: app.project.clone(),
-        provider: args.provider.clone(),
-        model: args.model.clone(),
-        feature: args.feature.clone(),
-        strict: args.strict,
-        permissions: args.permissions.map(Into::into),
-        open_timeout: args.open_timeout.map(Duration::from_secs_f64),
-        turn_timeout: args.timeout.map(Duration::from_secs_f64),
+        provider: terms.provider.clone(),
+        model: terms.model.clone(),
+        feature: None,
+        strict: terms.strict,
+        permissions: terms.permissions.map(Into::into),
+        open_timeout: terms.open_timeout.map(Duration::from_secs_f64),
+        turn_timeout: terms.timeout.map(Duration::from_secs_f64),
         text_up_to: 0,
         keep_open: false,
         stop,

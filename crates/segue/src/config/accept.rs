@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use segue_core::{PermissionPolicy, SessionRef};
+use segue_core::{Cost, PermissionPolicy, SessionRef};
 
 use super::key::{AgentKey, Key, McpKey, Wait, Who};
 use super::nearest::nearest;
@@ -51,6 +51,7 @@ pub(crate) fn accept(key: &Key, given: Given, base: &Base) -> Result<Value, Wron
         }
         Key::Mcp(_, McpKey::Header(_)) => header(text(given)?),
         Key::Mcp(_, McpKey::Url) => url(text(given)?),
+        Key::Price(..) => price(&given),
     }
 }
 
@@ -114,6 +115,21 @@ fn seconds(wait: Wait, given: &Given) -> Result<Value, Wrong> {
     let time = Duration::try_from_secs_f64(seconds);
     time.map(Value::Seconds)
         .map_err(|error| Wrong::new(error.to_string()))
+}
+
+/// Dollars for a million tokens.
+fn price(given: &Given) -> Result<Value, Wrong> {
+    // Nothing is dearer: more is cents, or a price for a single token.
+    const DEAREST: f64 = 100_000.0;
+    let Given::Number(dollars) = *given else {
+        return Err(mistaken("dollars for a million tokens, like 1.25", given));
+    };
+    let cost = Cost::from_dollars(dollars).filter(|_| dollars <= DEAREST);
+    cost.map(Value::Money).ok_or_else(|| {
+        Wrong::new(format!(
+            "must be dollars for a million tokens, from 0 to {DEAREST}, not {dollars}"
+        ))
+    })
 }
 
 /// One of a few words.
@@ -300,6 +316,16 @@ pub(crate) fn header_name(name: &str) -> Result<(), Wrong> {
     if name.is_empty() || !name.chars().all(fits) {
         return Err(Wrong::new(format!(
             "{name:?} can't be the name of a header"
+        )));
+    }
+    Ok(())
+}
+
+/// How the name of a model begins, in `[prices.NAME]`.
+pub(crate) fn model_name(name: &str) -> Result<(), Wrong> {
+    if name.is_empty() || name.len() > 200 || name.contains(char::is_control) {
+        return Err(Wrong::new(format!(
+            "{name:?} can't be how the name of a model begins"
         )));
     }
     Ok(())

@@ -65,6 +65,8 @@ fn given(key: &Key, text: String) -> Given {
             Ok(number) => Given::Number(number),
             Err(_) => Given::Text(text),
         },
-        Key::Prefer | Key::Permissions | Key::Agent(..) | Key::Mcp(..) => Given::Text(text),
+        Key::Prefer | Key::Permissions | Key::Agent(..) | Key::Mcp(..) | Key::Price(..) => {
+            Given::Text(text)
+        }
     }
 }

@@ -15,6 +15,8 @@ pub(crate) enum Key {
     Timeout(Wait),
     Agent(Who, AgentKey),
     Mcp(String, McpKey),
+    /// What a model costs, by how its name begins.
+    Price(String, PriceKey),
 }
 
 /// What is waited for.
@@ -60,6 +62,26 @@ pub(crate) enum McpKey {
     Url,
     Env(String),
     Header(String),
+}
+
+/// What is paid for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum PriceKey {
+    Input,
+    Output,
+    Cached,
+}
+
+impl PriceKey {
+    pub(crate) const ALL: [Self; 3] = [Self::Input, Self::Output, Self::Cached];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Input => "input",
+            Self::Output => "output",
+            Self::Cached => "cached",
+        }
+    }
 }
 
 impl Wait {
@@ -167,6 +189,7 @@ impl Key {
                 }
                 path
             }
+            Self::Price(model, key) => vec!["prices", model, key.name()],
         }
     }
 
@@ -175,7 +198,7 @@ impl Key {
         // Refusing everything is no harm, whoever asks for it.
         let deny = *value == Value::Policy(PermissionPolicy::Deny);
         match self {
-            Self::Prefer | Self::Timeout(_) => None,
+            Self::Prefer | Self::Timeout(_) | Self::Price(..) => None,
             Self::Permissions | Self::Agent(_, AgentKey::Permissions) if deny => None,
             Self::Permissions | Self::Agent(_, AgentKey::Permissions | AgentKey::Mode) => {
                 Some("what an agent may do without asking")
@@ -206,7 +229,8 @@ impl Key {
             | Self::Permissions
             | Self::Timeout(_)
             | Self::Agent(..)
-            | Self::Mcp(..) => false,
+            | Self::Mcp(..)
+            | Self::Price(..) => false,
         }
     }
 }

@@ -5,8 +5,8 @@ use super::value::Layer;
 
 /// All layers in one, the later ones on top.
 ///
-/// Mostly a setting replaces the same setting. Three things are replaced as a whole: the `session` of an agent and an
-/// MCP server, since half of one and half of another make no sense; and what was said for one agent by what a nearer
+/// Mostly a setting replaces the same setting. Some things are replaced as a whole: the `session` of an agent, an MCP
+/// server and the price of a model, since half of one and half of another make no sense; and what was said for one agent by what a nearer
 /// layer says for all, so that a flag or a variable is never overruled by a file.
 pub(crate) fn merge(layers: impl IntoIterator<Item = Layer>) -> Layer {
     let mut merged = Layer::new();
@@ -29,6 +29,7 @@ fn replaces(over: &Key, under: &Key) -> bool {
             who == other && of_session(over) && of_session(under)
         }
         (Key::Mcp(over, _), Key::Mcp(under, _)) => over == under,
+        (Key::Price(over, _), Key::Price(under, _)) => over == under,
         _ => over == under,
     }
 }

@@ -1,5 +1,6 @@
 //! A configuration file's text: from TOML to settings, or to everything that is wrong with it.
 
+mod prices;
 mod servers;
 
 use std::ops::Range;
@@ -8,14 +9,14 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::accept::{Base, Given, accept, agent_name, server_name, variable_name};
+use super::accept::{Base, Given, accept, agent_name, model_name, server_name, variable_name};
 use super::key::{AgentKey, Key, Wait, Who};
 use super::nearest::nearest;
 use super::position;
 use super::problem::{Place, Problem, Wrong};
 use super::value::{Entry, Layer, Origin, Value, bare};
 
-const TOP: [&str; 8] = [
+const TOP: [&str; 9] = [
     "prefer",
     "permissions",
     "timeouts",
@@ -24,6 +25,7 @@ const TOP: [&str; 8] = [
     "gemini",
     "acp",
     "mcp",
+    "prices",
 ];
 const WAITS: [&str; 4] = ["start", "first", "silence", "turn"];
 const SESSION: [&str; 2] = ["resume_id", "continue_last"];
@@ -101,6 +103,7 @@ impl Reading<'_> {
                     reading.agent(&Who::Acp(name.to_owned()), item);
                 }),
                 "mcp" => self.named("mcp", value, server_name, Reading::server),
+                "prices" => self.named("prices", value, model_name, Reading::price),
                 other => match Who::known(other) {
                     Some(who) => self.agent(&who, item),
                     None => self.unknown(item, None, &TOP),

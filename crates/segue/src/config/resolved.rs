@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use segue_agents::{Defaults, SessionDefault, Timeouts};
-use segue_core::{McpReach, McpServer, PermissionPolicy, ProviderId};
+use segue_core::spend::{Price, Prices};
+use segue_core::{Cost, McpReach, McpServer, PermissionPolicy, ProviderId};
 
 use super::Flags;
-use super::key::{AgentKey, Key, McpKey, Wait, Who};
+use super::key::{AgentKey, Key, McpKey, PriceKey, Wait, Who};
 use super::problem::{Place, Problem, Wrong};
 use super::value::{Entry, Layer, Origin, Value};
 
@@ -22,6 +23,8 @@ pub(crate) struct Config {
     pub(crate) agents: BTreeMap<Who, AgentConfig>,
     /// The MCP servers that agents are handed.
     pub(crate) mcp: Vec<McpServer>,
+    /// What models cost.
+    pub(crate) prices: Prices,
 }
 
 /// What is configured for one agent.
@@ -148,6 +151,7 @@ impl Config {
             defaults: view.defaults(None),
             agents,
             mcp: view.servers(),
+            prices: view.prices(),
         }
     }
 
@@ -248,6 +252,32 @@ impl View<'_> {
             },
             session,
         }
+    }
+
+    fn money(&self, key: &Key) -> Option<Cost> {
+        match self.value(key) {
+            Some(Value::Money(cost)) => Some(*cost),
+            _ => None,
+        }
+    }
+
+    fn prices(&self) -> Prices {
+        let price = |model: &String| {
+            let of = |key| self.money(&Key::Price(model.clone(), key));
+            let input = of(PriceKey::Input)?;
+            Some(Price {
+                input,
+                output: of(PriceKey::Output)?,
+                cached: of(PriceKey::Cached).unwrap_or(input),
+            })
+        };
+        let models = self.0.keys().filter_map(|key| match key {
+            Key::Price(model, PriceKey::Input) => Some(model),
+            _ => None,
+        });
+        models
+            .filter_map(|model| Some((model.clone(), price(model)?)))
+            .collect()
     }
 
     fn servers(&self) -> Vec<McpServer> {

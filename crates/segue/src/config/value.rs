@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use segue_core::PermissionPolicy;
+use segue_core::{Cost, PermissionPolicy};
 use serde_json::json;
 
 use super::Key;
@@ -28,6 +28,7 @@ pub(crate) enum Value {
     Switch(bool),
     Seconds(Duration),
     Policy(PermissionPolicy),
+    Money(Cost),
 }
 
 /// Where a value comes from.
@@ -67,6 +68,7 @@ impl Value {
             Self::Seconds(time) if time.subsec_nanos() == 0 => time.as_secs().to_string(),
             Self::Seconds(time) => time.as_secs_f64().to_string(),
             Self::Policy(policy) => quoted(policy.as_str()),
+            Self::Money(cost) => dollars(*cost).to_string(),
         }
     }
 
@@ -78,8 +80,15 @@ impl Value {
             Self::Seconds(time) if time.subsec_nanos() == 0 => json!(time.as_secs()),
             Self::Seconds(time) => json!(time.as_secs_f64()),
             Self::Policy(policy) => json!(policy.as_str()),
+            Self::Money(cost) => json!(dollars(*cost)),
         }
     }
+}
+
+/// An amount as a number. Only what was a number of dollars once comes here, so it is the same again.
+#[expect(clippy::cast_precision_loss, reason = "it came from a float")]
+fn dollars(cost: Cost) -> f64 {
+    cost.micros() as f64 / 1e6
 }
 
 /// A text as a TOML string; what could not be seen on a terminal, or would steer it, is escaped.

@@ -6,11 +6,13 @@ use std::sync::Arc;
 
 use etcetera::BaseStrategy;
 use jiff::Timestamp;
+use segue_agents::exec::{self, OwnProgram};
 use segue_agents::known;
 use segue_agents::{
     Agent, Host, Outside, Provider, Settings, Way, acp, claude, codex, gemini, rehearsal,
 };
 use segue_core::{McpReach, McpServer, ProviderId};
+use segue_engine::Departure;
 
 use super::{VERSION, leash, own_program};
 use crate::config::{AgentConfig, Config, Who};
@@ -105,6 +107,30 @@ fn settings(who: &Who, agent: &AgentConfig, path: &OsStr) -> Settings {
 fn located(configured: &str, path: &OsStr) -> PathBuf {
     let found = (!configured.contains('/')).then(|| known::find(configured, path));
     found.flatten().unwrap_or_else(|| PathBuf::from(configured))
+}
+
+/// The program by which a person goes on with a native session, as it is configured here; none where there is none.
+pub(crate) fn own_program_of(config: &Config, departure: &Departure) -> Option<OwnProgram> {
+    let keeper = departure.provider.as_str();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let known = Who::known(keeper);
+    // What makes the program of another speak ACP is of no use here.
+    let args = known.as_ref().and_then(|who| config.agents.get(who));
+    let mut args = args.map_or_else(Vec::new, |agent| agent.args.clone());
+    args.extend(exec::resume_args(keeper, &departure.native_id)?);
+    let is_direct = known.is_some();
+    let who = known.unwrap_or_else(|| Who::Acp(keeper.to_owned()));
+    let agent = config.agents.get(&who);
+    let configured = agent.and_then(|agent| agent.path.as_deref());
+    let configured = configured.map(|configured| located(configured, &path));
+    let configured = configured
+        .filter(|program| is_direct || program.file_name().is_some_and(|name| name == keeper));
+    Some(OwnProgram {
+        path: configured.or_else(|| known::find(keeper, &path))?,
+        args,
+        env: agent.map_or_else(Vec::new, |agent| agent.env.clone()),
+        cwd: departure.cwd.clone(),
+    })
 }
 
 /// The MCP servers that agents are handed.

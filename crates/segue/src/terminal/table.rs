@@ -1,4 +1,4 @@
-//! Columns of text, as wide as they need to be; the last one takes what is left.
+//! Columns of text, as wide as they need to be; the last one takes what is left. Where that is too little, others go.
 
 use std::fmt::Write;
 
@@ -8,14 +8,32 @@ use super::{Style, one_line, print};
 pub(crate) struct Table {
     head: Vec<&'static str>,
     rows: Vec<Vec<String>>,
+    shed: Vec<&'static str>,
 }
+
+/// How wide the last column should be at least.
+const ROOM: usize = 16;
 
 impl Table {
     pub(crate) fn new(head: &[&'static str]) -> Self {
         Self {
             head: head.to_vec(),
             rows: Vec::new(),
+            shed: Vec::new(),
         }
+    }
+
+    /// The same table, which gives up these columns, one after the other, where the last one has no room.
+    pub(crate) fn shedding(mut self, columns: &[&'static str]) -> Self {
+        self.shed = columns.to_vec();
+        self
+    }
+
+    /// Whether all columns have room.
+    pub(crate) fn fits(&self) -> bool {
+        let widths = self.widths();
+        let all: Vec<usize> = (0..self.head.len()).collect();
+        super::width().is_none_or(|width| has_room(&widths, &all, width))
     }
 
     /// Adds a row; what a terminal could be steered with is removed.
@@ -26,12 +44,26 @@ impl Table {
 
     pub(crate) fn print(&self) {
         let style = Style::stdout();
+        let width = super::width();
         let widths = self.widths();
+        let columns = self.columns(&widths, width);
         let head: Vec<String> = self.head.iter().map(|&name| name.to_owned()).collect();
-        print(&style.dim(&self.line(&head, &widths)));
+        print(&style.dim(&line(&head, &widths, &columns, width)));
         for row in &self.rows {
-            print(&self.line(row, &widths));
+            print(&line(row, &widths, &columns, width));
         }
+    }
+
+    /// The columns that are shown.
+    fn columns(&self, widths: &[usize], width: Option<usize>) -> Vec<usize> {
+        let mut columns: Vec<usize> = (0..self.head.len()).collect();
+        for shed in &self.shed {
+            if width.is_none_or(|width| has_room(widths, &columns, width)) {
+                break;
+            }
+            columns.retain(|&column| self.head.get(column) != Some(shed));
+        }
+        columns
     }
 
     fn widths(&self) -> Vec<usize> {
@@ -45,21 +77,35 @@ impl Table {
             })
             .collect()
     }
+}
 
-    fn line(&self, cells: &[String], widths: &[usize]) -> String {
-        let last = self.head.len() - 1;
-        let mut line = String::new();
-        for (column, (cell, width)) in cells.iter().zip(widths).enumerate() {
-            if column < last {
-                let _ = write!(line, "{cell:<width$}  ");
-            } else {
-                let left =
-                    super::width().map(|width| width.saturating_sub(line.chars().count()).max(20));
-                line.push_str(&shorten(cell, left));
-            }
+/// Whether the last of these columns has room beside the others.
+fn has_room(widths: &[usize], columns: &[usize], width: usize) -> bool {
+    let wide = |column: &usize| widths.get(*column).copied().unwrap_or(0);
+    let Some((last, before)) = columns.split_last() else {
+        return true;
+    };
+    let taken: usize = before.iter().map(|column| wide(column) + GAP.len()).sum();
+    taken + wide(last).min(ROOM) <= width
+}
+
+/// What is between two columns.
+const GAP: &str = "  ";
+
+fn line(cells: &[String], widths: &[usize], columns: &[usize], width: Option<usize>) -> String {
+    let mut line = String::new();
+    let last = columns.last();
+    for column in columns {
+        let cell = cells.get(*column).map_or("", String::as_str);
+        if Some(column) == last {
+            let left = width.map(|width| width.saturating_sub(line.chars().count()).max(8));
+            line.push_str(&shorten(cell, left));
+        } else {
+            let wide = widths.get(*column).copied().unwrap_or(0);
+            let _ = write!(line, "{cell:<wide$}{GAP}");
         }
-        line.trim_end().to_owned()
     }
+    line.trim_end().to_owned()
 }
 
 fn shorten(text: &str, width: Option<usize>) -> String {
@@ -70,5 +116,32 @@ fn shorten(text: &str, width: Option<usize>) -> String {
             short
         }
         Some(_) | None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_room_is_left_out_in_order() {
+        let mut table =
+            Table::new(&["ID", "AGENT", "TURNS", "TITLE"]).shedding(&["TURNS", "AGENT"]);
+        let cells = ["k3f9", "rehearsal", "12", "a title that is long"];
+        table.row(&cells.map(str::to_owned));
+        let cases = [
+            (None, "k3f9  rehearsal  12     a title that is long"),
+            (Some(60), "k3f9  rehearsal  12     a title that is long"),
+            (Some(40), "k3f9  rehearsal  12     a title that is…"),
+            (Some(39), "k3f9  rehearsal  a title that is long"),
+            (Some(32), "k3f9  a title that is long"),
+            (Some(20), "k3f9  a title that …"),
+        ];
+        for (width, expected) in cases {
+            let widths = table.widths();
+            let columns = table.columns(&widths, width);
+            let row = line(&table.rows[0], &widths, &columns, width);
+            assert_eq!(row, expected, "{width:?}");
+        }
     }
 }

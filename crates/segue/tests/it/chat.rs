@@ -339,16 +339,8 @@ fn help_of_a_command_teaches_as_well() {
               What to say; `-`, or none at all in a pipe, reads it from standard input
 
     Options:
-      -p, --provider <NAME>
-              The agent to use (`segue doctor` lists them)
-              
-              [env: SEGUE_PROVIDER=]
-
-      -m, --model <NAME>
-              The model to use, by the agent's own name for it
-
           --resume <ID>
-              Go on with this session: an id, a unique beginning of one, a native id, `latest`,
+              Go on with this session: an id, a unique beginning or end of one, a native id, `latest`,
               `feature:NAME`, or a number from the last list
 
           --continue
@@ -358,11 +350,19 @@ fn help_of_a_command_teaches_as_well() {
           --new
               Start a new session, whatever is configured
 
-          --strict
-              Fail rather than tell a new native session what was said before
-
           --feature <NAME>
               What a new session is about
+
+      -p, --provider <NAME>
+              The agent to use (`segue doctor` lists them)
+              
+              [env: SEGUE_PROVIDER=]
+
+      -m, --model <NAME>
+              The model to use, by the agent's own name for it
+
+          --strict
+              Fail rather than tell a new native session what was said before
 
           --permissions <POLICY>
               How to answer when the agent asks for permission [default: as configured, else ask]

@@ -18,7 +18,9 @@ mod mcp;
 mod native;
 mod recall;
 mod repl;
+mod resume;
 mod sessions;
+mod tags;
 mod terminal;
 mod writers;
 

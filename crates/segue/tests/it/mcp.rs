@@ -271,7 +271,7 @@ fn a_session_that_is_not_there_is_refused_at_the_start() {
     assert_snapshot!(world.segue(["mcp", "--session", NATIVE]), @r#"
     --- stderr
     error: claude:0b5e4c3a-1111-4222-8333-444455556666 is a session of claude itself, and none of segue's yet
-    hint: `segue session show claude:0b5e4c3a-1111-4222-8333-444455556666` reads it; `segue chat --resume claude:0b5e4c3a-1111-4222-8333-444455556666 "…"` goes on with it, and makes it a session of segue's
+    hint: `segue session show claude:0b5e4c3a-1111-4222-8333-444455556666` reads it; `segue session adopt claude:0b5e4c3a-1111-4222-8333-444455556666` makes it one of segue's
     --- exit 1
     "#);
     assert_eq!(world.segue(["mcp", "--session", "../x"]).code, Some(2));

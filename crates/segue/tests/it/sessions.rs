@@ -91,7 +91,7 @@ fn a_list_stays_in_its_project_unless_asked() {
     assert_snapshot!(world.segue(["session", "list", "--since", "soon"]), @r#"
     --- stderr
     error: "soon" is not a time
-    hint: write 2025-12-07T14:30:22Z, 2025-12-07, or how long ago: 30m, 12h, 7d, 2w
+    hint: write a time such as 2025-12-07T14:30:22Z, a day such as 2025-12-07, `today` or `yesterday`, or how long ago: 30m, 12h, 7d, 2w, 6mo, 1y
     --- exit 2
     "#);
 }
@@ -243,7 +243,16 @@ fn a_session_is_found_by_every_name_it_has() {
     let native =
         world.json(["session", "info", "--json", &id])["session"]["native_session_id"].clone();
     let native = native.as_str().unwrap().to_owned();
-    for name in [id.as_str(), &id[..17], &native, &native[..6], "latest"] {
+    let names = [
+        id.as_str(),
+        &id[..17],
+        &id[16..],
+        &id[9..],
+        &native,
+        &native[..6],
+        "latest",
+    ];
+    for name in names {
         let found = world.json(["session", "info", "--json", name]);
         assert_eq!(found["session"]["id"], id.as_str(), "{name}");
     }
@@ -253,7 +262,7 @@ fn a_session_is_found_by_every_name_it_has() {
     assert!(
         output
             .stderr
-            .contains("matches 2 sessions\nhint: say which: [SESSION], [SESSION]"),
+            .contains("matches 2 sessions\nhint: say which:\n  [SESSION]  just now        turn 1\n  [SESSION]  just now        turn 1\n"),
         "{output}"
     );
     assert_snapshot!(world.segue(["session", "info", "nothing"]), @r#"

@@ -12,6 +12,7 @@ mod claude;
 mod codex;
 mod config;
 mod direct;
+mod exec;
 mod gemini;
 mod matrix;
 mod repl;

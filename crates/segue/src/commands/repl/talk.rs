@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use segue_core::{Decision, DecisionKind, ProviderId, SessionId, SessionRef, Title, TitleSource};
+use segue_core::{
+    Decision, DecisionKind, FeatureId, ProviderId, SessionId, SessionRef, Title, TitleSource,
+};
 use segue_engine::{
     ChatRequest, Conversation, ConversationId, EngineError, Scope, Stop, Target, TurnReport,
 };
@@ -10,7 +12,9 @@ use segue_engine::{
 use super::command::Command;
 use super::show;
 use super::signals::Signals;
-use crate::cli::{ListArgs, OneArgs, Policy, SessionCommand, ShowArgs, TalkArgs};
+use crate::cli::{
+    ListArgs, OneArgs, OrderArgs, Policy, SessionCommand, ShowArgs, TalkArgs, TermsArgs,
+};
 use crate::commands::chat::{self, Form, play};
 use crate::commands::session;
 use crate::config::Flags;
@@ -25,7 +29,9 @@ const LISTED: u32 = 20;
 pub(super) struct Talk {
     app: App,
     /// The terms, as the commands have changed them.
-    terms: TalkArgs,
+    terms: TermsArgs,
+    /// What a session that is started here is about.
+    feature: Option<FeatureId>,
     target: Target,
     /// Who answered last, or will.
     agent: Option<ProviderId>,
@@ -39,8 +45,8 @@ pub(super) struct Talk {
 }
 
 impl Talk {
-    pub(super) async fn new(app: App, terms: TalkArgs, signals: Signals) -> Result<Self, CliError> {
-        let target = chat::target(&app, &terms).await?;
+    pub(super) async fn new(app: App, args: TalkArgs, signals: Signals) -> Result<Self, CliError> {
+        let target = chat::target(&app, &args).await?;
         let agent = match &target {
             Target::Session(id) => Some(app.find(&by_id(id)).await?.provider),
             Target::Native(provider, _) => Some(provider.clone()),
@@ -52,7 +58,8 @@ impl Talk {
         Ok(Self {
             agents: agents.collect(),
             app,
-            terms,
+            terms: args.terms,
+            feature: args.feature,
             target,
             agent,
             last: None,
@@ -105,6 +112,7 @@ impl Talk {
         let stop = self.signals.turn_begins();
         let request = ChatRequest {
             keep_open: true,
+            feature: self.feature.clone(),
             ..chat::request(&self.app, &self.terms, prompt, self.target.clone(), stop)
         };
         let gone = self.signals.long_over();
@@ -153,8 +161,11 @@ impl Talk {
             all,
             provider: None,
             feature: None,
+            tag: Vec::new(),
             since: None,
+            order: OrderArgs::default(),
             limit: LISTED,
+            no_refresh: false,
             ask: false,
             json: false,
         };
@@ -262,21 +273,26 @@ impl Talk {
         let args = ShowArgs {
             one: one(&id)?,
             last: Some(turns),
+            turn: None,
             full: false,
         };
         session::perform(&self.app, SessionCommand::Show(args)).await
     }
 
-    async fn rename(&self, title: &str) -> Result<(), CliError> {
+    async fn rename(&mut self, title: &str) -> Result<(), CliError> {
         let title = Title::given(title, TitleSource::User)
             .map_err(|error| CliError::usage(error.to_string()))?;
-        let id = self.session().ok_or_else(|| match &self.target {
-            Target::Native(provider, _) => CliError::failed(format!(
-                "{provider} keeps this session itself; it becomes segue's with the first prompt"
-            )),
-            _ => no_session(),
-        })?;
-        self.app.engine.rename(id, &title).await?;
+        let id = match &self.target {
+            Target::Session(id) => id.clone(),
+            Target::Native(provider, id) => {
+                let id = ConversationId::Native(provider.clone(), id.clone());
+                let session = self.app.take(&one(&id)?.id).await?;
+                self.target = Target::Session(session.id.clone());
+                session.id
+            }
+            Target::Usual | Target::New | Target::Continue => return Err(no_session()),
+        };
+        self.app.engine.rename(&id, &title).await?;
         say(&format!("{id} is now called {:?}", title.as_str()));
         Ok(())
     }

@@ -119,5 +119,6 @@ fn native(app: &App, provider: &ProviderId, program: &Path, listed: Listed) -> N
     Native {
         session,
         project: Some(app.project.key.clone()),
+        known: None,
     }
 }

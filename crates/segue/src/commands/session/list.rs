@@ -1,7 +1,10 @@
 //! `segue session list`
 
-use jiff::{SignedDuration, Timestamp};
-use segue_core::SessionStatus;
+mod order;
+
+use jiff::{Timestamp, Zoned};
+use segue_catalog::index::State;
+use segue_core::{SessionStatus, Tag, WhenError, parse_when};
 use segue_engine::{Conversation, Native};
 use segue_store::Filter;
 
@@ -14,15 +17,17 @@ use crate::terminal::{Style, Table, ago, one_line, say};
 use crate::wire::{self, print_json};
 
 pub(super) async fn run(app: &App, args: &ListArgs) -> Result<(), CliError> {
-    let now = Timestamp::now();
+    let zoned = Zoned::now();
+    let now = zoned.timestamp();
     let filter = Filter {
         project: (!args.all).then(|| app.project.key.clone()),
         provider: args.provider.clone(),
         feature: args.feature.clone(),
+        tags: args.tag.clone(),
         since: args
             .since
             .as_deref()
-            .map(|text| since(text, now))
+            .map(|text| parse_when(text, &zoned).map_err(|error| not_a_time(&error)))
             .transpose()?,
         cwd: None,
     };
@@ -31,7 +36,16 @@ pub(super) async fn run(app: &App, args: &ListArgs) -> Result<(), CliError> {
     } else {
         args.limit
     };
-    let mut listed = app.engine.conversations(&filter, limit).await?;
+    // In any other order than theirs, the first ones may be any of them.
+    let wanted = if args.order.is_usual() {
+        limit
+    } else {
+        u32::MAX
+    };
+    let mut listed = app
+        .engine
+        .conversations(&filter, wanted, app.catch_up(!args.no_refresh).await)
+        .await?;
     let mark = Style::stderr().yellow("segue:");
     for (provider, why) in &listed.unreadable {
         let why = one_line(why);
@@ -40,11 +54,16 @@ pub(super) async fn run(app: &App, args: &ListArgs) -> Result<(), CliError> {
         ));
     }
     if args.ask {
-        asked::complete(app, &filter, limit, now, &mut listed).await;
+        asked::complete(app, &filter, wanted, now, &mut listed).await;
     } else if asked::would_help(&filter, &listed) {
         say(&format!(
             "{mark} add --ask to have Gemini CLI list them itself, which starts it and calls the model"
         ));
+    }
+    if !args.order.is_usual() {
+        order::arrange(&mut listed.rows, args.order);
+        listed.more |= listed.rows.len() > limit as usize;
+        listed.rows.truncate(limit as usize);
     }
     if args.json {
         let entries: Vec<_> = listed.rows.iter().map(wire::conversation).collect();
@@ -57,24 +76,44 @@ pub(super) async fn run(app: &App, args: &ListArgs) -> Result<(), CliError> {
         say(&nothing(app, args));
         return Ok(());
     }
-    let mut head = vec!["#", "ID", "AGENT", "TURNS", "UPDATED", "TITLE"];
-    if args.all {
-        head.insert(5, "DIRECTORY");
+    let long = table(&listed.rows, args.all, now, Ids::Long);
+    if long.fits() {
+        long.print();
+    } else {
+        table(&listed.rows, args.all, now, Ids::Short).print();
     }
-    let mut table = Table::new(&head);
-    for (number, row) in (1..).zip(&listed.rows) {
-        let [id, agent, turns, updated, title] = cells(row, now);
-        let mut cells = vec![number.to_string(), id, agent, turns, updated, title];
-        if args.all {
-            cells.insert(5, short_path(directory(row)));
-        }
-        table.row(&cells);
-    }
-    table.print();
     if listed.more {
         say(&Style::stderr().dim("there are more: --limit 0 shows all"));
     }
     Ok(())
+}
+
+/// How much of an id is shown.
+#[derive(Clone, Copy)]
+enum Ids {
+    /// As much as tells it from any other.
+    Long,
+    /// As much as most often does.
+    Short,
+}
+
+fn table(rows: &[Conversation], all: bool, now: Timestamp, ids: Ids) -> Table {
+    let tagged = rows.iter().any(|row| !tags(row).is_empty());
+    let mut head = vec!["#", "ID", "AGENT", "TURNS", "UPDATED"];
+    head.extend(tagged.then_some("TAGS"));
+    head.extend(all.then_some("DIRECTORY"));
+    head.push("TITLE");
+    let shed = ["TURNS", "UPDATED", "AGENT", "TAGS", "DIRECTORY"];
+    let mut table = Table::new(&head).shedding(&shed);
+    for (number, row) in (1..).zip(rows) {
+        let [agent, turns, updated, title] = cells(row, now);
+        let mut cells = vec![number.to_string(), id(row, ids), agent, turns, updated];
+        cells.extend(tagged.then(|| tags(row)));
+        cells.extend(all.then(|| short_path(directory(row))));
+        cells.push(title);
+        table.row(&cells);
+    }
+    table
 }
 
 /// Why there is nothing to list, and what to do about it.
@@ -85,7 +124,8 @@ fn nothing(app: &App, args: &ListArgs) -> String {
         let known = app.engine.known_providers().join(", ");
         return format!("nobody here is called {provider}; there are: {known}");
     }
-    if args.provider.is_some() || args.feature.is_some() || args.since.is_some() {
+    let narrowed = args.feature.is_some() || args.since.is_some() || !args.tag.is_empty();
+    if narrowed || args.provider.is_some() {
         return "no sessions match".to_owned();
     }
     let elsewhere = if args.all {
@@ -96,8 +136,22 @@ fn nothing(app: &App, args: &ListArgs) -> String {
     format!("no sessions{elsewhere}; start one with: segue chat \"…\"")
 }
 
+/// Whether something is special about a conversation.
+pub(super) fn label(row: &Conversation) -> &'static str {
+    match row {
+        Conversation::Session(_, SessionStatus::Idle) => "",
+        Conversation::Session(_, SessionStatus::Running) => " (running)",
+        Conversation::Session(_, SessionStatus::Interrupted) => " (interrupted)",
+        Conversation::Native(native) => match native.known.as_ref().map(|known| known.state) {
+            Some(State::Gone) => " (gone)",
+            _ if native.session.found.archived => " (archived)",
+            _ => "",
+        },
+    }
+}
+
 /// Where a conversation works, as far as is known.
-fn directory(row: &Conversation) -> &str {
+pub(super) fn directory(row: &Conversation) -> &str {
     match row {
         Conversation::Session(session, _) => &session.project.cwd,
         Conversation::Native(native) => native.session.head.cwd.as_deref().unwrap_or("-"),
@@ -105,7 +159,7 @@ fn directory(row: &Conversation) -> &str {
 }
 
 /// A path that leaves room for a title: its end says more than its beginning.
-fn short_path(path: &str) -> String {
+pub(super) fn short_path(path: &str) -> String {
     const LONGEST: usize = 28;
     let home = std::env::var("HOME").unwrap_or_default();
     let path = match path.strip_prefix(&home) {
@@ -122,43 +176,57 @@ fn short_path(path: &str) -> String {
     format!("…{end}")
 }
 
-fn cells(row: &Conversation, now: Timestamp) -> [String; 5] {
-    match row {
-        Conversation::Session(session, status) => {
-            let note = match status {
-                SessionStatus::Idle => "",
-                SessionStatus::Running => " (running)",
-                SessionStatus::Interrupted => " (interrupted)",
+/// What a conversation is tagged with, as far as there is room.
+fn tags(row: &Conversation) -> String {
+    const LONGEST: usize = 24;
+    let tags = match row {
+        Conversation::Session(session, _) => session.tags.as_slice(),
+        Conversation::Native(_) => &[],
+    };
+    let tags: Vec<&str> = tags.iter().map(Tag::as_str).collect();
+    let all = tags.join(" ");
+    if all.chars().count() <= LONGEST {
+        return all;
+    }
+    let start: String = all.chars().take(LONGEST - 1).collect();
+    format!("{start}…")
+}
+
+/// Enough of an id to name a conversation by. A native id that begins with a time differs in the second group.
+fn id(row: &Conversation, ids: Ids) -> String {
+    match (row, ids) {
+        (Conversation::Session(session, _), Ids::Long) => session.id.to_string(),
+        (Conversation::Session(session, _), Ids::Short) => session.id.tail().to_owned(),
+        (Conversation::Native(native), _) => {
+            let length = match ids {
+                Ids::Long => 13,
+                Ids::Short => 8,
             };
-            [
-                session.id.to_string(),
-                session.provider.to_string(),
-                session.turns.to_string(),
-                ago(session.updated_at, now),
-                format!("{}{note}", session.title.as_str()),
-            ]
-        }
-        Conversation::Native(native) => {
-            let note = if native.session.found.archived {
-                " (archived)"
-            } else {
-                ""
-            };
-            [
-                short_id(native),
-                native.session.provider.to_string(),
-                // Only reading it through would tell.
-                "-".to_owned(),
-                ago(native.session.head.updated_at, now),
-                format!("{}{note}", title(native)),
-            ]
+            let id = native.session.head.id.as_str();
+            id.chars().take(length).collect()
         }
     }
 }
 
-/// Enough of a native id to name it by: ids that begin with a time differ in the second group.
-fn short_id(native: &Native) -> String {
-    native.session.head.id.as_str().chars().take(13).collect()
+fn cells(row: &Conversation, now: Timestamp) -> [String; 4] {
+    match row {
+        Conversation::Session(session, _) => [
+            session.provider.to_string(),
+            session.turns.to_string(),
+            ago(session.updated_at, now),
+            format!("{}{}", session.title.as_str(), label(row)),
+        ],
+        Conversation::Native(native) => {
+            let turns = native.known.as_ref().map(|known| known.turns);
+            [
+                native.session.provider.to_string(),
+                // Without the index, only reading it through would tell.
+                turns.map_or_else(|| "-".to_owned(), |turns| turns.to_string()),
+                ago(native.session.head.updated_at, now),
+                format!("{}{}", title(native), label(row)),
+            ]
+        }
+    }
 }
 
 /// What a native session is called.
@@ -170,59 +238,7 @@ pub(super) fn title(native: &Native) -> String {
     )
 }
 
-/// A moment: a time, a day, or how long ago.
-fn since(text: &str, now: Timestamp) -> Result<Timestamp, CliError> {
-    if let Ok(at) = text.parse() {
-        return Ok(at);
-    }
-    if let Ok(at) = format!("{text}T00:00:00Z").parse() {
-        return Ok(at);
-    }
-    let unit = text.chars().next_back().unwrap_or(' ');
-    let seconds = match unit {
-        'm' => 60,
-        'h' => 3600,
-        'd' => 86_400,
-        'w' => 604_800,
-        _ => 0,
-    };
-    let number = text.trim_end_matches(unit).parse::<i64>().ok();
-    let span = number.and_then(|number| number.checked_mul(seconds));
-    span.filter(|&span| span > 0)
-        .and_then(|span| now.checked_sub(SignedDuration::from_secs(span)).ok())
-        .ok_or_else(|| {
-            CliError::usage(format!("{text:?} is not a time"))
-                .hint("write 2025-12-07T14:30:22Z, 2025-12-07, or how long ago: 30m, 12h, 7d, 2w")
-        })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn moments_are_read_in_every_form() {
-        let now: Timestamp = "2025-12-08T00:00:00Z".parse().unwrap();
-        let cases = [
-            ("2025-12-07T14:30:22Z", "2025-12-07T14:30:22Z"),
-            ("2025-12-07", "2025-12-07T00:00:00Z"),
-            ("30m", "2025-12-07T23:30:00Z"),
-            ("7d", "2025-12-01T00:00:00Z"),
-        ];
-        for (text, expected) in cases {
-            assert_eq!(since(text, now).unwrap().to_string(), expected);
-        }
-        for bad in [
-            "",
-            "d",
-            "-1d",
-            "soon",
-            "7 d",
-            "0h",
-            "99999999999999999999d",
-            "7ü",
-        ] {
-            assert!(since(bad, now).is_err(), "{bad:?} was accepted");
-        }
-    }
+/// What was typed is no time.
+fn not_a_time(error: &WhenError) -> CliError {
+    CliError::usage(error.to_string()).hint(WhenError::FORMS)
 }

@@ -9,7 +9,7 @@ use segue_catalog::{NativeTurn, Skipped};
 use segue_core::TurnState;
 use segue_engine::Native;
 
-use super::show::{Layout, print_turn};
+use super::show::{Layout, print_turn, turn_index};
 use crate::cli::ShowArgs;
 use crate::error::CliError;
 use crate::setup::App;
@@ -92,12 +92,19 @@ pub(super) fn transcript(app: &App, native: &Native, args: &ShowArgs) -> Result<
     }
     let survey = app.engine.survey(&native.session)?;
     let session = SessionJson::surveyed(native, &survey);
-    let before = args
-        .last
-        .map_or(0, |last| survey.turns.len().saturating_sub(last));
+    let before = match (args.turn, args.last) {
+        (Some(n), _) => turn_index(n, survey.turns.len())?,
+        (None, Some(last)) => survey.turns.len().saturating_sub(last),
+        (None, None) => 0,
+    };
     let mut printer = Printer::new(native, &session, args);
-    let mut tell =
-        |index: usize, turn: NativeTurn| printer.turn(u32::try_from(index + 1).ok(), &turn);
+    let mut tell = |index: usize, turn: NativeTurn| {
+        printer.turn(u32::try_from(index + 1).ok(), &turn)?;
+        match args.turn {
+            Some(_) => ControlFlow::Break(()),
+            None => ControlFlow::Continue(()),
+        }
+    };
     app.engine
         .replay(&native.session, &survey, before, &mut tell)?;
     printer.end(Some(survey.skipped));

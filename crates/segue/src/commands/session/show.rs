@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use jiff::Timestamp;
-use segue_core::{Json, Message, NativeId, Part, Role, SessionStatus, TurnState};
+use segue_core::{Json, Message, NativeId, Part, Role, SessionStatus, Tag, TurnState};
 use segue_engine::{Conversation, SessionView, Transcript};
 use serde_json::Value;
 
@@ -48,6 +48,10 @@ fn print_info(view: &SessionView) {
     field("directory", &session.project.cwd);
     if let Some(feature) = &session.feature {
         field("feature", feature.as_str());
+    }
+    if !session.tags.is_empty() {
+        let tags: Vec<&str> = session.tags.iter().map(Tag::as_str).collect();
+        field("tags", &tags.join(" "));
     }
     let tokens = session
         .total_tokens
@@ -99,12 +103,29 @@ pub(super) async fn transcript(app: &App, args: &ShowArgs) -> Result<(), CliErro
         let skipped = transcript.turns.len().saturating_sub(last);
         transcript.turns.drain(..skipped);
     }
+    if let Some(n) = args.turn {
+        let index = turn_index(n, transcript.turns.len())?;
+        transcript.turns.drain(..index);
+        transcript.turns.truncate(1);
+    }
     if args.one.json {
         print_json(&TranscriptJson::from(&transcript));
     } else {
         print_transcript(&transcript, args.full);
     }
     Ok(())
+}
+
+/// Where the turn with this number is among so many.
+pub(super) fn turn_index(n: i64, turns: usize) -> Result<usize, CliError> {
+    let index = usize::try_from(n).ok().and_then(|n| n.checked_sub(1));
+    index.filter(|index| *index < turns).ok_or_else(|| {
+        CliError::usage(match turns {
+            0 => format!("there is no turn {n}: nothing was said yet"),
+            1 => format!("there is no turn {n}: there is only turn 1"),
+            _ => format!("there is no turn {n}: they are numbered 1 to {turns}"),
+        })
+    })
 }
 
 fn print_transcript(transcript: &Transcript, full: bool) {

@@ -212,3 +212,48 @@ fn values_are_written_as_they_are_read() {
         assert!(!value.toml().contains(['\u{1b}', '\u{202e}', '\u{200b}']));
     }
 }
+
+#[test]
+fn prices_are_dollars_for_a_million_tokens() {
+    let config = config(
+        r#"
+        [prices."gpt-5.5"]
+        input = 1.25
+        output = 10
+        cached = 0.125
+        [prices.claude-opus-4]
+        input = 15
+        output = 75.0
+    "#,
+    );
+    let price = |model: &str| {
+        let price = config.prices.of(model)?;
+        Some([price.input, price.cached, price.output].map(segue_core::Cost::micros))
+    };
+    assert_eq!(
+        price("gpt-5.5-codex"),
+        Some([1_250_000, 125_000, 10_000_000])
+    );
+    // Without a price of its own, what is cached costs as much as the rest.
+    assert_eq!(
+        price("claude-opus-4-1"),
+        Some([15_000_000, 15_000_000, 75_000_000])
+    );
+    assert_eq!(price("gpt-5"), None);
+}
+
+#[test]
+fn a_price_is_replaced_as_a_whole() {
+    let layer = |text: &str| parse(text).unwrap();
+    let far = layer(
+        "prices.m = { input = 1, output = 2, cached = 0.1 }\nprices.n = { input = 1, output = 1 }",
+    );
+    let near = layer("prices.m = { input = 3, output = 4 }");
+    let config = Config::of(&merge::merge([far, near]));
+    let cached = |model: &str| config.prices.of(model).map(|price| price.cached.micros());
+    assert_eq!(cached("m"), Some(3_000_000));
+    assert_eq!(cached("n"), Some(1_000_000));
+    let shown = layer("prices.m = { input = 0.125, output = 15 }");
+    let shown: Vec<String> = shown.values().map(|entry| entry.value.toml()).collect();
+    assert_eq!(shown, ["0.125", "15"]);
+}

@@ -21,6 +21,32 @@ fn wrong(text: &str) -> Vec<String> {
 /// Files, and what is wrong with them.
 const CASES: &[(&str, &[&str])] = &[
     (
+        "[prices.gpt-5]\ninput = 1\noutptu = 2",
+        &["3:1: there is no setting outptu in [prices.gpt-5] | did you mean `output`?"],
+    ),
+    (
+        "[prices.\"gpt-5.5\"]\ninput = 1",
+        &[
+            "1:9: prices.\"gpt-5.5\" needs both `input` and `output` | in dollars for a million tokens; `cached` is the same as `input` if it is left out",
+        ],
+    ),
+    (
+        "prices.gpt = { input = \"1\", output = -1, cached = 1e9 }",
+        &[
+            "1:24: prices.gpt.input: must be dollars for a million tokens, like 1.25, not a text",
+            "1:38: prices.gpt.output: must be dollars for a million tokens, from 0 to 100000, not -1",
+            "1:51: prices.gpt.cached: must be dollars for a million tokens, from 0 to 100000, not 1000000000",
+        ],
+    ),
+    (
+        "prices = 1\n",
+        &["1:10: prices must be a table, not a number | write it as [prices]"],
+    ),
+    (
+        "prices.\"\" = 1",
+        &["1:8: \"\" can't be how the name of a model begins"],
+    ),
+    (
         "prefr = []",
         &["1:1: there is no setting prefr | did you mean `prefer`?"],
     ),
@@ -37,7 +63,7 @@ const CASES: &[(&str, &[&str])] = &[
     (
         "[opencode]\npath = \"x\"",
         &[
-            "1:2: there is no setting opencode | an agent that speaks ACP is configured as [acp.opencode]; else there are: prefer, permissions, timeouts, claude, codex, gemini, acp, mcp",
+            "1:2: there is no setting opencode | an agent that speaks ACP is configured as [acp.opencode]; else there are: prefer, permissions, timeouts, claude, codex, gemini, acp, mcp, prices",
         ],
     ),
     (
@@ -207,14 +233,14 @@ const CASES: &[(&str, &[&str])] = &[
     (
         "x = 1\npermissions = 1",
         &[
-            "1:1: there is no setting x | there are: prefer, permissions, timeouts, claude, codex, gemini, acp, mcp",
+            "1:1: there is no setting x | there are: prefer, permissions, timeouts, claude, codex, gemini, acp, mcp, prices",
             "2:15: permissions: must be a text in quotes, not a number",
         ],
     ),
     (
         "# ü\n\"ü\" = 1",
         &[
-            "2:1: there is no setting \"ü\" | there are: prefer, permissions, timeouts, claude, codex, gemini, acp, mcp",
+            "2:1: there is no setting \"ü\" | there are: prefer, permissions, timeouts, claude, codex, gemini, acp, mcp, prices",
         ],
     ),
     (

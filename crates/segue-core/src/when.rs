@@ -1,0 +1,173 @@
+//! Moments as people type them.
+
+use jiff::civil::{Date, DateTime};
+use jiff::{SignedDuration, Span, Timestamp, Zoned};
+
+/// A text names no moment.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a time")]
+pub struct WhenError(pub String);
+
+impl WhenError {
+    /// What can be written instead.
+    pub const FORMS: &str = "write a time such as 2025-12-07T14:30:22Z, a day such as 2025-12-07, `today` or `yesterday`, \
+                             or how long ago: 30m, 12h, 7d, 2w, 6mo, 1y";
+}
+
+/// The moment that a text means.
+///
+/// A day is its beginning, and like a time without a zone it is one of the zone that `now` is in. `3d` is 72 hours
+/// ago; months and years are those of the calendar.
+pub fn parse_when(text: &str, now: &Zoned) -> Result<Timestamp, WhenError> {
+    let at = match text {
+        "now" => Some(now.timestamp()),
+        "today" => midnight(now.date(), now),
+        "yesterday" => now
+            .date()
+            .yesterday()
+            .ok()
+            .and_then(|day| midnight(day, now)),
+        _ => written(text, now).or_else(|| ago(text, now)),
+    };
+    at.ok_or_else(|| WhenError(text.to_owned()))
+}
+
+fn midnight(day: Date, now: &Zoned) -> Option<Timestamp> {
+    let begins = day.to_zoned(now.time_zone().clone()).ok()?;
+    Some(begins.timestamp())
+}
+
+/// A time or a day, written out.
+fn written(text: &str, now: &Zoned) -> Option<Timestamp> {
+    if let Ok(at) = text.parse() {
+        return Some(at);
+    }
+    // Only in full: jiff would also read a week date and a day without its dashes, which may be part of an id.
+    if !text.contains('-') {
+        return None;
+    }
+    if text.len() == "2025-12-07".len() {
+        return midnight(text.parse().ok()?, now);
+    }
+    let local: DateTime = text.parse().ok()?;
+    let zoned = local.to_zoned(now.time_zone().clone()).ok()?;
+    Some(zoned.timestamp())
+}
+
+/// A number and a unit.
+fn ago(text: &str, now: &Zoned) -> Option<Timestamp> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let number: i64 = number.parse().ok().filter(|&number| number > 0)?;
+    let exactly = |seconds: i64| {
+        let span = SignedDuration::from_secs(number.checked_mul(seconds)?);
+        now.timestamp().checked_sub(span).ok()
+    };
+    let by_calendar = |span: Result<Span, jiff::Error>| {
+        let then = now.checked_sub(span.ok()?).ok()?;
+        Some(then.timestamp())
+    };
+    match unit {
+        "m" => exactly(60),
+        "h" => exactly(3600),
+        "d" => exactly(86_400),
+        "w" => exactly(604_800),
+        "mo" => by_calendar(Span::new().try_months(number)),
+        "y" => by_calendar(Span::new().try_years(number)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::tz::{Offset, TimeZone};
+
+    use super::*;
+
+    fn check(zone: TimeZone, now: &str, cases: &[(&str, &str)]) {
+        let now: Timestamp = now.parse().unwrap();
+        let now = now.to_zoned(zone);
+        for (text, expected) in cases {
+            let at = parse_when(text, &now).unwrap();
+            assert_eq!(at.to_string(), *expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn moments_are_read_in_every_form() {
+        check(
+            TimeZone::UTC,
+            "2025-12-08T10:00:00Z",
+            &[
+                ("2025-12-07T14:30:22Z", "2025-12-07T14:30:22Z"),
+                ("2025-12-07T14:30:22+02:00", "2025-12-07T12:30:22Z"),
+                ("2025-12-07T14:30", "2025-12-07T14:30:00Z"),
+                ("2025-12-07", "2025-12-07T00:00:00Z"),
+                ("now", "2025-12-08T10:00:00Z"),
+                ("today", "2025-12-08T00:00:00Z"),
+                ("yesterday", "2025-12-07T00:00:00Z"),
+                ("30m", "2025-12-08T09:30:00Z"),
+                ("12h", "2025-12-07T22:00:00Z"),
+                ("7d", "2025-12-01T10:00:00Z"),
+                ("2w", "2025-11-24T10:00:00Z"),
+                ("1mo", "2025-11-08T10:00:00Z"),
+                ("1y", "2024-12-08T10:00:00Z"),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_day_begins_where_the_person_is() {
+        let east = TimeZone::fixed(Offset::constant(9));
+        check(
+            east,
+            "2025-12-07T20:00:00Z",
+            &[
+                ("today", "2025-12-07T15:00:00Z"),
+                ("yesterday", "2025-12-06T15:00:00Z"),
+                ("2025-12-07", "2025-12-06T15:00:00Z"),
+                ("2025-12-07T14:30", "2025-12-07T05:30:00Z"),
+                ("2025-12-07T14:30:22Z", "2025-12-07T14:30:22Z"),
+            ],
+        );
+        // The day before this one had 23 hours.
+        let new_york = TimeZone::posix("EST5EDT,M3.2.0,M11.1.0").unwrap();
+        check(
+            new_york,
+            "2026-03-09T12:00:00Z",
+            &[
+                ("yesterday", "2026-03-08T05:00:00Z"),
+                ("today", "2026-03-09T04:00:00Z"),
+                ("1d", "2026-03-08T12:00:00Z"),
+                ("1mo", "2026-02-09T13:00:00Z"),
+            ],
+        );
+    }
+
+    #[test]
+    fn what_names_no_moment_is_refused() {
+        let now = Timestamp::UNIX_EPOCH.to_zoned(TimeZone::UTC);
+        for bad in [
+            "",
+            "d",
+            "-1d",
+            "+1d",
+            "soon",
+            "Today",
+            "7 d",
+            "0h",
+            "99999999999999999999d",
+            "9999999999999d",
+            "9999999y",
+            "7ü",
+            "ü",
+            "20251207",
+            "2025-13-01",
+            "2025-02-30",
+            "2025-W49-7",
+        ] {
+            let refused = parse_when(bad, &now);
+            assert_eq!(refused, Err(WhenError(bad.to_owned())), "{bad:?}");
+        }
+    }
+}

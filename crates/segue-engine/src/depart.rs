@@ -1,0 +1,305 @@
+//! Going on with a conversation in the agent's own program, without us.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use segue_agents::exec::resume_args;
+use segue_core::{Leg, NativeId, ProviderId, Session, Turn, can_go_on};
+use segue_store::Holder;
+
+use crate::native::keeper;
+use crate::{Conversation, Engine, EngineError, Native};
+
+/// A native session that can be gone on with in the agent's own program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Departure {
+    /// Whose program it is.
+    pub provider: ProviderId,
+    /// What it calls the session.
+    pub native_id: NativeId,
+    /// Where it is to be started.
+    pub cwd: PathBuf,
+}
+
+/// Why a conversation can't go on in the agent's own program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Obstacle {
+    /// A process of segue's is at work in it.
+    Held {
+        /// Which.
+        pid: u32,
+        /// On which machine.
+        host: String,
+    },
+    /// No agent has been told anything of it yet.
+    NoNative,
+    /// The last turn is not in the agent's session: it was reverted, or another one is to take over.
+    Behind(ProviderId),
+    /// The agent does not have it any more.
+    Gone(ProviderId),
+    /// The agent has put it away.
+    Archived(ProviderId, NativeId),
+    /// Nobody knows which directory it belongs to.
+    NoDirectory,
+    /// That directory is not there.
+    DirectoryGone(PathBuf),
+    /// segue does not know how the agent's program is told to go on.
+    NoProgram(ProviderId),
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Held { pid, host } => write!(f, "process {pid} on {host} is at work in it"),
+            Self::NoNative => f.write_str("no agent has a session of its own for it yet"),
+            Self::Behind(provider) => write!(f, "its last turn is not in {provider}'s own session"),
+            Self::Gone(provider) => write!(f, "{provider} does not have it any more"),
+            Self::Archived(provider, _) => write!(f, "{provider} has archived it"),
+            Self::NoDirectory => f.write_str("nothing tells which directory it belongs to"),
+            Self::DirectoryGone(path) => {
+                write!(f, "its directory {} is not there", path.display())
+            }
+            Self::NoProgram(provider) => {
+                write!(f, "{provider} has no program that can go on with it")
+            }
+        }
+    }
+}
+
+impl Engine {
+    /// How to go on with a conversation in the agent's own program.
+    pub async fn depart(&self, conversation: &Conversation) -> Result<Departure, EngineError> {
+        let outcome = match conversation {
+            Conversation::Native(native) => departure(native, None),
+            Conversation::Session(session, _) => self.depart_from(session).await?,
+        };
+        outcome.map_err(|why| EngineError::Stays {
+            id: conversation.id(),
+            why,
+        })
+    }
+
+    async fn depart_from(
+        &self,
+        session: &Session,
+    ) -> Result<Result<Departure, Obstacle>, EngineError> {
+        let holder = self.living_holder(&session.id).await?;
+        let legs = self.store.legs(&session.id).await?;
+        let chain = self.store.turns(&session.id).await?;
+        let (provider, native_id) = match carries(legs.last(), &chain, holder.as_ref()) {
+            Ok((leg, native_id)) => (keeper(&leg.provider), native_id),
+            Err(why) => return Ok(Err(why)),
+        };
+        let known = resume_args(provider.as_str(), native_id).is_some();
+        if !known || !self.reads(&provider) {
+            return Ok(Err(Obstacle::NoProgram(provider)));
+        }
+        let named = self
+            .lookup_native(&format!("{provider}:{native_id}"))
+            .await?;
+        let mut named = named.iter();
+        let found = named.find(|native| native.session.head.id == *native_id);
+        Ok(match found {
+            Some(native) => departure(native, Some(&session.project.cwd)),
+            None => Err(Obstacle::Gone(provider)),
+        })
+    }
+}
+
+/// The leg that knows the whole session, and what its agent calls it.
+fn carries<'a>(
+    last: Option<&'a Leg>,
+    chain: &[Turn],
+    holder: Option<&Holder>,
+) -> Result<(&'a Leg, &'a NativeId), Obstacle> {
+    if let Some(holder) = holder {
+        return Err(Obstacle::Held {
+            pid: holder.owner.pid,
+            host: holder.owner.host.clone(),
+        });
+    }
+    let leg = last.ok_or(Obstacle::NoNative)?;
+    let native_id = leg.native_id.as_ref().ok_or(Obstacle::NoNative)?;
+    if !can_go_on(leg, chain) {
+        return Err(Obstacle::Behind(leg.provider.clone()));
+    }
+    Ok((leg, native_id))
+}
+
+/// Where a native session goes on: in the directory that its agent wrote down, else in that of the session it carries.
+fn departure(native: &Native, ours: Option<&str>) -> Result<Departure, Obstacle> {
+    let (provider, head) = (&native.session.provider, &native.session.head);
+    if resume_args(provider.as_str(), &head.id).is_none() {
+        return Err(Obstacle::NoProgram(provider.clone()));
+    }
+    if native.session.found.archived {
+        return Err(Obstacle::Archived(provider.clone(), head.id.clone()));
+    }
+    let cwd = head.cwd.as_deref().or(ours).ok_or(Obstacle::NoDirectory)?;
+    let cwd = Path::new(cwd).to_owned();
+    if !cwd.is_dir() {
+        return Err(Obstacle::DirectoryGone(cwd));
+    }
+    Ok(Departure {
+        provider: provider.clone(),
+        native_id: head.id.clone(),
+        cwd,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use segue_catalog::{Found, Head, IdHint, NativeSession};
+    use segue_core::{LegEnd, LegId, ProcessMark, TurnId, TurnState, Usage};
+
+    use super::*;
+
+    const THEN: Timestamp = Timestamp::UNIX_EPOCH;
+
+    fn native_id() -> NativeId {
+        NativeId::parse("n-1").unwrap()
+    }
+
+    fn leg(tip: i64) -> Leg {
+        Leg {
+            id: LegId(1),
+            n: 1,
+            provider: ProviderId::claude(),
+            native_id: Some(native_id()),
+            tip: Some(TurnId(tip)),
+            consecutive_failures: 0,
+            total_tokens: None,
+            context_tokens: None,
+            opened_at: THEN,
+            ended: None,
+        }
+    }
+
+    fn turn(id: i64) -> Turn {
+        Turn {
+            id: TurnId(id),
+            parent: None,
+            n: 1,
+            state: TurnState::Finished,
+            sent: true,
+            usage: Usage::default(),
+            failure: None,
+            started_at: THEN,
+            ended_at: None,
+        }
+    }
+
+    #[test]
+    fn only_a_free_session_whose_agent_knows_all_of_it_departs() {
+        let nameless = Leg {
+            native_id: None,
+            ..leg(2)
+        };
+        let ended = Leg {
+            ended: Some((THEN, LegEnd::Lost)),
+            ..leg(2)
+        };
+        let holder = Holder {
+            owner: ProcessMark {
+                host: "here".into(),
+                pid: 7,
+                started: "then".into(),
+            },
+            epoch: 1,
+            agent: None,
+            since: THEN,
+            heartbeat_at: THEN,
+        };
+        let held = Obstacle::Held {
+            pid: 7,
+            host: "here".into(),
+        };
+        let behind = || Obstacle::Behind(ProviderId::claude());
+        let cases = [
+            ("it knows all", Some(leg(2)), None, Ok(native_id())),
+            (
+                "somebody is at work",
+                Some(leg(2)),
+                Some(&holder),
+                Err(held),
+            ),
+            ("a fork", None, None, Err(Obstacle::NoNative)),
+            (
+                "not named yet",
+                Some(nameless),
+                None,
+                Err(Obstacle::NoNative),
+            ),
+            ("reverted", Some(leg(3)), None, Err(behind())),
+            ("lost", Some(ended), None, Err(behind())),
+        ];
+        let chain = [turn(1), turn(2)];
+        for (what, last, holder, expected) in cases {
+            let found = carries(last.as_ref(), &chain, holder).map(|(_, id)| id.clone());
+            assert_eq!(found, expected, "{what}");
+        }
+    }
+
+    fn native(provider: &str, cwd: Option<&str>, archived: bool) -> Native {
+        let found = Found {
+            path: "/f".into(),
+            id: IdHint::Whole("n-1".into()),
+            size: 0,
+            modified: THEN,
+            archived,
+        };
+        let head = Head {
+            cwd: cwd.map(str::to_owned),
+            ..Head::new(native_id(), THEN)
+        };
+        let provider = ProviderId::parse(provider).unwrap();
+        Native {
+            session: NativeSession {
+                provider,
+                found,
+                head,
+            },
+            project: None,
+        }
+    }
+
+    #[test]
+    fn a_native_session_goes_on_where_its_agent_was() {
+        let codex = || ProviderId::codex();
+        let gone = "/nonexistent/for sure";
+        let cases = [
+            (native("codex", Some("/"), false), None, Ok("/")),
+            (native("codex", Some("/"), false), Some(gone), Ok("/")),
+            (native("codex", None, false), Some("/"), Ok("/")),
+            (
+                native("codex", None, false),
+                None,
+                Err(Obstacle::NoDirectory),
+            ),
+            (
+                native("codex", Some(gone), false),
+                Some("/"),
+                Err(Obstacle::DirectoryGone(gone.into())),
+            ),
+            (
+                native("codex", Some("/"), true),
+                None,
+                Err(Obstacle::Archived(codex(), native_id())),
+            ),
+            (
+                native("other", Some("/"), false),
+                None,
+                Err(Obstacle::NoProgram(ProviderId::parse("other").unwrap())),
+            ),
+        ];
+        for (native, ours, expected) in cases {
+            let expected = expected.map(|cwd| Departure {
+                provider: codex(),
+                native_id: native_id(),
+                cwd: cwd.into(),
+            });
+            assert_eq!(departure(&native, ours), expected);
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! The index of the catalog: kept up with what agents and segue itself have written, and asked for lists.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use segue_catalog::index::{
+    IndexError, OwnSession, OwnTurn, Progress, Refreshed, Row, State, Which, Work,
+};
+use segue_catalog::{Catalog, Index};
+use segue_core::{ProviderId, Session, TurnState, Usage};
+use segue_store::{Filter, Page};
+
+use crate::native::keeper;
+use crate::{Engine, EngineError, Native};
+
+/// What the index knows of a native session beside its head.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Known {
+    /// How many turns it has.
+    pub turns: u32,
+    /// How many messages.
+    pub messages: u32,
+    /// What they used.
+    pub usage: Usage,
+    /// The model that answered last.
+    pub model: Option<String>,
+    /// How the last prompt begins.
+    pub last_prompt: Option<String>,
+    /// Whether the session is still there.
+    pub state: State,
+}
+
+/// Whether what is told has to be as new as the files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Freshness {
+    /// It has to be.
+    Fresh,
+    /// As the index has it; nothing is looked at. Without an index, as if it had to be.
+    AsIndexed,
+    /// As the files have it, without the index.
+    Scanned,
+}
+
+/// What a refresh did.
+#[derive(Debug)]
+pub enum Caught {
+    /// The index is up to date, and this was to be done for it.
+    Up(Work),
+    /// Another process is at it.
+    Busy,
+}
+
+/// How long we wait for another process that is at the index. What it can't finish by then is read without it.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// How many of segue's own sessions are taken at once.
+const OWN: u32 = 200;
+
+impl Engine {
+    /// The index, if there is one.
+    #[must_use]
+    pub fn index(&self) -> Option<&Index> {
+        self.index.as_deref()
+    }
+
+    /// Has the index catch up with everything that was written since. None if there is no index.
+    pub async fn refresh(
+        &self,
+        tell: Arc<dyn Fn(Progress) + Send + Sync>,
+    ) -> Result<Option<Caught>, EngineError> {
+        let Some(index) = self.index.clone() else {
+            return Ok(None);
+        };
+        let natives = move |catalog: &Catalog| index.refresh(catalog, PATIENCE, tell.as_ref());
+        let refreshed = match self.with_catalog(natives).await? {
+            Refreshed::Done(work) => Caught::Up(work),
+            Refreshed::Busy => return Ok(Some(Caught::Busy)),
+        };
+        self.refresh_own().await?;
+        Ok(Some(refreshed))
+    }
+
+    /// Takes what is new in segue's own sessions into the index.
+    async fn refresh_own(&self) -> Result<(), EngineError> {
+        let Some(index) = self.index.clone() else {
+            return Ok(());
+        };
+        let filter = Filter {
+            since: index.own_seen()?,
+            ..Filter::default()
+        };
+        let mut page = Page::first(OWN);
+        let mut changed = Vec::new();
+        loop {
+            let found = self.store.find(&filter, page).await?;
+            for session in found.sessions {
+                changed.extend(self.news_of(&index, session).await?);
+            }
+            match found.next {
+                Some(next) => {
+                    page = Page {
+                        after: Some(next),
+                        limit: OWN,
+                    }
+                }
+                None => break,
+            }
+        }
+        // The oldest first: what is taken is known by its time, and nothing before it is looked at again.
+        changed.reverse();
+        if !changed.is_empty() {
+            let take = move |_: &Catalog| index.take_own(&changed, PATIENCE);
+            self.with_catalog(take).await?;
+        }
+        Ok(())
+    }
+
+    /// What the index does not have of a session yet.
+    async fn news_of(
+        &self,
+        index: &Index,
+        session: Session,
+    ) -> Result<Option<OwnSession>, EngineError> {
+        let turns = self.store.turns(&session.id).await?;
+        let finished = turns
+            .into_iter()
+            .filter(|turn| turn.state != TurnState::Running);
+        let finished: Vec<_> = finished.collect();
+        let (known, touched) = match index.own_turns(&session.id)? {
+            Some((known, touched)) => (known, Some(touched)),
+            None => (Vec::new(), None),
+        };
+        let same = known
+            .iter()
+            .zip(&finished)
+            .take_while(|(known, turn)| **known == turn.id.0.to_string())
+            .count();
+        let as_known = same == known.len() && same == finished.len();
+        let when = session.updated_at.as_millisecond();
+        if as_known && touched.is_some_and(|touched| touched.as_millisecond() == when) {
+            return Ok(None);
+        }
+        let mut turns = Vec::new();
+        for turn in finished.iter().skip(same) {
+            turns.push(OwnTurn {
+                id: turn.id.0.to_string(),
+                at: turn.ended_at.unwrap_or(turn.started_at),
+                messages: self.store.messages(turn.id).await?,
+            });
+        }
+        Ok(Some(OwnSession {
+            id: session.id,
+            title: session.title,
+            provider: session.provider.to_string(),
+            project: session.project.key,
+            cwd: session.project.cwd,
+            created_at: session.created_at,
+            updated_at: session.updated_at,
+            keep: u32::try_from(same).unwrap_or(u32::MAX),
+            turns,
+        }))
+    }
+
+    /// The newest native sessions that fit a filter and carry none of segue's own, from the index; none if it can't
+    /// be asked.
+    pub(crate) async fn indexed(
+        &self,
+        filter: &Filter,
+        limit: u32,
+        freshness: Freshness,
+    ) -> Result<Option<Indexed>, EngineError> {
+        let Some(index) = self.index.clone() else {
+            return Ok(None);
+        };
+        if freshness == Freshness::Scanned {
+            return Ok(None);
+        }
+        let mut unreadable = Vec::new();
+        if freshness == Freshness::Fresh {
+            match self.refresh(Arc::new(|_| ())).await {
+                Ok(Some(Caught::Up(work))) => {
+                    let walked = work.unreadable.into_iter();
+                    unreadable.extend(walked.map(|(provider, error)| (provider, error.in_full())));
+                }
+                // What the index does not have is read where it is.
+                Ok(_) | Err(EngineError::Index(_)) => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+        match self.pages(&index, filter, limit).await {
+            Ok(natives) => {
+                let failed = index.failures()?.into_iter();
+                unreadable.extend(failed.map(|failure| (failure.provider, failure.why)));
+                unreadable.sort();
+                unreadable.dedup();
+                Ok(Some(Indexed {
+                    natives,
+                    unreadable,
+                }))
+            }
+            Err(EngineError::Index(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn pages(
+        &self,
+        index: &Arc<Index>,
+        filter: &Filter,
+        limit: u32,
+    ) -> Result<Vec<Native>, EngineError> {
+        // What a native session is for, only segue knows.
+        if filter.feature.is_some() || !filter.tags.is_empty() {
+            return Ok(Vec::new());
+        }
+        let which = Which {
+            provider: filter.provider.as_ref().map(keeper),
+            project: filter.project.clone(),
+            since: filter.since,
+            ..Which::default()
+        };
+        let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
+        let page = limit.max(100);
+        let mut natives: Vec<Native> = Vec::new();
+        let mut after = 0;
+        while natives.len() < wanted {
+            let (index, which) = (Arc::clone(index), which.clone());
+            let look = move |_: &Catalog| index.list(&which, page, after);
+            let rows: Vec<Row> = self.with_catalog(look).await?;
+            let last = rows.len() < page as usize;
+            let rows = rows.into_iter().map(Native::from).collect();
+            natives.extend(self.not_carried(rows).await?);
+            after = after.saturating_add(page);
+            if last {
+                break;
+            }
+        }
+        Ok(natives)
+    }
+}
+
+/// Native sessions from the index.
+pub(crate) struct Indexed {
+    pub(crate) natives: Vec<Native>,
+    pub(crate) unreadable: Vec<(ProviderId, String)>,
+}
+
+impl From<Row> for Native {
+    fn from(row: Row) -> Self {
+        Self {
+            session: row.session,
+            project: row.project,
+            known: Some(Box::new(Known {
+                turns: row.turns,
+                messages: row.messages,
+                usage: row.usage,
+                model: row.model,
+                last_prompt: row.last_prompt,
+                state: row.state,
+            })),
+        }
+    }
+}
+
+impl From<IndexError> for EngineError {
+    fn from(error: IndexError) -> Self {
+        Self::Index(error)
+    }
+}

@@ -1,0 +1,48 @@
+//! The arguments of `segue session resume`.
+
+use clap::Args;
+use segue_core::SessionRef;
+
+use super::TermsArgs;
+
+/// Go on with a session: here, or in the agent's own program
+///
+/// With a prompt it is one turn, as `segue chat --resume`; without one, on a terminal, it is a conversation, as
+/// `segue repl --resume`. In a pipe the prompt is read from standard input. With --exec the terminal is handed to the
+/// agent's own program, in the directory of the session.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  segue session resume k3f9                    a conversation
+  segue session resume k3f9 \"and now?\"         one turn
+  segue session resume k3f9 -p codex \"go on\"   one turn, with another agent
+  segue session resume k3f9 --exec             in claude, codex, gemini or opencode itself
+  eval \"$(segue session resume k3f9 --print)\"  the same, by your shell")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
+pub(crate) struct ResumeArgs {
+    /// The session, as `segue session info` takes it
+    #[arg(value_name = "ID", value_parser = SessionRef::parse)]
+    pub(crate) id: Option<SessionRef>,
+
+    /// What to say; `-` reads it from standard input
+    pub(crate) prompt: Option<String>,
+
+    /// Start the agent's own program in segue's place
+    #[arg(long, conflicts_with_all = ["prompt", "json", "events", "model", "strict", "permissions", "timeout"])]
+    pub(crate) exec: bool,
+
+    /// Print the command that --exec would run
+    #[arg(long, conflicts_with_all = ["prompt", "events", "model", "strict", "permissions", "timeout"])]
+    pub(crate) print: bool,
+
+    #[command(flatten)]
+    pub(crate) terms: TermsArgs,
+
+    /// Print one JSON object when the turn is over, or, with --print, the command
+    #[arg(long, conflicts_with = "events")]
+    pub(crate) json: bool,
+
+    /// Print one JSON event a line as things happen; the last one is the result
+    #[arg(long)]
+    pub(crate) events: bool,
+}

@@ -1,0 +1,63 @@
+//! What can be typed after `segue session search`.
+
+use clap::{Args, ValueEnum};
+use segue_engine::Order;
+
+/// Find where something was said, in the sessions of all agents
+///
+/// All words must occur in one turn. A "phrase" must occur as it is, a word* may go on, and a -word must not occur.
+/// provider:codex, project:PART, role:user|assistant|tool, after:7d, before:2025-12-07, tag:NAME and feature:NAME narrow
+/// it down, also without words.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  segue session search login form
+  segue session search '\"connection refused\" provider:codex after:7d'
+  segue session search 'migrat* role:user' --sort best
+  segue session show 1 --turn 4          (the first of what was found)")]
+pub(crate) struct SearchArgs {
+    /// Words, phrases and filters
+    #[arg(required = true, value_name = "WORDS", allow_hyphen_values = true)]
+    pub(crate) words: Vec<String>,
+
+    /// Only in sessions of this project
+    #[arg(long)]
+    pub(crate) here: bool,
+
+    /// What comes first
+    #[arg(long, value_name = "ORDER", value_enum, default_value = "newest")]
+    pub(crate) sort: SearchSort,
+
+    /// How many sessions at most; 0 for all
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
+    pub(crate) limit: u32,
+
+    /// How many turns of each session
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) each: u32,
+
+    /// Search the index as it is, without looking for what was written since
+    #[arg(long)]
+    pub(crate) no_refresh: bool,
+
+    /// Print a JSON array
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SearchSort {
+    /// The newest sessions
+    Newest,
+    /// Those that fit best
+    Best,
+}
+
+impl From<SearchSort> for Order {
+    fn from(sort: SearchSort) -> Self {
+        match sort {
+            SearchSort::Newest => Self::Newest,
+            SearchSort::Best => Self::Best,
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! `segue session resume`: here, or in the agent's own program.
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use segue_agents::exec::OwnProgram;
+use segue_core::{ProviderId, SessionRef};
+use serde_json::{Map, Value, json};
+
+use crate::cli::{ChatArgs, ReplArgs, ResumeArgs, TalkArgs};
+use crate::commands::{chat, repl};
+use crate::config::Flags;
+use crate::error::CliError;
+use crate::setup::{self, App};
+use crate::terminal::{Style, one_line, print, say};
+use crate::wire::print_json;
+
+pub(super) async fn run(mut args: ResumeArgs) -> Result<ExitCode, CliError> {
+    let id = args.id.take().ok_or_else(|| {
+        CliError::usage("which session?")
+            .hint("`segue session list` shows them; `latest` is the newest one of this project")
+    })?;
+    if args.exec || args.print {
+        return depart(&id, &args).await;
+    }
+    let talk = TalkArgs {
+        resume: Some(id),
+        continue_last: false,
+        new: false,
+        feature: None,
+        terms: args.terms,
+    };
+    let converse = args.prompt.is_none() && !args.json && !args.events;
+    if converse && std::io::stdin().is_terminal() {
+        return repl::run(ReplArgs { talk }).await;
+    }
+    let args = ChatArgs {
+        prompt: args.prompt,
+        talk,
+        json: args.json,
+        events: args.events,
+    };
+    chat::run(args).await
+}
+
+/// Becomes the agent's own program, or tells how to.
+async fn depart(id: &SessionRef, args: &ResumeArgs) -> Result<ExitCode, CliError> {
+    // A program is started by what is configured, so that must be in order.
+    let app = App::open()?;
+    let found = app.find_any(id).await?;
+    let departure = app.engine.depart(&found).await?;
+    let provider = departure.provider.clone();
+    if let Some(other) = asked_for(args).filter(|other| **other != provider) {
+        return Err(CliError::usage(format!(
+            "it is {provider} that has this session, not {other}"
+        ))
+        .hint(format!(
+            "`segue session resume {} -p {other} \"…\"` hands it over to {other}",
+            found.id()
+        )));
+    }
+    let config = setup::configuration(&Flags::default())?.config;
+    let program = setup::own_program_of(&config, &departure).ok_or_else(|| {
+        CliError::failed(format!("{provider} was not found on this machine")).hint(format!(
+            "put `{provider}` on PATH, or set its `path` in the configuration"
+        ))
+    })?;
+    if args.print {
+        let native_id = departure.native_id.as_str();
+        tell(&program, &provider, native_id, args.json);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mark = Style::stderr().yellow("segue:");
+    let what = one_line(&program.in_short());
+    let cwd = one_line(&program.cwd.to_string_lossy());
+    say(&format!("{mark} starting {what} in {cwd}"));
+    // Nothing of ours lives on: the store is closed before.
+    drop(app);
+    let error = program.exec();
+    Err(CliError::failed(format!("cannot start {}", program.path.display())).because(&error))
+}
+
+/// The agent that was asked for on the command line; what the environment says is not meant for one session.
+fn asked_for(args: &ResumeArgs) -> Option<&ProviderId> {
+    let usual = std::env::var("SEGUE_PROVIDER").ok();
+    let asked = args.terms.provider.as_ref();
+    asked.filter(|provider| usual.as_deref() != Some(provider.as_str()))
+}
+
+fn tell(program: &OwnProgram, provider: &ProviderId, native_id: &str, as_json: bool) {
+    if !as_json {
+        print(&program.line());
+        return;
+    }
+    let env = program.env.iter();
+    let env: Map<String, Value> = env
+        .map(|(name, value)| (name.clone(), Value::from(value.as_str())))
+        .collect();
+    print_json(&json!({
+        "provider": provider.as_str(),
+        "native_session_id": native_id,
+        "cwd": program.cwd.to_string_lossy(),
+        "program": program.path.to_string_lossy(),
+        "args": program.args,
+        "env": env,
+        "line": program.line(),
+    }));
+}

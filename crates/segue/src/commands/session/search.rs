@@ -1,0 +1,172 @@
+//! `segue session search`
+
+use jiff::{Timestamp, Zoned};
+use segue_core::{Role, WhenError, parse_when};
+use segue_engine::{
+    Conversation, FoundIn, FoundTurn, Query, QueryError, SearchReport, SearchRequest, Snippet,
+};
+
+use super::list::{directory, label, short_path, title};
+use crate::cli::SearchArgs;
+use crate::error::CliError;
+use crate::last_list;
+use crate::setup::App;
+use crate::terminal::{Style, ago, clean, print, say, width};
+use crate::wire::{self, print_json};
+
+pub(super) async fn run(app: &App, args: &SearchArgs) -> Result<(), CliError> {
+    let request = SearchRequest {
+        query: query(&args.words)?,
+        order: args.sort.into(),
+        project: args.here.then(|| app.project.key.clone()),
+        limit: match args.limit {
+            0 => usize::MAX / 2,
+            limit => limit as usize,
+        },
+        skip: 0,
+        each: args.each.max(1) as usize,
+        freshness: app.catch_up(!args.no_refresh).await,
+    };
+    let report = app.engine.search(&request).await?;
+    if args.json {
+        print_json(&wire::hits(&report));
+        return Ok(());
+    }
+    show(app, &report);
+    Ok(())
+}
+
+/// What was typed: one argument as it is; of several, each that has blanks in it is a phrase.
+fn query(words: &[String]) -> Result<Query, CliError> {
+    let text = match words {
+        [one] => one.clone(),
+        several => {
+            let quoted =
+                |word: &String| match word.contains(char::is_whitespace) && !word.contains('"') {
+                    true => format!("\"{word}\""),
+                    false => word.clone(),
+                };
+            several.iter().map(quoted).collect::<Vec<_>>().join(" ")
+        }
+    };
+    let now = Zoned::now();
+    let when = |text: &str| parse_when(text, &now).map_err(|error| error.to_string());
+    Query::parse(&text, &when).map_err(|error| {
+        let refused = CliError::usage(error.to_string());
+        match error {
+            QueryError::When { .. } => refused.hint(WhenError::FORMS),
+            _ => refused.hint("see: segue session search --help"),
+        }
+    })
+}
+
+fn show(app: &App, report: &SearchReport) {
+    let style = Style::stdout();
+    let now = Timestamp::now();
+    let ids: Vec<_> = report
+        .found
+        .iter()
+        .map(|found| found.conversation.id())
+        .collect();
+    last_list::remember(&app.home, None, &ids);
+    if report.found.is_empty() {
+        say("nothing was found; fewer or shorter words find more, and word* finds what begins so");
+    }
+    for (number, found) in (1..).zip(&report.found) {
+        if number > 1 {
+            print("");
+        }
+        let head = format!("{number:>2}  {}", heading(found));
+        print(&style.bold(&clean(&head)));
+        print(&style.dim(&format!("    {}", clean(&whereabouts(found, now)))));
+        for turn in &found.turns {
+            print(&format!("    {}", line(turn, style)));
+        }
+        let more = found.count.saturating_sub(found.turns.len());
+        if more > 0 {
+            print(&style.dim(&format!("    and in {more} more turn(s)")));
+        }
+    }
+    let mark = Style::stderr().yellow("segue:");
+    if report.more {
+        say(&Style::stderr().dim("there are more: --limit 0 shows all"));
+    }
+    if report.behind {
+        say(&format!(
+            "{mark} the newest turns may be missing: another process is bringing the index up to date"
+        ));
+    }
+    if report.unreadable > 0 {
+        say(&format!(
+            "{mark} {} session file(s) could not be read; `segue index status` tells which",
+            report.unreadable
+        ));
+    }
+}
+
+fn heading(found: &FoundIn) -> String {
+    match &found.conversation {
+        Conversation::Session(session, _) => session.title.as_str().to_owned(),
+        Conversation::Native(native) => title(native),
+    }
+}
+
+fn whereabouts(found: &FoundIn, now: Timestamp) -> String {
+    let (provider, updated) = match &found.conversation {
+        Conversation::Session(session, _) => (&session.provider, session.updated_at),
+        Conversation::Native(native) => (&native.session.provider, native.session.head.updated_at),
+    };
+    let directory = short_path(directory(&found.conversation));
+    let label = label(&found.conversation);
+    let id = found.conversation.id();
+    let id = match &found.conversation {
+        Conversation::Native(native) => native.session.head.id.to_string(),
+        Conversation::Session(..) => id.to_string(),
+    };
+    format!(
+        "{id} · {provider} · {} · {directory}{label}",
+        ago(updated, now)
+    )
+}
+
+/// Who said it, and the words around what was found, as far as they fit.
+fn line(turn: &FoundTurn, style: Style) -> String {
+    let who = match turn.snippet.role {
+        Some(Role::User) => "you",
+        Some(Role::Assistant) => "agent",
+        Some(Role::Tool | Role::System) => "tool",
+        None => "",
+    };
+    let head = format!("turn {} {who}: ", turn.n);
+    let room = width().map_or(usize::MAX, |width| {
+        width.saturating_sub(4 + head.chars().count())
+    });
+    let text = if turn.snippet.text.is_empty() {
+        style.dim("(it can't be read any more)")
+    } else {
+        marked(&turn.snippet, room, style)
+    };
+    format!("{}{text}", style.dim(&head))
+}
+
+/// The piece with what was found set off.
+fn marked(snippet: &Snippet, room: usize, style: Style) -> String {
+    let text = &snippet.text;
+    let fits = text.char_indices().nth(room.max(20));
+    let end = fits.map_or(text.len(), |(at, _)| at);
+    let mut shown = String::new();
+    let mut from = 0;
+    for mark in snippet.marks.iter().filter(|mark| mark.end <= end) {
+        if mark.start >= from {
+            shown.push_str(&clean(text.get(from..mark.start).unwrap_or_default()));
+            let found = clean(text.get(mark.clone()).unwrap_or_default());
+            shown.push_str(&style.bold(&found));
+            from = mark.end;
+        }
+    }
+    shown.push_str(&clean(text.get(from..end).unwrap_or_default()));
+    if end < text.len() {
+        shown.push('…');
+    }
+    shown
+}

@@ -1,0 +1,140 @@
+//! `segue session stats`
+
+mod figures;
+mod json;
+mod notes;
+mod since;
+mod table;
+
+use std::path::Path;
+
+use jiff::Zoned;
+use segue_catalog::project_key;
+use segue_core::spend::{By, Prices, Spending, Spent};
+use segue_engine::SpendingRequest;
+
+use self::notes::Asked;
+use self::table::Sheet;
+use crate::cli::StatsArgs;
+use crate::config::Flags;
+use crate::error::CliError;
+use crate::setup::{self, App};
+use crate::terminal::{self, Style, one_line, print, say};
+use crate::wire::print_json;
+
+pub(super) async fn run(app: &App, args: &StatsArgs) -> Result<(), CliError> {
+    let by = levels(args)?;
+    let now = Zoned::now();
+    let since = since::moment(&args.since, &now)?;
+    if let Some(provider) = &args.provider
+        && !app.engine.knows(provider)
+    {
+        let known = app.engine.known_providers().join(", ");
+        return Err(CliError::usage(format!("nobody here is called {provider}"))
+            .hint(format!("there are: {known}")));
+    }
+    let request = SpendingRequest {
+        since,
+        provider: args.provider.clone(),
+        project: project(app, args, &by),
+        zone: now.time_zone().clone(),
+    };
+    let mut found = app.engine.spending(&request).await?;
+    let mark = Style::stderr().yellow("segue:");
+    for (provider, why) in &found.unreadable {
+        let why = one_line(why);
+        say(&format!(
+            "{mark} some of what {provider} spent is missing here: {why}"
+        ));
+    }
+    if let Some(model) = &args.model {
+        found.spent.retain(|spent| is_of(spent, model));
+    }
+    let prices = setup::configuration(&Flags::default())?.config.prices;
+    let spending = Spending::of(&found.spent, &by, &prices);
+    let asked = Asked {
+        since,
+        now: &now,
+        everywhere: request.project.is_none(),
+        narrowed: args.provider.is_some() || args.model.is_some() || args.project.is_some(),
+    };
+    if args.json {
+        print_json(&json::report(&spending, &by, &asked, &found.unreadable));
+    } else if spending.total.turns == 0 && spending.total.tokens().is_none() {
+        say(&notes::nothing(&asked));
+    } else {
+        show(
+            &spending,
+            &by,
+            args,
+            &notes(&found.spent, &prices, &spending, &asked),
+        );
+    }
+    Ok(())
+}
+
+fn show(spending: &Spending, by: &[By], args: &StatsArgs, notes: &[String]) {
+    let sheet = Sheet {
+        width: terminal::width(),
+        unicode: figures::writes_unicode(|name| std::env::var(name).ok()),
+        bars: args.bars,
+        home: std::env::var("HOME").unwrap_or_default(),
+    };
+    let style = Style::stdout();
+    let lines = sheet.lines(spending, by);
+    let last = lines.len().saturating_sub(1);
+    for (index, line) in lines.iter().enumerate() {
+        match index {
+            0 => print(&style.dim(line)),
+            index if index == last => print(&style.bold(line)),
+            _ => print(line),
+        }
+    }
+    for note in notes {
+        let note = figures::plain(note, sheet.unicode);
+        for piece in terminal::wrap(&note, sheet.width) {
+            print(&style.dim(piece));
+        }
+    }
+}
+
+fn notes(spent: &[Spent], prices: &Prices, spending: &Spending, asked: &Asked<'_>) -> Vec<String> {
+    let by_model = Spending::of(spent, &[By::Model], prices);
+    notes::notes(spending, &by_model, asked)
+}
+
+/// What is put together: one thing, or one and within it another.
+fn levels(args: &StatsArgs) -> Result<Vec<By>, CliError> {
+    let by: Vec<By> = args.by.iter().map(|&by| by.into()).collect();
+    match by.as_slice() {
+        [_] => Ok(by),
+        [first, second] if first != second => Ok(by),
+        [first, _] => Err(CliError::usage(format!(
+            "--by {0},{0} is twice the same",
+            first.as_str()
+        ))),
+        _ => {
+            Err(CliError::usage("--by takes one or two, not more")
+                .hint("for example --by month,model"))
+        }
+    }
+}
+
+/// The key of the project that is asked about; none for all of them.
+fn project(app: &App, args: &StatsArgs, by: &[By]) -> Option<String> {
+    if let Some(path) = &args.project {
+        let path = Path::new(&app.project.cwd).join(path);
+        return Some(project_key(&path).to_string_lossy().into_owned());
+    }
+    let everywhere = args.all || by.contains(&By::Project);
+    (!everywhere).then(|| app.project.key.clone())
+}
+
+/// Whether it was spent with a model whose name begins so; `maker/model` also goes by `model`.
+fn is_of(spent: &Spent, beginning: &str) -> bool {
+    let Some(model) = &spent.model else {
+        return false;
+    };
+    let short = model.rsplit('/').next().unwrap_or(model);
+    model.starts_with(beginning) || short.starts_with(beginning)
+}

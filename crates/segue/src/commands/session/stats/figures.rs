@@ -1,0 +1,172 @@
+//! Figures that can be read at a glance, and bars.
+
+use segue_core::spend::Paid;
+
+/// What is shown for what is not known.
+pub(super) const UNKNOWN: &str = "?";
+
+/// A number with about three digits: `999`, `1.2k`, `12.3M`, `456G`.
+pub(super) fn short(number: u64) -> String {
+    if number < 1000 {
+        return number.to_string();
+    }
+    let mut unit = 1000_u64;
+    for name in ["k", "M", "G", "T", "P", "E"] {
+        // In tenths, rounded; what rounds up to a thousand is one of the next unit.
+        let tenths =
+            (number / (unit / 10)).saturating_add(u64::from(number % (unit / 10) >= unit / 20));
+        if tenths < 1000 {
+            return format!("{}.{}{name}", tenths / 10, tenths % 10);
+        }
+        let whole = (number / unit).saturating_add(u64::from(number % unit >= unit / 2));
+        if whole < 1000 || name == "E" {
+            return format!("{whole}{name}");
+        }
+        unit = unit.saturating_mul(1000);
+    }
+    number.to_string()
+}
+
+/// A number that may not be known.
+pub(super) fn figure(number: Option<u64>) -> String {
+    number.map_or_else(|| UNKNOWN.to_owned(), short)
+}
+
+/// A part of the whole.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "from 0 to 1"
+)]
+pub(super) fn percent(share: Option<f64>) -> String {
+    match share {
+        None => UNKNOWN.to_owned(),
+        Some(share) if share > 0.0 && share < 0.01 => "<1%".to_owned(),
+        Some(share) => format!("{}%", (share * 100.0).round() as u64),
+    }
+}
+
+/// A cost, as far as it is known.
+pub(super) fn cost(paid: Paid) -> String {
+    match paid {
+        Paid::Unknown => UNKNOWN.to_owned(),
+        Paid::AtLeast(cost) => format!("≥ {cost}"),
+        Paid::All(cost) => cost.to_string(),
+    }
+}
+
+/// A bar for a part of the largest, so many columns wide at most.
+pub(super) fn bar(part: u64, largest: u64, width: usize, unicode: bool) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    if part == 0 || largest == 0 {
+        return String::new();
+    }
+    let steps = if unicode { 8 } else { 1 };
+    let wide = u128::try_from(width * steps).unwrap_or_default();
+    let largest = u128::from(largest);
+    let length = (u128::from(part) * wide + largest / 2) / largest;
+    // Whatever is there can be seen.
+    let length = usize::try_from(length).unwrap_or(width * steps).max(1);
+    let (full, rest) = (length / steps, length % steps);
+    let block = if unicode { "█" } else { "#" };
+    block.repeat(full) + EIGHTHS.get(rest).copied().unwrap_or_default()
+}
+
+/// Whether the locale is one in which blocks and arrows can be written.
+pub(super) fn writes_unicode(variable: impl Fn(&str) -> Option<String>) -> bool {
+    let names = ["LC_ALL", "LC_CTYPE", "LANG"];
+    let set = names.into_iter().filter_map(variable);
+    let locale = set.into_iter().find(|value| !value.is_empty());
+    let locale = locale.unwrap_or_default().to_ascii_lowercase();
+    locale.contains("utf-8") || locale.contains("utf8")
+}
+
+/// The same text in plain letters, where others can't be written.
+pub(super) fn plain(text: &str, unicode: bool) -> String {
+    if unicode {
+        text.to_owned()
+    } else {
+        text.replace("≥ ", ">=")
+            .replace('≥', ">=")
+            .replace('…', "*")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_about_three_digits() {
+        let cases = [
+            (0, "0"),
+            (999, "999"),
+            (1000, "1.0k"),
+            (1049, "1.0k"),
+            (1050, "1.1k"),
+            (12_345, "12.3k"),
+            (99_949, "99.9k"),
+            (99_950, "100k"),
+            (123_456, "123k"),
+            (999_499, "999k"),
+            (999_500, "1.0M"),
+            (1_234_567, "1.2M"),
+            (999_999_999, "1.0G"),
+            (12_300_000_000, "12.3G"),
+            (u64::MAX, "18.4E"),
+        ];
+        for (number, text) in cases {
+            assert_eq!(short(number), text, "{number}");
+        }
+    }
+
+    #[test]
+    fn bars_are_as_long_as_their_part() {
+        let cases = [
+            ((0, 10), "", ""),
+            ((10, 10), "████", "####"),
+            ((5, 10), "██", "##"),
+            ((6, 10), "██▍", "##"),
+            ((1, 1_000_000), "▏", "#"),
+            ((u64::MAX, u64::MAX), "████", "####"),
+            ((3, 0), "", ""),
+        ];
+        for ((part, largest), blocks, letters) in cases {
+            assert_eq!(bar(part, largest, 4, true), blocks, "{part}/{largest}");
+            assert_eq!(bar(part, largest, 4, false), letters, "{part}/{largest}");
+        }
+    }
+
+    #[test]
+    fn shares_are_whole_percents() {
+        let cases = [
+            (None, "?"),
+            (Some(0.0), "0%"),
+            (Some(0.004), "<1%"),
+            (Some(0.125), "13%"),
+            (Some(1.0), "100%"),
+        ];
+        for (share, text) in cases {
+            assert_eq!(percent(share), text);
+        }
+    }
+
+    #[test]
+    fn the_first_variable_that_is_set_says_what_can_be_written() {
+        let cases: [(&[(&str, &str)], bool); 6] = [
+            (&[], false),
+            (&[("LANG", "C.UTF-8")], true),
+            (&[("LANG", "de_DE.utf8")], true),
+            (&[("LC_ALL", "C"), ("LANG", "C.UTF-8")], false),
+            (&[("LC_ALL", ""), ("LC_CTYPE", "en_US.UTF-8")], true),
+            (&[("LANG", "en_US.ISO-8859-1")], false),
+        ];
+        for (set, expected) in cases {
+            let value = |name: &str| {
+                let found = set.iter().find(|(known, _)| *known == name);
+                found.map(|(_, value)| (*value).to_owned())
+            };
+            assert_eq!(writes_unicode(value), expected, "{set:?}");
+        }
+    }
+}

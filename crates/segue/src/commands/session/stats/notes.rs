@@ -1,0 +1,132 @@
+//! What has to be said with the figures: whose days they are of, and what is missing in them.
+
+use jiff::{Timestamp, Zoned};
+use segue_core::spend::{Key, Paid, Spending, Sum};
+
+use super::figures::short;
+
+/// What was asked.
+pub(super) struct Asked<'a> {
+    pub(super) since: Option<Timestamp>,
+    pub(super) now: &'a Zoned,
+    /// Whether every project was looked at.
+    pub(super) everywhere: bool,
+    /// Whether an agent, a model or another project was named.
+    pub(super) narrowed: bool,
+}
+
+impl Asked<'_> {
+    /// The name of the zone that days are of.
+    pub(super) fn zone(&self) -> String {
+        let zone = self.now.time_zone();
+        match zone.iana_name() {
+            Some(name) => name.to_owned(),
+            // What can't be found out is taken to be Greenwich.
+            None if zone.is_unknown() => "UTC".to_owned(),
+            None => format!("UTC{}", self.now.offset()),
+        }
+    }
+
+    fn beginning(&self) -> Option<String> {
+        let at = self.since?.to_zoned(self.now.time_zone().clone());
+        let whole_day = at.start_of_day().is_ok_and(|start| start == at);
+        let shape = if whole_day { "%F" } else { "%F %R" };
+        Some(at.strftime(shape).to_string())
+    }
+}
+
+/// How many models are named.
+const NAMED: usize = 3;
+
+/// What to say below a table. `by_model` is the same, taken apart by model.
+pub(super) fn notes(spending: &Spending, by_model: &Spending, asked: &Asked<'_>) -> Vec<String> {
+    let total = &spending.total;
+    let zone = asked.zone();
+    let mut notes = vec![match asked.beginning() {
+        Some(beginning) => format!("Since {beginning}; days are those of {zone}."),
+        None => format!("Days are those of {zone}."),
+    }];
+    notes.extend(cost(total, by_model));
+    if total.untold > 0 {
+        let (turns, do_) = if total.untold == 1 {
+            ("turn", "does")
+        } else {
+            ("turns", "do")
+        };
+        notes.push(format!(
+            "{} {turns} {do_} not tell what was used.",
+            short(total.untold)
+        ));
+    }
+    notes
+}
+
+fn cost(total: &Sum, by_model: &Spending) -> Option<String> {
+    let costs = &total.cost;
+    let models = unpriced(by_model);
+    let missing = format!("{} tokens have no price", short(costs.unpriced));
+    let source = match (costs.reported, costs.computed) {
+        (Some(reported), Some(computed)) => {
+            format!(
+                "Of the cost {reported} is as the agents tell it, and {computed} by your [prices]."
+            )
+        }
+        (Some(_), None) => "Cost as the agents tell it.".to_owned(),
+        (None, Some(_)) => "Cost by your [prices].".to_owned(),
+        (None, None) => String::new(),
+    };
+    match costs.paid() {
+        Paid::All(_) => Some(source),
+        Paid::AtLeast(_) if costs.unpriced > 0 => Some(format!("{source} {missing}{models}.")),
+        Paid::AtLeast(_) => Some(source),
+        Paid::Unknown if costs.unpriced > 0 => Some(format!(
+            "No cost is known: no agent tells one, and [prices] in your configuration has none{models}."
+        )),
+        Paid::Unknown => None,
+    }
+}
+
+/// The models without a price, by name, the most used ones first.
+fn unpriced(by_model: &Spending) -> String {
+    let groups = by_model.groups.iter();
+    let groups: Vec<_> = groups.filter(|group| group.sum.cost.unpriced > 0).collect();
+    let mut names: Vec<String> = groups
+        .iter()
+        .take(NAMED)
+        .map(|group| match &group.key {
+            Key::Name(Some(name)) => crate::terminal::one_line(name),
+            Key::Name(None) | Key::Time(_) => "a model that is not told".to_owned(),
+        })
+        .collect();
+    if groups.len() > NAMED {
+        names.push(format!("{} more", groups.len() - NAMED));
+    }
+    if names.is_empty() {
+        return String::new();
+    }
+    format!(" for {}", names.join(", "))
+}
+
+/// Says that there is nothing, and what to do about it.
+pub(super) fn nothing(asked: &Asked<'_>) -> String {
+    let place = if asked.everywhere || asked.narrowed {
+        ""
+    } else {
+        " in this project"
+    };
+    let when = asked.beginning();
+    let when = when.map_or(String::new(), |when| format!(" since {when}"));
+    let nothing = format!("nothing was spent{place}{when}");
+    let narrowed = if asked.narrowed {
+        ", as far as asked"
+    } else {
+        ""
+    };
+    let more = match (asked.everywhere, asked.since.is_some()) {
+        (false, true) => " (--all looks at every project, --since all at every day)",
+        (false, false) => " (--all looks at every project)",
+        (true, true) => " (--since all looks at every day)",
+        (true, false) => "",
+    };
+    format!("{nothing}{narrowed}{more}")
+}

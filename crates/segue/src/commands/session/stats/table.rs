@@ -1,0 +1,258 @@
+//! The table: as many columns as fit, the most telling ones longest.
+
+use segue_core::spend::{By, Group, Key, Paid, Spending, Sum};
+
+use super::figures::{self, bar, figure, percent, short};
+use crate::terminal::one_line;
+
+/// Fewer columns than this are no bar.
+const SHORTEST_BAR: usize = 10;
+const LONGEST_BAR: usize = 40;
+/// Names are not cut to less than this for the sake of another column.
+const NAME: usize = 24;
+const SHORTEST_NAME: usize = 8;
+const BETWEEN: usize = 2;
+
+/// What a table is drawn on.
+pub(super) struct Sheet {
+    /// How wide it is; none for as wide as need be.
+    pub(super) width: Option<usize>,
+    pub(super) unicode: bool,
+    pub(super) bars: bool,
+    /// The user's home directory, for which `~` stands.
+    pub(super) home: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Column {
+    Turns,
+    Input,
+    Cached,
+    Output,
+    Total,
+    Share,
+    Cost,
+}
+
+/// Which columns go first where there is no room.
+const SPARE: [&[Column]; 4] = [
+    &[Column::Cached],
+    &[Column::Input, Column::Output],
+    &[Column::Share],
+    &[Column::Turns],
+];
+
+/// A line before it is cut to size.
+struct Row {
+    name: String,
+    cells: Vec<String>,
+    tokens: u64,
+}
+
+impl Sheet {
+    /// The head, a line for each group and its parts, and the total.
+    pub(super) fn lines(&self, spending: &Spending, by: &[By]) -> Vec<String> {
+        let mut groups = Vec::new();
+        self.gather(&spending.groups, by, 0, &mut groups);
+        let named = groups.iter().map(|(name, _)| length(name)).max();
+        let widest = named.unwrap_or(0).max(length(&heading(by)));
+        let mut columns = columns(spending, by);
+        let bar = if self.bars { BETWEEN + SHORTEST_BAR } else { 0 };
+        let mut spare = SPARE.iter();
+        let (rows, widths, name) = loop {
+            let rows = self.rows(spending, by, &groups, &columns);
+            let widths = widths(&rows, columns.len());
+            let taken: usize = widths.iter().map(|width| width + BETWEEN).sum();
+            let Some(width) = self.width else {
+                break (rows, widths, widest);
+            };
+            let room = width.saturating_sub(taken + bar);
+            if room >= widest.min(NAME) {
+                break (rows, widths, widest.min(room));
+            }
+            match spare.next() {
+                Some(spared) => columns.retain(|column| !spared.contains(column)),
+                None => break (rows, widths, widest.min(room.max(SHORTEST_NAME))),
+            }
+        };
+        let taken = name + widths.iter().map(|width| width + BETWEEN).sum::<usize>();
+        let room = self.width.map_or(LONGEST_BAR, |width| {
+            width.saturating_sub(taken + BETWEEN).min(LONGEST_BAR)
+        });
+        let largest = groups.iter().filter_map(|(_, sum)| sum.tokens()).max();
+        let by_path = by.contains(&By::Project);
+        let line = |row: &Row| {
+            let mut line = pad(&cut(&row.name, name, by_path), name);
+            for (cell, width) in row.cells.iter().zip(&widths) {
+                let blanks = width.saturating_sub(length(cell)) + BETWEEN;
+                line.push_str(&" ".repeat(blanks));
+                line.push_str(cell);
+            }
+            if self.bars {
+                line.push_str("  ");
+                line.push_str(&bar_of(row, largest.unwrap_or(0), room, self.unicode));
+            }
+            figures::plain(line.trim_end(), self.unicode)
+        };
+        rows.iter().map(line).collect()
+    }
+
+    fn gather<'a>(
+        &self,
+        groups: &'a [Group],
+        by: &[By],
+        depth: usize,
+        into: &mut Vec<(String, &'a Sum)>,
+    ) {
+        let Some((first, rest)) = by.split_first() else {
+            return;
+        };
+        for group in groups {
+            let name = one_line(&self.name(&group.key, *first));
+            into.push((format!("{}{name}", " ".repeat(2 * depth)), &group.sum));
+            self.gather(&group.parts, rest, depth + 1, into);
+        }
+    }
+
+    fn name(&self, key: &Key, by: By) -> String {
+        match key {
+            Key::Time(day) if by == By::Month => day.strftime("%Y-%m").to_string(),
+            Key::Time(day) => day.to_string(),
+            Key::Name(None) => "(unknown)".to_owned(),
+            Key::Name(Some(path)) if by == By::Project => self.directory(path),
+            Key::Name(Some(name)) => name.clone(),
+        }
+    }
+
+    /// A project as people know it: by its directory, not by what git keeps in it.
+    fn directory(&self, key: &str) -> String {
+        let path = key.strip_suffix("/.git").unwrap_or(key);
+        match path.strip_prefix(&self.home) {
+            Some(rest) if !self.home.is_empty() && (rest.is_empty() || rest.starts_with('/')) => {
+                format!("~{rest}")
+            }
+            _ => path.to_owned(),
+        }
+    }
+
+    fn rows(
+        &self,
+        spending: &Spending,
+        by: &[By],
+        groups: &[(String, &Sum)],
+        columns: &[Column],
+    ) -> Vec<Row> {
+        let head = Row {
+            name: heading(by),
+            cells: columns.iter().map(|&column| name(column)).collect(),
+            tokens: 0,
+        };
+        let row = |name: &str, sum: &Sum, tokens| Row {
+            name: name.to_owned(),
+            cells: columns
+                .iter()
+                .map(|&column| figures::plain(&cell(column, spending, sum), self.unicode))
+                .collect(),
+            tokens,
+        };
+        let mut rows = vec![head];
+        rows.extend(
+            groups
+                .iter()
+                .map(|(name, sum)| row(name, sum, sum.tokens().unwrap_or(0))),
+        );
+        // The whole would make all others look small.
+        rows.push(row("total", &spending.total, 0));
+        rows
+    }
+}
+
+fn columns(spending: &Spending, by: &[By]) -> Vec<Column> {
+    use Column::{Cached, Cost, Input, Output, Share, Total, Turns};
+    let mut columns = vec![Turns, Input, Cached, Output, Total];
+    if by.iter().any(|by| !by.is_time()) {
+        columns.push(Share);
+    }
+    if spending.total.cost.paid() != Paid::Unknown {
+        columns.push(Cost);
+    }
+    columns
+}
+
+fn name(column: Column) -> String {
+    let name = match column {
+        Column::Turns => "TURNS",
+        Column::Input => "INPUT",
+        Column::Cached => "CACHED",
+        Column::Output => "OUTPUT",
+        Column::Total => "TOTAL",
+        Column::Share => "SHARE",
+        Column::Cost => "COST",
+    };
+    name.to_owned()
+}
+
+fn cell(column: Column, spending: &Spending, sum: &Sum) -> String {
+    match column {
+        Column::Turns => short(sum.turns),
+        Column::Input => figure(sum.usage.input_tokens),
+        Column::Cached => figure(sum.usage.cached_tokens),
+        Column::Output => figure(sum.usage.output_tokens),
+        Column::Total => figure(sum.tokens()),
+        Column::Share => percent(sum.tokens().and_then(|_| spending.share(sum))),
+        Column::Cost => figures::cost(sum.cost.paid()),
+    }
+}
+
+fn heading(by: &[By]) -> String {
+    let name = |by: &By| match by {
+        By::Day => "DAY",
+        By::Week => "WEEK OF",
+        By::Month => "MONTH",
+        By::Provider => "AGENT",
+        By::Model => "MODEL",
+        By::Project => "PROJECT",
+    };
+    by.iter().map(name).collect::<Vec<_>>().join(", ")
+}
+
+fn widths(rows: &[Row], columns: usize) -> Vec<usize> {
+    let of = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.cells.get(column));
+        cells.map(|cell| length(cell)).max().unwrap_or(0)
+    };
+    (0..columns).map(of).collect()
+}
+
+fn bar_of(row: &Row, largest: u64, room: usize, unicode: bool) -> String {
+    bar(row.tokens, largest, room, unicode)
+}
+
+fn length(text: &str) -> usize {
+    text.chars().count()
+}
+
+fn pad(text: &str, width: usize) -> String {
+    format!("{text:<width$}")
+}
+
+/// A text that fits. The end of a path says more than its beginning; how far a line is set in stays.
+fn cut(text: &str, width: usize, is_path: bool) -> String {
+    let all = length(text);
+    if all <= width {
+        return text.to_owned();
+    }
+    let kept = width.saturating_sub(1);
+    let words = text.trim_start();
+    let blanks = all - length(words);
+    if is_path && words.contains('/') && kept > blanks {
+        let end: String = text.chars().skip(all - (kept - blanks)).collect();
+        return format!("{}…{end}", " ".repeat(blanks));
+    }
+    let mut short: String = text.chars().take(kept).collect();
+    short.push('…');
+    short
+}
+
+#[cfg(test)]
+mod tests;
