@@ -68,6 +68,15 @@ impl IndexError {
         }
     }
 
+    /// What went wrong, with its cause.
+    #[must_use]
+    pub fn in_full(&self) -> String {
+        match std::error::Error::source(self) {
+            Some(cause) => format!("{self}: {cause}"),
+            None => self.to_string(),
+        }
+    }
+
     /// Whether the file is not what we wrote.
     fn is_damage(&self) -> bool {
         let Self::Sqlite(error) = self else {

@@ -160,46 +160,45 @@ impl Engine {
         }))
     }
 
-    /// The newest native sessions that fit a filter and carry none of segue's own, from the index; none if it can't
-    /// be asked.
+    /// The newest native sessions that fit a filter and carry none of segue's own, from the index. If it is not to be
+    /// asked, or can't be, why not, where that is worth telling.
     pub(crate) async fn indexed(
         &self,
         filter: &Filter,
         limit: u32,
         freshness: Freshness,
-    ) -> Result<Option<Indexed>, EngineError> {
+    ) -> Result<Result<Indexed, Option<String>>, EngineError> {
         let Some(index) = self.index.clone() else {
-            return Ok(None);
+            return Ok(Err(None));
         };
-        if freshness == Freshness::Scanned {
-            return Ok(None);
-        }
         let mut unreadable = Vec::new();
-        if freshness == Freshness::Fresh {
-            match self.refresh(Arc::new(|_| ())).await {
+        match freshness {
+            Freshness::AsIndexed => {}
+            Freshness::Scanned => return Ok(Err(None)),
+            Freshness::Fresh => match self.refresh(Arc::new(|_| ())).await {
                 Ok(Some(Caught::Up(work))) => {
                     let walked = work.unreadable.into_iter();
                     unreadable.extend(walked.map(|(provider, error)| (provider, error.in_full())));
                 }
-                // What the index does not have is read where it is.
-                Ok(_) | Err(EngineError::Index(_)) => return Ok(None),
+                Ok(_) => return Ok(Err(None)),
+                Err(EngineError::Index(error)) => return Ok(Err(Some(error.in_full()))),
                 Err(error) => return Err(error),
-            }
+            },
         }
-        match self.pages(&index, filter, limit).await {
-            Ok(natives) => {
-                let failed = index.failures()?.into_iter();
-                unreadable.extend(failed.map(|failure| (failure.provider, failure.why)));
-                unreadable.sort();
-                unreadable.dedup();
-                Ok(Some(Indexed {
-                    natives,
-                    unreadable,
-                }))
-            }
-            Err(EngineError::Index(_)) => Ok(None),
-            Err(error) => Err(error),
-        }
+        let natives = match self.pages(&index, filter, limit).await {
+            Ok(natives) => natives,
+            Err(EngineError::Index(IndexError::Missing)) => return Ok(Err(None)),
+            Err(EngineError::Index(error)) => return Ok(Err(Some(error.in_full()))),
+            Err(error) => return Err(error),
+        };
+        let failed = index.failures()?.into_iter();
+        unreadable.extend(failed.map(|failure| (failure.provider, failure.why)));
+        unreadable.sort();
+        unreadable.dedup();
+        Ok(Ok(Indexed {
+            natives,
+            unreadable,
+        }))
     }
 
     async fn pages(

@@ -128,6 +128,8 @@ pub struct Conversations {
     pub more: bool,
     /// Of which agents something could not be read, and why.
     pub unreadable: Vec<(ProviderId, String)>,
+    /// Why the index could not be asked, where it should have been.
+    pub without_index: Option<String>,
 }
 
 impl Conversations {
@@ -152,9 +154,11 @@ impl Engine {
         let (own, more) = self.list(filter, Page::first(limit)).await?;
         // One more, so that it is known whether there are more.
         let some = limit.saturating_add(1);
-        let (natives, unreadable) = match self.indexed(filter, some, freshness).await? {
-            Some(indexed) => (indexed.natives, indexed.unreadable),
-            None => self.natives(filter).await?,
+        let indexed = self.indexed(filter, some, freshness).await?;
+        let without_index = indexed.as_ref().err().cloned().flatten();
+        let (natives, unreadable) = match indexed {
+            Ok(indexed) => (indexed.natives, indexed.unreadable),
+            Err(_) => self.natives(filter).await?,
         };
         let own = own
             .into_iter()
@@ -166,6 +170,7 @@ impl Engine {
             rows: own.chain(natives).collect(),
             more: more.is_some(),
             unreadable,
+            without_index,
         };
         conversations.sort(limit);
         Ok(conversations)

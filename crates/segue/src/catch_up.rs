@@ -33,12 +33,7 @@ impl App {
             }
             Ok(_) => Freshness::Scanned,
             Err(error) => {
-                let error = CliError::from(error);
-                let mark = Style::stderr().yellow("segue:");
-                say(&format!(
-                    "{mark} going on without the index: {}",
-                    one_line(&error.message)
-                ));
+                tell_without_index(&CliError::from(error).message);
                 Freshness::Scanned
             }
         }
@@ -55,6 +50,12 @@ impl App {
         meter.clear();
         caught
     }
+}
+
+/// Tells that the files of agents are read themselves, and why.
+pub(crate) fn tell_without_index(why: &str) {
+    let mark = Style::stderr().yellow("segue:");
+    say(&format!("{mark} going on without the index: {}", one_line(why)));
 }
 
 /// One line on the terminal that is written over and over.

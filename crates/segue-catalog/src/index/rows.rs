@@ -105,10 +105,10 @@ pub enum Sort {
 impl Sort {
     fn sql(self, reverse: bool) -> &'static str {
         match (self, reverse) {
-            (Self::Updated, false) => "updated_at DESC, native_id",
-            (Self::Updated, true) => "updated_at, native_id",
-            (Self::Created, false) => "created_at DESC, native_id",
-            (Self::Created, true) => "created_at, native_id",
+            (Self::Updated, false) => "updated_at DESC, session.native_id",
+            (Self::Updated, true) => "updated_at, session.native_id",
+            (Self::Created, false) => "created_at DESC, session.native_id",
+            (Self::Created, true) => "created_at, session.native_id",
             (Self::Turns, false) => "turns DESC, updated_at DESC",
             (Self::Turns, true) => "turns, updated_at DESC",
             (Self::Tokens, false) => "total DESC NULLS LAST, updated_at DESC",

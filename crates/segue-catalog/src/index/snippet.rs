@@ -35,15 +35,10 @@ pub fn snippet(texts: &Texts, words: &Words) -> Snippet {
     let asked = |role: Role| words.role().is_none_or(|only| only == role);
     let mut best: Option<(usize, Role, &str, usize)> = None;
     for (role, text) in spoken.into_iter().filter(|(role, _)| asked(*role)) {
-        let places: Vec<usize> = words
-            .wanted()
-            .filter_map(|(word, prefix)| Some(find(text, word, prefix)?.start))
-            .collect();
-        // Where most of the words are, at the one that comes last in the search: the others are often common ones.
-        if let Some(&place) = places.iter().max()
-            && best.is_none_or(|(most, ..)| places.len() > most)
+        if let Some((found, place)) = densest(text, words)
+            && best.is_none_or(|(most, ..)| found > most)
         {
-            best = Some((places.len(), role, text, place));
+            best = Some((found, role, text, place));
         }
     }
     match best {
@@ -56,6 +51,42 @@ pub fn snippet(texts: &Texts, words: &Words) -> Snippet {
             around(text, 0, words, role)
         }
     }
+}
+
+/// How often a word is looked for in a text.
+const OFTEN: usize = 50;
+
+/// Where in a text most of the words stand close together, and how many of them do.
+fn densest(text: &str, words: &Words) -> Option<(usize, usize)> {
+    let mut places: Vec<(usize, usize)> = Vec::new();
+    for (which, (word, prefix)) in words.wanted().enumerate() {
+        let found = all(text, word, prefix).take(OFTEN);
+        places.extend(found.map(|found| (found.start, which)));
+    }
+    places.sort_unstable();
+    let near = |from: usize| {
+        let (begin, _) = places.get(from).copied().unwrap_or_default();
+        let rest = places.iter().skip(from);
+        let near = rest.take_while(|(place, _)| *place < begin + LENGTH - BEFORE);
+        let mut which: Vec<usize> = near.map(|(_, which)| *which).collect();
+        which.sort_unstable();
+        which.dedup();
+        which.len()
+    };
+    // The first of equals.
+    let best = (0..places.len()).rev().max_by_key(|&from| near(from))?;
+    Some((near(best), places.get(best)?.0))
+}
+
+/// Every place of a word in a text.
+fn all<'a>(text: &'a str, word: &'a str, prefix: bool) -> impl Iterator<Item = Range<usize>> + 'a {
+    let mut from = 0;
+    std::iter::from_fn(move || {
+        let found = find(text.get(from..)?, word, prefix)?;
+        let found = from + found.start..from + found.end;
+        from = found.end;
+        Some(found)
+    })
 }
 
 fn around(text: &str, place: usize, words: &Words, role: Role) -> Snippet {
@@ -96,12 +127,7 @@ fn around(text: &str, place: usize, words: &Words, role: Role) -> Snippet {
     }
     let mut marks: Vec<Range<usize>> = Vec::new();
     for (word, prefix) in words.wanted() {
-        let mut from = 0;
-        while let Some(found) = line.get(from..).and_then(|line| find(line, word, prefix)) {
-            let found = from + found.start..from + found.end;
-            from = found.end.max(from + 1);
-            marks.push(found);
-        }
+        marks.extend(all(&line, word, prefix));
     }
     marks.sort_by_key(|mark| mark.start);
     Snippet {

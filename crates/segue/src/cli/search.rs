@@ -5,7 +5,7 @@ use segue_engine::Order;
 
 /// Find where something was said, in the sessions of all agents
 ///
-/// All words must occur in one turn. A "phrase" must occur as it is, a word* may go on, and a -word must not occur.
+/// All words must occur in one turn. A "phrase" must occur as it is, a word* may go on, and a -word must not occur (with quotes around it all, or after `--`).
 /// provider:codex, project:PART, role:user|assistant|tool, after:7d, before:2025-12-07, tag:NAME and feature:NAME narrow
 /// it down, also without words.
 #[derive(Debug, Args)]
@@ -17,7 +17,7 @@ Examples:
   segue session show 1 --turn 4          (the first of what was found)")]
 pub(crate) struct SearchArgs {
     /// Words, phrases and filters
-    #[arg(required = true, value_name = "WORDS", allow_hyphen_values = true)]
+    #[arg(required = true, value_name = "WORDS")]
     pub(crate) words: Vec<String>,
 
     /// Only in sessions of this project

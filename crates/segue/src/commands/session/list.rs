@@ -11,6 +11,7 @@ use segue_store::Filter;
 use super::asked;
 use crate::cli::ListArgs;
 use crate::error::CliError;
+use crate::catch_up::tell_without_index;
 use crate::last_list;
 use crate::setup::App;
 use crate::terminal::{Style, Table, ago, one_line, say};
@@ -47,6 +48,9 @@ pub(super) async fn run(app: &App, args: &ListArgs) -> Result<(), CliError> {
         .conversations(&filter, wanted, app.catch_up(!args.no_refresh).await)
         .await?;
     let mark = Style::stderr().yellow("segue:");
+    if let Some(why) = &listed.without_index {
+        tell_without_index(why);
+    }
     for (provider, why) in &listed.unreadable {
         let why = one_line(why);
         say(&format!(
