@@ -29,9 +29,12 @@ struct Indexer<'a> {
     rounds: usize,
     ran: Vec<Option<Ran>>,
     size: u64,
+    /// The last home that it made an index in.
+    home: Option<Home>,
 }
 
-pub(crate) fn measure(extent: Extent, corpus: &Written, peers: &Peers) {
+/// Returns the home that agentsview is done with, for further questions: it takes minutes.
+pub(crate) fn measure(extent: Extent, corpus: &Written, peers: &Peers) -> Option<Home> {
     let rounds = extent.pick(5, 1);
     let mut indexers = indexers(corpus, peers, rounds);
     for round in 0..rounds {
@@ -63,8 +66,11 @@ pub(crate) fn measure(extent: Extent, corpus: &Written, peers: &Peers) {
         ],
         &rows,
     );
+    let slow = indexers.into_iter().find(|other| other.name == AGENTSVIEW);
+    slow.and_then(|slow| slow.home)
 }
 
+const AGENTSVIEW: &str = "agentsview";
 const FAST_RESUME: &str = "fast-resume";
 const SEGUE: &str = "segue";
 
@@ -77,6 +83,7 @@ fn indexers<'a>(corpus: &Written, peers: &'a Peers, rounds: usize) -> Vec<Indexe
         rounds,
         ran: Vec::new(),
         size: 0,
+        home: None,
     };
     let mut all = vec![segue(BOTH_READ), segue(ALL)];
     if let Some(program) = &peers.fast_resume {
@@ -84,23 +91,25 @@ fn indexers<'a>(corpus: &Written, peers: &'a Peers, rounds: usize) -> Vec<Indexe
             name: FAST_RESUME,
             agents: BOTH_READ,
             place: ".cache/fast-resume",
-            command: Box::new(|home| home.command(program, &["--list", "--limit", "1"])),
+            command: Box::new(move |home| home.command(program, &["--list", "--limit", "1"])),
             rounds,
             ran: Vec::new(),
             size: 0,
+            home: None,
         });
     }
     if let Some(program) = &peers.agentsview
         && corpus.of(ALL).sessions < MANY
     {
         all.push(Indexer {
-            name: "agentsview",
+            name: AGENTSVIEW,
             agents: ALL,
             place: ".agentsview/sessions.db",
-            command: Box::new(|home| agentsview_command(home, program, &["sync"])),
+            command: Box::new(move |home| agentsview_command(home, program, &["sync"])),
             rounds: 1,
             ran: Vec::new(),
             size: 0,
+            home: None,
         });
     }
     all
@@ -112,6 +121,7 @@ impl Indexer<'_> {
         let ran = Ran::within(&mut (self.command)(&home), LIMIT);
         if ran.is_some() {
             self.size = home.size(self.place);
+            self.home = Some(home);
         }
         self.ran.push(ran);
     }

@@ -40,11 +40,12 @@ fn main() {
     for sessions in sizes {
         let corpus = Written::new(sessions);
         println!("\n{corpus}");
+        let mut synced = None;
         if wanted("cold") {
-            cold::measure(extent, &corpus, &peers);
+            synced = cold::measure(extent, &corpus, &peers);
         }
         if wanted("whole") {
-            whole::measure(extent, &corpus, &peers);
+            whole::measure(extent, &corpus, &peers, synced);
         }
         if wanted("picker") {
             picker::measure(extent, &corpus);

@@ -8,7 +8,7 @@ use segue_testkit::figures::{
     Compared, Contestant, Extent, print_table, quantile, take_turns, verdict,
 };
 
-use crate::home::{ALL, BOTH_READ, Home, Written};
+use crate::home::{BOTH_READ, Home, Written};
 use crate::peers::{Peers, Server, agentsview_command};
 use crate::ran::milliseconds;
 
@@ -19,12 +19,14 @@ const AIM_FRESH: f64 = 0.3;
 /// Words to search for, by how frequent they are.
 fn questions() -> [(&'static str, String); 4] {
     let texts = Texts::default();
-    let word = |rank| texts.vocabulary().word(rank).to_owned();
+    let plain = |word: &&str| word.bytes().all(|byte| byte.is_ascii_lowercase());
+    let from = |rank| (rank..).map(|rank| texts.vocabulary().word(rank));
+    let word = |rank| from(rank).find(plain).unwrap().to_owned();
     [
         ("a word that nobody said", "zyzzyvaxq".to_owned()),
         ("a rare word", word(40_000)),
-        ("a common word", word(300)),
-        ("two words", format!("{} {}", word(500), word(1500))),
+        ("a common word", "function".to_owned()),
+        ("two words", format!("{} {}", word(300), word(1000))),
     ]
 }
 
@@ -37,8 +39,10 @@ struct Ready<'a> {
     ripgrep: Option<&'a Path>,
 }
 
-pub(crate) fn measure(extent: Extent, corpus: &Written, peers: &Peers) {
-    let ready = Ready::new(corpus, peers);
+/// `synced` is a home in which agentsview has its index already.
+pub(crate) fn measure(extent: Extent, corpus: &Written, peers: &Peers, synced: Option<Home>) {
+    let ready = Ready::new(corpus, peers, synced);
+    ready.check();
     let rounds = extent.pick(31, 2);
     for (kind, words) in questions() {
         ready.compare(
@@ -52,7 +56,7 @@ pub(crate) fn measure(extent: Extent, corpus: &Written, peers: &Peers) {
 }
 
 impl<'a> Ready<'a> {
-    fn new(corpus: &'a Written, peers: &'a Peers) -> Self {
+    fn new(corpus: &'a Written, peers: &'a Peers, synced: Option<Home>) -> Self {
         let segue = corpus.home(BOTH_READ);
         done(segue.segue(&["index", "refresh"]));
         let fast_resume = peers.fast_resume.as_deref().map(|program| {
@@ -60,14 +64,11 @@ impl<'a> Ready<'a> {
             done(home.command(program, &["--list", "--limit", "1"]));
             (home, program)
         });
-        let small = corpus.of(ALL).sessions < 10_000;
         let agentsview = peers
             .agentsview
             .as_deref()
-            .filter(|_| small)
-            .map(|program| {
-                let home = corpus.home(BOTH_READ);
-                done(agentsview_command(&home, program, &["sync"]));
+            .zip(synced)
+            .map(|(program, home)| {
                 let server = Server::start(&home, program);
                 (home, program, server)
             });
@@ -77,6 +78,19 @@ impl<'a> Ready<'a> {
             fast_resume,
             agentsview,
             ripgrep: peers.ripgrep.as_deref(),
+        }
+    }
+
+    /// A search that finds nothing, or a list that is empty, would be quick for the wrong reason.
+    fn check(&self) {
+        for words in [Some("function"), None] {
+            let output = self
+                .segue(words, &[])
+                .stdout(Stdio::piped())
+                .output()
+                .unwrap();
+            let told = String::from_utf8(output.stdout).unwrap();
+            assert!(told.lines().count() >= 20, "{words:?}: {told}");
         }
     }
 
