@@ -46,13 +46,32 @@ pub fn ask(name: &str, scratch: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Some makes can't answer some questions.
-fn fts_cell(dbs: &[Connection], kind: &str, words: &[String]) -> String {
-    let matched = match kind {
+/// The questions, and in how many turns their answer is.
+pub fn hits(name: &str, scratch: &Path) -> Result<String> {
+    let questions = Questions::read(scratch)?;
+    let db = Connection::open(fts::path(&place(scratch, name), 0))?;
+    let mut told = Vec::new();
+    for kind in KINDS {
+        let matched = expression(kind, questions.words(kind)?);
+        let count = "SELECT count(*) FROM text WHERE text MATCH ?1";
+        let hits: i64 = db.query_row(count, [&matched], |row| row.get(0))?;
+        told.push(format!("- {kind}: `{matched}`, {hits} turns"));
+    }
+    Ok(told.join("\n"))
+}
+
+/// A question in the words of FTS5.
+fn expression(kind: &str, words: &[String]) -> String {
+    match kind {
         "phrase" => format!("\"{}\"", words.join(" ")),
         "prefix" => format!("{}*", words.join(" ")),
         _ => words.join(" "),
-    };
+    }
+}
+
+/// Some makes can't answer some questions.
+fn fts_cell(dbs: &[Connection], kind: &str, words: &[String]) -> String {
+    let matched = expression(kind, words);
     let all = |sql: &str| {
         let mut found = 0;
         for db in dbs {

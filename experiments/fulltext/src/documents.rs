@@ -1,7 +1,6 @@
 //! What is indexed: a document a turn, and the questions that are asked about them.
 
 use std::collections::{HashMap, HashSet};
-use std::fmt;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Write};
 use std::path::Path;
@@ -97,7 +96,9 @@ impl Documents {
 }
 
 /// Questions by kind, as words.
-pub struct Questions(HashMap<String, (Vec<String>, usize)>);
+pub struct Questions(HashMap<String, Vec<String>>);
+
+const ABSENT: &str = "zyzzyvaxq";
 
 /// The kinds, in the order of the table.
 pub const KINDS: [&str; 6] = ["absent", "rare", "common", "and", "phrase", "prefix"];
@@ -109,18 +110,7 @@ impl Questions {
     }
 
     pub fn words(&self, kind: &str) -> Result<&[String]> {
-        Ok(&self.0.get(kind).context("no such question")?.0)
-    }
-}
-
-impl fmt::Display for Questions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for kind in KINDS {
-            if let Some((words, hits)) = self.0.get(kind) {
-                writeln!(f, "- {kind}: `{}`, {hits} turns", words.join(" "))?;
-            }
-        }
-        Ok(())
+        Ok(self.0.get(kind).context("no such question")?)
     }
 }
 
@@ -131,8 +121,6 @@ struct Counted {
     words: HashMap<String, usize>,
     /// Pairs of neighbours in answers.
     pairs: HashMap<(String, String), usize>,
-    /// Some documents' words, to count those that have two of them.
-    sets: Vec<HashSet<String>>,
 }
 
 impl Counted {
@@ -150,11 +138,6 @@ impl Counted {
         for pair in pairs {
             *self.pairs.entry(pair).or_default() += 1;
         }
-        // Of a part only, and only words that can be asked for: it is a lot of memory.
-        if self.documents.is_multiple_of(10) {
-            self.sets
-                .push(seen.iter().filter(|word| word.len() > 3).cloned().collect());
-        }
         for word in seen {
             *self.words.entry(word).or_default() += 1;
         }
@@ -164,44 +147,26 @@ impl Counted {
         let near = |wanted: usize| {
             let plain = |word: &str| word.len() > 4 && word.bytes().all(|byte| byte.is_ascii_lowercase());
             let words = self.words.iter().filter(|(word, _)| plain(word));
-            let (word, count) = words
-                .min_by_key(|(word, count)| (count.abs_diff(wanted), (*word).clone()))
-                .context("no words")?;
-            anyhow::Ok((word.clone(), *count))
+            let nearest = words.min_by_key(|(word, count)| (count.abs_diff(wanted), (*word).clone()));
+            anyhow::Ok(nearest.context("no words")?.0.clone())
         };
-        let (common, commons) = near(self.documents / 5)?;
-        let (rare, rares) = near(10)?;
-        let (one, _) = near(self.documents / 30)?;
-        let (two, _) = near(self.documents / 40)?;
-        let both = self
-            .sets
-            .iter()
-            .filter(|set| set.contains(&one) && set.contains(&two))
-            .count()
-            * 10;
-        let (prefix, _) = near(self.documents / 200)?;
-        let prefix = prefix[..4].to_owned();
-        let pair = self
-            .pairs
-            .iter()
-            .filter(|((one, two), _)| one.len() > 3 && two.len() > 3 && one.is_ascii() && two.is_ascii())
-            .max_by_key(|(pair, count)| (**count, (*pair).clone()));
-        let (pair, pairs) = pair.context("no pairs")?;
-        ensure!(!self.words.contains_key("zyzzyvaxq"));
-        let question = |kind: &str, words: &[&str], hits| {
-            (
-                kind.to_owned(),
-                (words.iter().map(|word| (*word).to_owned()).collect(), hits),
-            )
-        };
-        Ok(Questions(HashMap::from([
-            question("absent", &["zyzzyvaxq"], 0),
-            question("rare", &[&rare], rares),
-            question("common", &[&common], commons),
-            question("and", &[&one, &two], both),
-            question("phrase", &[&pair.0, &pair.1], *pairs),
-            question("prefix", &[&prefix], 0),
-        ])))
+        let asked = |(one, two): &(String, String)| one.len() > 3 && two.len() > 3 && one.is_ascii() && two.is_ascii();
+        let pairs = self.pairs.iter().filter(|(pair, _)| asked(pair));
+        let ((one, two), _) = pairs
+            .max_by_key(|(pair, count)| (**count, (*pair).clone()))
+            .context("no pairs")?;
+        ensure!(!self.words.contains_key(ABSENT));
+        let prefix = near(self.documents / 200)?[..4].to_owned();
+        let questions = [
+            vec![ABSENT.to_owned()],
+            vec![near(10)?],
+            vec![near(self.documents / 5)?],
+            vec![near(self.documents / 30)?, near(self.documents / 40)?],
+            vec![one.clone(), two.clone()],
+            vec![prefix],
+        ];
+        let kinds = KINDS.iter().map(|kind| (*kind).to_owned());
+        Ok(Questions(kinds.zip(questions).collect()))
     }
 }
 

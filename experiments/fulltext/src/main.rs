@@ -16,8 +16,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use documents::Questions;
-use index::INDEXES;
+use index::{INDEXES, Index};
 
 fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -39,25 +38,72 @@ fn compare(home: &Path, scratch: &Path, names: &[&str]) -> Result<()> {
     std::fs::create_dir_all(scratch)?;
     let told = documents::write(home, scratch)?;
     println!("{told}\n");
-    println!("{}", Questions::read(scratch)?);
+    // Who finds how much is the same for all: the first one tells it.
+    child("--build", INDEXES[0].name, scratch)?;
+    println!("{}\n", ask::hits(INDEXES[0].name, scratch)?);
     println!(
         "| | text MB/s | CPU s | size, % of transcripts | peak MB | {} |",
         ask::HEAD.join(" | ")
     );
     println!("|---|{}", "---:|".repeat(4 + ask::HEAD.len()));
-    for index in INDEXES {
-        if !names.is_empty() && !names.contains(&index.name) {
-            continue;
+    let wanted = |index: &&Index| names.is_empty() || names.contains(&index.name);
+    let mut rows: Vec<Row> = INDEXES.iter().filter(wanted).map(Row::new).collect();
+    for _ in 0..ROUNDS {
+        for row in &mut rows {
+            row.measure(scratch)?;
         }
-        let built = child("--build", index.name, scratch);
-        let row = built.and_then(|built| Ok(format!("{built} | {}", child("--ask", index.name, scratch)?)));
-        match row {
-            Ok(row) => println!("| {} | {row} |", index.name),
-            Err(error) => println!("| {} | {error:#} |", index.name),
-        }
-        std::fs::remove_dir_all(place(scratch, index.name))?;
+    }
+    for row in rows {
+        println!("| {} | {} | {} |", row.index.name, row.medians(), row.answers);
     }
     Ok(())
+}
+
+/// How often each index is built. They take turns, since the machine may be busy.
+const ROUNDS: usize = 5;
+
+struct Row {
+    index: &'static Index,
+    /// What building it took, round by round: see `index::build`.
+    built: Vec<Vec<f64>>,
+    /// How quick its answers are, in the last round.
+    answers: String,
+}
+
+impl Row {
+    fn new(index: &'static Index) -> Self {
+        Self {
+            index,
+            built: Vec::new(),
+            answers: String::new(),
+        }
+    }
+
+    fn measure(&mut self, scratch: &Path) -> Result<()> {
+        let name = self.index.name;
+        let told = child("--build", name, scratch).with_context(|| format!("cannot build {name}"))?;
+        let figures = told.split(' ').map(str::parse).collect::<Result<_, _>>()?;
+        self.built.push(figures);
+        if self.built.len() == ROUNDS {
+            self.answers = child("--ask", name, scratch)?;
+        }
+        Ok(std::fs::remove_dir_all(place(scratch, name))?)
+    }
+
+    fn medians(&self) -> String {
+        let median = |n: usize| {
+            let mut figures: Vec<f64> = self.built.iter().map(|round| round[n]).collect();
+            figures.sort_by(f64::total_cmp);
+            figures[ROUNDS / 2]
+        };
+        format!(
+            "{:.1} | {:.2} | {:.1} | {:.0}",
+            median(0),
+            median(1),
+            median(2),
+            median(3)
+        )
+    }
 }
 
 /// Where an index is.

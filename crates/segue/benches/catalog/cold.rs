@@ -35,7 +35,8 @@ struct Indexer<'a> {
 
 /// Returns the home that agentsview is done with, for further questions: it takes minutes.
 pub(crate) fn measure(extent: Extent, corpus: &Written, peers: &Peers) -> Option<Home> {
-    let rounds = extent.pick(5, 1);
+    let many = corpus.of(ALL).sessions > MANY;
+    let rounds = extent.pick(if many { 3 } else { 5 }, 1);
     let mut indexers = indexers(corpus, peers, rounds);
     for round in 0..rounds {
         for indexer in &mut indexers {
@@ -99,7 +100,7 @@ fn indexers<'a>(corpus: &Written, peers: &'a Peers, rounds: usize) -> Vec<Indexe
         });
     }
     if let Some(program) = &peers.agentsview
-        && corpus.of(ALL).sessions < MANY
+        && corpus.of(ALL).sessions <= MANY
     {
         all.push(Indexer {
             name: AGENTSVIEW,

@@ -106,7 +106,7 @@ fn letters(screen: &str) -> String {
             ESCAPE => {
                 // `ESC [ … letter`, or `ESC` and one letter.
                 if rest.next() == Some('[') {
-                    rest.find(|letter| letter.is_ascii_alphabetic());
+                    rest.find(char::is_ascii_alphabetic);
                 }
             }
             _ if letter.is_whitespace() => {}

@@ -27,11 +27,11 @@ impl Ran {
     pub(crate) fn within(command: &mut Command, limit: Duration) -> Option<Self> {
         let start = Instant::now();
         let mut child = command.spawn().unwrap();
-        let proc = |file| format!("/proc/{}/{file}", child.id());
-        let (status, stat) = (proc("status"), proc("stat"));
+        let told = |file| format!("/proc/{}/{file}", child.id());
+        let (memory, times) = (told("status"), told("stat"));
         let mut peak = 0.0;
         // A process that has ended has no memory that could be told.
-        while let Some(kilobytes) = peak_of(&fs::read_to_string(&status).unwrap()) {
+        while let Some(kilobytes) = peak_of(&fs::read_to_string(&memory).unwrap()) {
             peak = kilobytes * 1024.0 / 1e6;
             if start.elapsed() > limit {
                 child.kill().unwrap();
@@ -44,7 +44,7 @@ impl Ran {
         let pid = WaitId::Pid(Pid::from_child(&child));
         waitid(pid, WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).unwrap();
         let seconds = start.elapsed().as_secs_f64();
-        let processor = processor_of(&fs::read_to_string(&stat).unwrap());
+        let processor = processor_of(&fs::read_to_string(&times).unwrap());
         let ended = child.wait().unwrap();
         assert!(ended.success(), "{command:?}: {ended}");
         Some(Self {
