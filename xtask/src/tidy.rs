@@ -48,6 +48,7 @@ const FENCES: &[(&str, &[&str])] = &[
     ("clap_complete", &["segue"]),
     ("etcetera", &["segue"]),
     ("getrandom", &["segue"]),
+    ("ratatui", &["segue"]),
     ("reedline", &["segue"]),
     // Our own configuration, and that of Codex, which is asked whether a folder is trusted.
     ("toml", &["segue", "segue-agents"]),

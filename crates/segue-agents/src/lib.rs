@@ -7,6 +7,7 @@
 
 mod acp;
 mod agent;
+pub mod busy;
 mod classify;
 mod claude;
 mod codex;
@@ -17,6 +18,7 @@ pub mod known;
 pub mod leash;
 mod mark;
 mod noise;
+mod own;
 mod process;
 mod prompt;
 mod provider;
@@ -36,6 +38,7 @@ pub use codex::codex;
 pub use error::AgentError;
 pub use gemini::{forget as forget_kept, gemini};
 pub use mark::{Life, end_agent, life, mark_of, wait_until_gone};
+pub use own::{Own, OwnError};
 pub use process::{Exit, Leash};
 pub use provider::{Host, Outside, Provider, Settings, Way};
 pub use rehearsal::rehearsal;

@@ -9,7 +9,10 @@ use jiff::Timestamp;
 use segue_core::{NativeId, ProviderId};
 
 use crate::index::{self, Texts};
-use crate::{Found, Head, Kind, Mark, NativeTurn, ReadError, Reader, Records, Start, Whereabouts};
+use crate::{
+    Archive, Belongings, Entry, Found, Head, KeepError, Kind, Mark, NativeTurn, ReadError, Reader,
+    Records, Saved, Start, Trash, Whereabouts, trash,
+};
 
 /// A native session, and what its head tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +38,7 @@ pub struct Natives {
 #[derive(Clone, Default)]
 pub struct Catalog {
     readers: Vec<(ProviderId, Arc<dyn Reader>)>,
+    archive: Option<Archive>,
 }
 
 impl Catalog {
@@ -47,7 +51,15 @@ impl Catalog {
         };
         Self {
             readers: readers.into_iter().filter_map(named).collect(),
+            archive: None,
         }
+    }
+
+    /// The same catalog, which also knows the sessions that only this archive has.
+    #[must_use]
+    pub fn with_archive(mut self, archive: Archive) -> Self {
+        self.archive = Some(archive);
+        self
     }
 
     /// The agents whose sessions can be read, by name.
@@ -68,15 +80,9 @@ impl Catalog {
     /// `claude:ID` looks at one agent only.
     #[must_use]
     pub fn lookup(&self, text: &str) -> Natives {
-        let known = |name: &str| {
-            self.readers
-                .iter()
-                .map(|(known, _)| known)
-                .find(|known| known.as_str() == name)
-        };
         let named = text
             .split_once(':')
-            .and_then(|(name, rest)| Some((known(name)?, rest)));
+            .and_then(|(name, rest)| Some((self.known(name)?, rest)));
         let (provider, text) = named.map_or((None, text), |(name, rest)| (Some(name), rest));
         let mut natives = self.gather(provider, |found| found.id.fits(text));
         let sessions = &mut natives.sessions;
@@ -121,6 +127,25 @@ impl Catalog {
         })
     }
 
+    /// Where the copies of sessions are, for readers that are here.
+    pub(crate) fn copies(&self) -> Vec<(ProviderId, Found)> {
+        let all = self.archive.as_ref().map(Archive::walk);
+        let readable =
+            |(provider, _): &(ProviderId, Found)| self.known(provider.as_str()).is_some();
+        all.into_iter().flatten().filter(readable).collect()
+    }
+
+    /// The agent of this name.
+    fn known(&self, name: &str) -> Option<&ProviderId> {
+        let mut names = self.readers.iter().map(|(known, _)| known);
+        names.find(|known| known.as_str() == name)
+    }
+
+    fn archived(&self, provider: Option<&ProviderId>) -> Vec<Entry> {
+        let archive = self.archive.as_ref();
+        archive.map_or_else(Vec::new, |archive| archive.lookup(provider, ""))
+    }
+
     fn gather(&self, provider: Option<&ProviderId>, wanted: impl Fn(&Found) -> bool) -> Natives {
         let mut natives = Natives::default();
         let mut there = Vec::new();
@@ -158,6 +183,17 @@ impl Catalog {
                 Err(error) => natives.unreadable.push((name.clone(), error)),
             }
         }
+        // What is gone at its agent's may still be in the archive.
+        for entry in self.archived(provider) {
+            let session = entry.session();
+            let Some(name) = self.known(session.provider.as_str()) else {
+                continue;
+            };
+            let key = (name, session.head.id.clone());
+            if wanted(&session.found) && !by_id.contains_key(&key) {
+                by_id.insert(key, session);
+            }
+        }
         natives.sessions.extend(by_id.into_values());
         let newest_first = |session: &NativeSession| {
             let id = session.head.id.as_str().to_owned();
@@ -167,15 +203,35 @@ impl Catalog {
         natives
     }
 
-    fn reader(&self, session: &NativeSession) -> Result<&dyn Reader, ReadError> {
+    fn reader(&self, session: &NativeSession) -> Result<&Arc<dyn Reader>, ReadError> {
         let of_it = |(name, _): &&(ProviderId, _)| *name == session.provider;
         match self.readers.iter().find(of_it) {
-            Some((_, reader)) => Ok(reader.as_ref()),
+            Some((_, reader)) => Ok(reader),
             None => Err(ReadError::not_a_session(
                 &session.found.path,
                 format!("nobody here reads sessions of {}", session.provider),
             )),
         }
+    }
+
+    /// Who reads a session, and where it is for them: one that only the archive has is unpacked.
+    pub(crate) fn at(
+        &self,
+        session: &NativeSession,
+    ) -> Result<(Arc<dyn Reader>, Found), ReadError> {
+        let reader = self.reader(session)?;
+        let Some(archive) = self.archive.as_ref().filter(|archive| archive.has(session)) else {
+            return Ok((Arc::clone(reader), session.found.clone()));
+        };
+        let entry = archive.entry(&session.provider, &session.head.id);
+        let unpacked = entry.and_then(|entry| match entry {
+            Some(entry) => archive.unpack(&entry, reader.as_ref()),
+            None => Err(KeepError::Nothing(session.head.id.to_string())),
+        });
+        unpacked.map_err(|error| match error {
+            KeepError::Read(error) => error,
+            error => ReadError::io(&session.found.path, std::io::Error::other(error)),
+        })
     }
 
     /// The records of a session.
@@ -184,12 +240,14 @@ impl Catalog {
         session: &NativeSession,
         start: &Start,
     ) -> Result<Box<dyn Records>, ReadError> {
-        self.reader(session)?.records(&session.found, start)
+        let (reader, found) = self.at(session)?;
+        reader.records(&found, start)
     }
 
     /// What was said in the turn of a session that begins after a mark, as far as it can be searched for.
     pub fn texts(&self, session: &NativeSession, after: Option<&Mark>) -> Result<Texts, ReadError> {
-        index::texts_after(self.reader(session)?, &session.found, after)
+        let (reader, found) = self.at(session)?;
+        index::texts_after(reader.as_ref(), &found, after)
     }
 
     /// The last turns of a session, and whether those are all.
@@ -198,7 +256,64 @@ impl Catalog {
         session: &NativeSession,
         turns: usize,
     ) -> Result<(Vec<NativeTurn>, bool), ReadError> {
-        self.reader(session)?.recent(&session.found, turns)
+        let (reader, found) = self.at(session)?;
+        reader.recent(&found, turns)
+    }
+}
+
+/// Copies and removal.
+impl Catalog {
+    /// Whether only the archive has a session.
+    #[must_use]
+    pub fn only_archived(&self, session: &NativeSession) -> bool {
+        let archive = self.archive.as_ref();
+        archive.is_some_and(|archive| archive.has(session))
+    }
+
+    /// The home of an agent whose sessions can be copied.
+    #[must_use]
+    pub fn home_of(&self, provider: &ProviderId) -> Option<&Path> {
+        let of_it = |(name, _): &&(ProviderId, _)| name == provider;
+        let (_, reader) = self.readers.iter().find(of_it)?;
+        reader.keeping().map(crate::Keeping::home)
+    }
+
+    /// Everything that belongs to a session.
+    pub fn belongings(&self, session: &NativeSession) -> Result<Belongings, KeepError> {
+        let keeping = trash::keeping(self.reader(session)?.as_ref(), session)?;
+        keeping.belongings(&session.found, &session.head.id)
+    }
+
+    /// Copies a session into an archive.
+    pub fn save(
+        &self,
+        session: &NativeSession,
+        archive: &Archive,
+        at: Timestamp,
+    ) -> Result<Saved, KeepError> {
+        archive.save(session, self.reader(session)?.as_ref(), at)
+    }
+
+    /// Whether an archive has a session as it is now.
+    #[must_use]
+    pub fn is_saved(&self, session: &NativeSession, archive: &Archive) -> bool {
+        let reader = self.reader(session);
+        reader.is_ok_and(|reader| archive.contains(session, reader.as_ref()))
+    }
+
+    /// Copies a session into the trash.
+    pub fn discard(
+        &self,
+        session: &NativeSession,
+        trash: &Trash,
+        at: Timestamp,
+    ) -> Result<Entry, KeepError> {
+        trash.copy(session, self.reader(session)?.as_ref(), at)
+    }
+
+    /// Removes the files of a session; if there is a copy, only if they still are what was copied.
+    pub fn remove(&self, session: &NativeSession, copied: Option<&Entry>) -> Result<(), KeepError> {
+        trash::remove_files(session, self.reader(session)?.as_ref(), copied)
     }
 }
 

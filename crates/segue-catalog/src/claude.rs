@@ -6,8 +6,10 @@
 //! rewind: the person went back and asked something else. Only prompts can do that; the results of parallel
 //! tool calls also have other parents, and take nothing back.
 
+mod belongings;
 mod head;
 mod heard;
+mod retention;
 #[cfg(test)]
 mod tests;
 
@@ -23,15 +25,19 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use self::heard::Heard;
+pub(crate) use self::retention::retention;
 use crate::dialect::{self, Dialect, LineRecords, Malformed, Told};
 use crate::found::IdHint;
 use crate::json::{Blocks, Text};
 use crate::record::Back;
-use crate::{Event, Found, Head, NativeTurn, ReadError, Reader, Records, Said, Start, Whereabouts};
+use crate::{
+    Event, Found, Head, Keeping, NativeTurn, ReadError, Reader, Records, Said, Start, Whereabouts,
+};
 
 /// Claude Code's sessions.
 #[derive(Debug, Clone)]
 pub struct Claude {
+    config: PathBuf,
     projects: PathBuf,
 }
 
@@ -39,8 +45,10 @@ impl Claude {
     /// `config` is `$CLAUDE_CONFIG_DIR`, usually `~/.claude`.
     #[must_use]
     pub fn new(config: impl Into<PathBuf>) -> Self {
+        let config = config.into();
         Self {
-            projects: config.into().join("projects"),
+            projects: config.join("projects"),
+            config,
         }
     }
 }
@@ -79,6 +87,10 @@ impl Reader for Claude {
 
     fn recent(&self, found: &Found, turns: usize) -> Result<(Vec<NativeTurn>, bool), ReadError> {
         dialect::recent::<Lines>(&found.path, turns)
+    }
+
+    fn keeping(&self) -> Option<&dyn Keeping> {
+        Some(self)
     }
 }
 

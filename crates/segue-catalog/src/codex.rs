@@ -4,6 +4,7 @@
 //! that was reverted, is a new file which refers to the part of an older file that still counts ([`history`]).
 //! Names that people gave are in a list of their own beside the sessions.
 
+mod belongings;
 mod failure;
 mod frame;
 mod history;
@@ -31,7 +32,9 @@ use crate::found::IdHint;
 use crate::json::lossy;
 use crate::lines::Backwards;
 use crate::reader::last_turns;
-use crate::{Event, Found, Head, Kind, NativeTurn, ReadError, Reader, Records, Start, Whereabouts};
+use crate::{
+    Event, Found, Head, Keeping, Kind, NativeTurn, ReadError, Reader, Records, Start, Whereabouts,
+};
 
 /// Codex's sessions.
 #[derive(Debug, Clone)]
@@ -95,6 +98,10 @@ impl Reader for Codex {
         }
         let last = last_turns(|| self.records(found, &Start::Beginning), turns)?;
         Ok((last.turns, last.before == 0))
+    }
+
+    fn keeping(&self) -> Option<&dyn Keeping> {
+        Some(self)
     }
 }
 

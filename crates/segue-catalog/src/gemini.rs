@@ -5,6 +5,7 @@
 //! An older file is one object with all of them. What sub-agents did is in a directory named after the session.
 //! A file may have a twin of the same id without anything in it: a resume in another minute writes one.
 
+mod belongings;
 mod chat;
 mod cwd;
 mod document;
@@ -12,6 +13,7 @@ mod head;
 mod line;
 mod listing;
 mod log;
+mod retention;
 
 #[cfg(test)]
 mod tests;
@@ -28,10 +30,11 @@ use self::cwd::Cwds;
 use self::document::DocumentRecords;
 pub use self::listing::{Listed, Listing, parse_listing};
 use self::log::Log;
+pub(crate) use self::retention::retention;
 use crate::dialect::{self, LineRecords};
 use crate::reader::last_turns;
 use crate::{
-    Found, Head, IdHint, Kind, NativeTurn, ReadError, Reader, Records, Start, Whereabouts,
+    Found, Head, IdHint, Keeping, Kind, NativeTurn, ReadError, Reader, Records, Start, Whereabouts,
 };
 
 /// Gemini CLI's sessions.
@@ -119,6 +122,10 @@ impl Reader for Gemini {
         // A document has no lines to be found from its end.
         let last = last_turns(|| self.records(found, &Start::Beginning), turns)?;
         Ok((last.turns, last.before == 0))
+    }
+
+    fn keeping(&self) -> Option<&dyn Keeping> {
+        Some(self)
     }
 }
 

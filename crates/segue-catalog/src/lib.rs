@@ -5,11 +5,14 @@
 //! [`Mark`] on. Everything else is the same for all: records are folded into [`NativeTurn`]s by [`Fold`], which
 //! is the one place that knows what a rewind or a replaced record does to a conversation.
 //!
-//! [`Index`] is the one thing here that writes, and only its own file: it answers for all of them at once.
+//! [`Index`] answers for all of them at once; it writes only its own file. What a session consists of on the disk is
+//! told by [`Keeping`]; an [`Archive`] and a [`Trash`] hold copies of it.
 //!
-//! A line that can't be read is counted in [`Skipped`] and never the end of a file; a file
+//! No reader writes. A line that can't be read is counted in [`Skipped`] and never the end of a file; a file
 //! is never in memory as a whole.
 
+mod archive;
+mod belongings;
 mod catalog;
 mod claude;
 mod codex;
@@ -27,8 +30,12 @@ mod opencode;
 mod project;
 mod reader;
 mod record;
+pub mod retention;
 mod tally;
+mod trash;
 
+pub use archive::{Archive, Entry, KeepError, Kept, Manifest, Packed, PutBack, Saved, Times};
+pub use belongings::{Belongings, Keeping, Piece, Role};
 pub use catalog::{Catalog, NativeSession, Natives};
 pub use claude::Claude;
 pub use codex::Codex;
@@ -45,3 +52,4 @@ pub(crate) use reader::turn;
 pub use reader::{ReadError, Reader, conversation, outline, replay};
 pub use record::{Back, Event, Record, Records, Said, Skipped, Start};
 pub use tally::{Originals, Request, Tally};
+pub use trash::Trash;

@@ -4,6 +4,7 @@
 //! said and done in it. Objects are changed in place: what was reverted stays until the conversation goes on, and
 //! then is deleted, so for us it ends where the revert says. A fork is a copy that does not tell what of.
 
+mod belongings;
 mod database;
 mod objects;
 mod store;
@@ -23,8 +24,8 @@ use crate::dialect::Told;
 use crate::found::IdHint;
 use crate::json::lossy;
 use crate::{
-    Event, Found, Head, Kind, Mark, NativeTurn, ReadError, Reader, Record, Records, Skipped, Start,
-    Whereabouts, conversation,
+    Event, Found, Head, Keeping, Kind, Mark, NativeTurn, ReadError, Reader, Record, Records,
+    Skipped, Start, Whereabouts, conversation,
 };
 
 /// opencode's sessions.
@@ -136,6 +137,10 @@ impl Reader for Opencode {
         let more = all.len().saturating_sub(turns);
         all.drain(..more);
         Ok((all, skipped.is_none() && more == 0))
+    }
+
+    fn keeping(&self) -> Option<&dyn Keeping> {
+        Some(self)
     }
 }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use crate::{Fold, Found, Head, Mark, NativeTurn, Records, Start, Whereabouts};
+use crate::{Fold, Found, Head, Keeping, Mark, NativeTurn, Records, Start, Whereabouts};
 
 /// A native session can't be read.
 #[derive(Debug, thiserror::Error)]
@@ -90,6 +90,11 @@ pub trait Reader: Send + Sync {
 
     /// Its records, one at a time.
     fn records(&self, found: &Found, start: &Start) -> Result<Box<dyn Records>, ReadError>;
+
+    /// What its sessions consist of on the disk, for whom that is known.
+    fn keeping(&self) -> Option<&dyn Keeping> {
+        None
+    }
 
     /// Its last turns, and whether those are all.
     fn recent(&self, found: &Found, turns: usize) -> Result<(Vec<NativeTurn>, bool), ReadError> {

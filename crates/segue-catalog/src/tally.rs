@@ -253,7 +253,9 @@ mod tests {
     fn what_a_fork_copies_was_asked_once() {
         let session = |records: Vec<Record>| {
             let mut tally = Tally::default();
-            records.into_iter().for_each(|record| tally.add(record));
+            for record in records {
+                tally.add(record);
+            }
             tally.into_requests()
         };
         let origin = || vec![used(Some(1), "a", 5), used(Some(1), "b", 5)];

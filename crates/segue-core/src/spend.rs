@@ -10,6 +10,7 @@ use jiff::civil::Date;
 use crate::{Cost, ProviderId, Usage};
 
 pub use group::{By, Group, Key, Spending};
+use price::Exact;
 pub use price::{Price, Prices};
 
 /// What was spent by one agent with one model in one project on one day.
@@ -52,8 +53,8 @@ pub struct Sum {
 pub struct Costs {
     /// What agents said.
     pub reported: Option<Cost>,
-    /// What the price list makes of the rest.
-    pub computed: Option<Cost>,
+    /// What the price list makes of the rest: rounded only once it is all there.
+    computed: Option<Exact>,
     /// How many tokens there is no price for.
     pub unpriced: u64,
     /// Whether something else is missing: a turn that does not tell what it used.
@@ -72,10 +73,16 @@ pub enum Paid {
 }
 
 impl Costs {
+    /// What the price list makes of what agents said nothing of.
+    #[must_use]
+    pub fn computed(&self) -> Option<Cost> {
+        self.computed.map(Exact::rounded)
+    }
+
     /// What it comes to.
     #[must_use]
     pub fn paid(&self) -> Paid {
-        let known = plus(self.reported, self.computed);
+        let known = plus(self.reported, self.computed());
         let complete = self.unpriced == 0 && !self.lacking;
         match known {
             None => Paid::Unknown,
@@ -113,7 +120,7 @@ impl Sum {
         }
         let price = spent.model.as_deref().and_then(|model| prices.of(model));
         match price.and_then(|price| price.of(usage)) {
-            Some(cost) => self.cost.computed = plus(self.cost.computed, Some(cost)),
+            Some(cost) => self.cost.computed = Some(cost.plus(self.cost.computed)),
             None => self.cost.unpriced = self.cost.unpriced.saturating_add(tokens),
         }
     }

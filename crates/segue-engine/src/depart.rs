@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use segue_agents::exec::resume_args;
+use segue_catalog::index::State;
 use segue_core::{Leg, NativeId, ProviderId, Session, Turn, can_go_on};
 use segue_store::Holder;
 
@@ -131,6 +132,10 @@ fn departure(native: &Native, ours: Option<&str>) -> Result<Departure, Obstacle>
     let (provider, head) = (&native.session.provider, &native.session.head);
     if resume_args(provider.as_str(), &head.id).is_none() {
         return Err(Obstacle::NoProgram(provider.clone()));
+    }
+    let state = native.known.as_ref().map(|known| known.state);
+    if state == Some(State::Gone) {
+        return Err(Obstacle::Gone(provider.clone()));
     }
     if native.session.found.archived {
         return Err(Obstacle::Archived(provider.clone(), head.id.clone()));
@@ -261,6 +266,7 @@ mod tests {
                 head,
             },
             project: None,
+            known: None,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Why the engine could not do what it was asked.
 
-use segue_catalog::ReadError;
+use segue_agents::OwnError;
+use segue_catalog::{KeepError, ReadError};
 use segue_core::{ProviderId, TurnNumberError};
 use segue_store::StoreError;
 
@@ -68,4 +69,43 @@ pub enum EngineError {
     /// The number does not name a turn to go back to.
     #[error(transparent)]
     TurnNumber(#[from] TurnNumberError),
+    /// A session can't be copied, removed or put back.
+    #[error(transparent)]
+    Keep(#[from] KeepError),
+    /// An agent's program did not do what it was asked to do with a session.
+    #[error(transparent)]
+    Own(#[from] OwnError),
+    /// Somebody is at work in a native session.
+    #[error("{id} is in use by process {pid} ({program})")]
+    InUse {
+        /// Which.
+        id: ConversationId,
+        /// The process.
+        pid: u32,
+        /// Its program.
+        program: String,
+    },
+    /// The agent said that it deleted a session, and it is there.
+    #[error("{0} is still there, though its agent was told to delete it")]
+    StillThere(ConversationId),
+    /// A session was put back, and is not there.
+    #[error("{0} was put back, and can't be read where it was")]
+    NotBack(ConversationId),
+    /// Only the agent itself can do it, and it is not on this machine.
+    #[error(
+        "only the program of {0} can do that with its sessions, and it was not found on this machine"
+    )]
+    NoProgram(ProviderId),
+    /// Nobody reads the sessions of this agent.
+    #[error("nobody here reads sessions of {0}")]
+    Unread(ProviderId),
+    /// The directory that a session works in is gone.
+    #[error("the directory {0:?} is not there")]
+    NoDirectory(String),
+    /// There is no copy of such a session.
+    #[error("there is no copy of a session {0:?}, neither in the archive nor in the trash")]
+    NoCopy(String),
+    /// This engine keeps no copies.
+    #[error("there is no place for copies of sessions")]
+    NoUpkeep,
 }

@@ -19,6 +19,7 @@ mod resolve;
 mod sessions;
 mod spending;
 mod turn;
+mod upkeep;
 mod warm;
 mod world;
 
@@ -41,6 +42,7 @@ pub use resolve::{Fitting, Scope};
 pub use segue_catalog::index::{Order, Query, QueryError, Snippet, Words};
 pub use sessions::{Forked, Listed, Reverted, SessionView, Transcript, TranscriptTurn};
 pub use spending::{SpendingRequest, Spendings};
+pub use upkeep::{DeletePlan, Deleted, Doomed, Extent, Fate, Means, Restored, Spared, Upkeep};
 pub use world::World;
 
 /// Runs turns over a store and a set of agents.
@@ -52,6 +54,7 @@ pub struct Engine {
     world: World,
     tools: Tools,
     warm: warm::Warm,
+    upkeep: Option<Upkeep>,
 }
 
 /// The MCP servers that agents are handed with a conversation.
@@ -91,6 +94,7 @@ impl Engine {
             world,
             tools: Tools::default(),
             warm: warm::Warm::default(),
+            upkeep: None,
         }
     }
 

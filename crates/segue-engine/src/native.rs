@@ -235,6 +235,12 @@ impl Engine {
         self.known_providers().contains(&provider.as_str())
     }
 
+    /// Everybody who can be driven, the preferred ones first.
+    #[must_use]
+    pub fn drivable(&self) -> Vec<&ProviderId> {
+        self.agents.iter().map(|agent| agent.provider()).collect()
+    }
+
     /// Everybody who can be driven or read, by name.
     #[must_use]
     pub fn known_providers(&self) -> Vec<&str> {

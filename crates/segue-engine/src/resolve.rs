@@ -5,7 +5,7 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use segue_agents::SessionDefault;
-use segue_catalog::Kind;
+use segue_catalog::{Kind, NativeSession};
 use segue_core::{
     Decision, DecisionKind, MatchedBy, Message, NativeId, Pick, Project, ProviderId, Session,
     SessionId, SessionRef, Title, pick,
@@ -52,10 +52,16 @@ impl From<&Session> for Fitting {
 
 impl From<&Native> for Fitting {
     fn from(native: &Native) -> Self {
-        let head = &native.session.head;
+        Self::from(&native.session)
+    }
+}
+
+impl From<&NativeSession> for Fitting {
+    fn from(native: &NativeSession) -> Self {
+        let head = &native.head;
         let title = head.title.as_ref().map(|title| title.as_str().to_owned());
         Self {
-            id: native.id(),
+            id: ConversationId::Native(native.provider.clone(), head.id.clone()),
             title: title.or_else(|| head.first_prompt.clone()),
             updated_at: head.updated_at,
         }

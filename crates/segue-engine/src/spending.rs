@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use segue_catalog::{Catalog, Originals, Request, Start, Tally};
+use segue_catalog::{Catalog, Originals, ReadError, Request, Start, Tally};
 use segue_core::spend::Spent;
 use segue_core::{Cost, Leg, LegId, NativeId, ProviderId, Session, Turn, TurnId, TurnState, Usage};
 use segue_store::{Filter, Page};
@@ -167,14 +167,14 @@ impl Ledger {
         let session = &native.session;
         let mut records = catalog
             .records(session, &Start::Beginning)
-            .map_err(|error| error.to_string())?;
+            .map_err(|error| cause(&error))?;
         // What was read before it broke off is better than nothing.
         let mut tally = Tally::default();
         let broken = loop {
             match records.next() {
                 Ok(Some(record)) => tally.add(record),
                 Ok(None) => break None,
-                Err(error) => break Some(error.to_string()),
+                Err(error) => break Some(cause(&error)),
             }
         };
         self.read
@@ -256,4 +256,11 @@ impl Ledger {
         };
         self.accounts.into_iter().map(spent).collect()
     }
+}
+
+/// What is wrong, with what that comes of.
+fn cause(error: &ReadError) -> String {
+    let source = std::error::Error::source(error);
+    let source = source.map_or(String::new(), |source| format!(": {source}"));
+    format!("{error}{source}")
 }

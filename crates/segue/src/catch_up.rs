@@ -55,7 +55,10 @@ impl App {
 /// Tells that the files of agents are read themselves, and why.
 pub(crate) fn tell_without_index(why: &str) {
     let mark = Style::stderr().yellow("segue:");
-    say(&format!("{mark} going on without the index: {}", one_line(why)));
+    say(&format!(
+        "{mark} going on without the index: {}",
+        one_line(why)
+    ));
 }
 
 /// One line on the terminal that is written over and over.

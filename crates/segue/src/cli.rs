@@ -1,5 +1,7 @@
 //! What can be typed. The help texts are the doc comments.
 
+mod archive;
+mod delete;
 mod index;
 mod order;
 mod resume;
@@ -14,6 +16,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use segue_core::{FeatureId, PermissionPolicy, ProviderId, SessionRef, Tag};
 
+pub(crate) use archive::{ArchiveArgs, RestoreArgs};
+pub(crate) use delete::{DeleteArgs, ForgetArgs};
 pub(crate) use index::{IndexArgs, IndexCommand, IndexOutput};
 pub(crate) use order::{OrderArgs, SortBy};
 pub(crate) use resume::ResumeArgs;
@@ -27,14 +31,10 @@ pub(crate) use talk::{ReplArgs, TalkArgs, TermsArgs};
 /// segue drives an agent, writes down every turn before and while it happens, and goes on where it was after
 /// any kill. Without an agent on this machine it talks to `rehearsal`, a built-in one that needs no network.
 #[derive(Debug, Parser)]
-#[command(
-    name = "segue",
-    version,
-    arg_required_else_help = true,
-    max_term_width = 100
-)]
+#[command(name = "segue", version, max_term_width = 100)]
 #[command(after_help = "\
 Examples:
+  segue                                    on a terminal: choose from all sessions
   segue chat \"explain this repository\"     start a session
   segue chat --continue \"go on\"            go on with the newest one of this directory
   segue repl                               a conversation, prompt by prompt
@@ -45,7 +45,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or ambiguous, 3 the agent failed, 4 
 130 interrupted. The data is in $SEGUE_HOME, else in the user's data directory; `segue doctor` shows where.")]
 pub(crate) struct Cli {
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: Option<Command>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -176,6 +176,9 @@ pub(crate) enum SessionCommand {
     Fork(ForkArgs),
     Delete(DeleteArgs),
     Stats(StatsArgs),
+    Forget(ForgetArgs),
+    Archive(ArchiveArgs),
+    Restore(RestoreArgs),
 }
 
 /// List sessions, the newest first: segue's own, and those that agents keep themselves
@@ -183,6 +186,7 @@ pub(crate) enum SessionCommand {
 /// Sessions of Claude Code, Codex, Gemini CLI and opencode are found where those keep them, and only read. One that
 /// carries a session of segue's is part of it and not listed again.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct ListArgs {
     /// Those of every project, not only of this one
     #[arg(long)]
@@ -285,20 +289,6 @@ pub(crate) struct ForkArgs {
     /// The number of the last turn that is shared; the last one of all if not given
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = turn_number)]
     pub(crate) at: Option<i64>,
-}
-
-/// Delete a session from segue's store; the agent's own session is not touched
-#[derive(Debug, Args)]
-#[command(
-    after_help = "A number from the last list is not taken here: it may mean another session by now."
-)]
-pub(crate) struct DeleteArgs {
-    #[command(flatten)]
-    pub(crate) one: OneArgs,
-
-    /// Do not ask
-    #[arg(short, long)]
-    pub(crate) yes: bool,
 }
 
 /// Let an agent ask segue: an MCP server over standard input and output

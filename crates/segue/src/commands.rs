@@ -7,6 +7,7 @@ pub(crate) mod doctor;
 pub(crate) mod hidden;
 pub(crate) mod index;
 pub(crate) mod mcp;
+pub(crate) mod pick;
 pub(crate) mod repl;
 pub(crate) mod session;
 pub(crate) mod trust;

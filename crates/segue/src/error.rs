@@ -2,11 +2,13 @@
 
 use std::error::Error;
 use std::fmt::Write;
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use jiff::Timestamp;
 use segue_agents::exec::unarchive_command;
 use segue_agents::known::KNOWN;
+use segue_catalog::KeepError;
 use segue_core::Title;
 use segue_engine::{ConversationId, EngineError, Fitting, Obstacle};
 use segue_store::StoreError;
@@ -195,9 +197,54 @@ impl From<EngineError> for CliError {
             EngineError::Native(ref cause) => Self::failed(chain(cause)),
             EngineError::Index(ref cause) => Self::failed(chain(cause))
                 .hint("`segue index rebuild` builds it anew; nothing is lost by that"),
-            EngineError::NoIndex | EngineError::NoAgents => Self::failed(error.to_string()),
+            EngineError::Keep(ref cause) => kept(cause),
+            EngineError::Own(ref cause) => Self::failed(chain(cause))
+                .hint("its agent could not do it; a copy that was made before is in the trash"),
+            EngineError::InUse { .. } => {
+                Self::failed(error.to_string()).hint("end it first; nothing was changed")
+            }
+            EngineError::NoProgram(ref agent) => Self::failed(error.to_string()).hint(format!(
+                "put `{agent}` on PATH, or set its `path` in the configuration"
+            )),
+            EngineError::NoDirectory(_) => Self::failed(error.to_string())
+                .hint("make it again: the agent takes a session back in the directory it works in"),
+            EngineError::NoCopy(_) => {
+                Self::failed(error.to_string()).hint("`segue session archive --list` shows all copies")
+            }
+            EngineError::StillThere(_)
+            | EngineError::NotBack(_)
+            | EngineError::Unread(_)
+            | EngineError::NoUpkeep
+            | EngineError::NoIndex
+            | EngineError::NoAgents => Self::failed(error.to_string()),
             EngineError::TurnNumber(error) => Self::usage(error.to_string()),
         }
+    }
+}
+
+/// Why a session could not be copied, removed or put back, and what to do.
+fn kept(error: &KeepError) -> CliError {
+    let failed = CliError::failed(chain(error));
+    match error {
+        KeepError::Differs(_) => {
+            failed.hint("nothing was put back; move that away first, or go on with what is there")
+        }
+        KeepError::Changing(_) => {
+            failed.hint("wait until its agent is done, and try again; nothing was removed")
+        }
+        KeepError::Outside(_) => failed.hint("nothing was changed; see to it by hand"),
+        KeepError::Io { source, .. }
+            if matches!(
+                source.kind(),
+                ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge
+            ) =>
+        {
+            failed.hint("free some space; nothing was removed")
+        }
+        KeepError::Io { .. }
+        | KeepError::Read(_)
+        | KeepError::Broken { .. }
+        | KeepError::Nothing(_) => failed,
     }
 }
 

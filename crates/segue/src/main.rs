@@ -9,13 +9,14 @@ mod commands;
 mod config;
 mod error;
 mod last_list;
+mod picker;
 mod setup;
 mod terminal;
 mod wire;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 use cli::{Cli, Command, Hidden};
 use error::CliError;
@@ -25,7 +26,7 @@ fn main() -> ExitCode {
     let asked = if Hidden::is_named(first.as_deref()) {
         Asked::Hidden(Hidden::parse())
     } else {
-        Asked::Command(Cli::parse().command)
+        Cli::parse().command.map_or(Asked::Nothing, Asked::Command)
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -47,12 +48,22 @@ fn main() -> ExitCode {
 
 /// What was typed, by a person or by segue itself.
 enum Asked {
+    Nothing,
     Command(Command),
     Hidden(Hidden),
 }
 
 async fn run(asked: Asked) -> Result<ExitCode, CliError> {
     match asked {
+        Asked::Nothing if commands::pick::is_possible() => {
+            commands::pick::run(cli::TermsArgs::default()).await
+        }
+        Asked::Nothing => {
+            // Nobody is there to choose: what can be asked for is told, as for any other mistake.
+            let help = Cli::command().render_help();
+            terminal::say(&help.to_string());
+            Ok(ExitCode::from(2))
+        }
         Asked::Command(Command::Chat(args)) => commands::chat::run(args).await,
         Asked::Command(Command::Repl(args)) => commands::repl::run(args).await,
         Asked::Command(Command::Session(args)) => commands::session::run(args).await,

@@ -51,6 +51,12 @@ impl App {
         Self::with(project_of(&nearest_directory()?)?, &config)
     }
 
+    /// For whoever tells by themselves what is wrong, or was told already.
+    pub(crate) fn open_quietly() -> Result<Self, CliError> {
+        let config = configuration(&Flags::default())?.config;
+        Self::with(project_of(&nearest_directory()?)?, &config)
+    }
+
     fn with(project: Project, config: &Config) -> Result<Self, CliError> {
         survive_file_size_limit();
         let home = home()?;
@@ -61,12 +67,13 @@ impl App {
             servers: agents::mcp_servers(config),
             own: Some(Arc::new(own_tools(home.clone()))),
         };
-        let engine = Engine::new(store, agents, catalog(&project, config), world())
-            .with_index(Index::new(&home));
+        let upkeep = agents::upkeep(&home, config);
+        let catalog = catalog(&project, config).with_archive(upkeep.archive.clone());
+        let engine = Engine::new(store, agents, catalog, world()).with_index(Index::new(&home));
         Ok(Self {
             home,
             project,
-            engine: engine.with_tools(tools),
+            engine: engine.with_tools(tools).with_upkeep(upkeep),
         })
     }
 

@@ -76,6 +76,11 @@ impl History {
         history
     }
 
+    /// The files, the oldest first.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.parts.iter().map(|part| part.path.as_path())
+    }
+
     /// Whether a part can only be read from its beginning.
     pub(super) fn is_packed(&self) -> bool {
         self.parts.iter().any(|part| home::is_packed(&part.path))

@@ -97,6 +97,19 @@ impl Home {
         }
     }
 
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// All files of a session, packed or not, put away or not. Only names are looked at.
+    pub(super) fn files_of(&self, id: &str) -> Vec<PathBuf> {
+        let mut paths = Vec::new();
+        files_named(&self.sessions(), id, DEPTH, &mut paths);
+        files_named(&self.archived(), id, 0, &mut paths);
+        paths.sort_unstable();
+        paths
+    }
+
     fn sessions(&self) -> PathBuf {
         self.root.join("sessions")
     }
@@ -169,6 +182,19 @@ fn walk(there: &mut Whereabouts, directory: &Path, depth: usize, archived: bool)
             there.add_file(&entry, id, archived);
         } else if depth > 0 && std::fs::metadata(entry.path()).is_ok_and(|data| data.is_dir()) {
             walk(there, &entry.path(), depth - 1, archived);
+        }
+    }
+}
+
+/// The files of a session in a directory.
+fn files_named(directory: &Path, id: &str, depth: usize, paths: &mut Vec<PathBuf>) {
+    let entries = std::fs::read_dir(directory).into_iter().flatten();
+    for entry in entries.filter_map(Result::ok) {
+        let name = entry.file_name();
+        match name.to_str().and_then(Name::parse) {
+            Some(name) if name.session == id => paths.push(entry.path()),
+            None if depth > 0 => files_named(&entry.path(), id, depth - 1, paths),
+            Some(_) | None => {}
         }
     }
 }

@@ -79,7 +79,9 @@ impl Index {
             let turns = db
                 .prepare_cached("SELECT after FROM turn WHERE id BETWEEN ?1 AND ?2 ORDER BY id")?
                 .query_map(range, |row| row.get::<_, Option<String>>(0))?
-                .map(|after| after.map(|after| after.and_then(own_id).unwrap_or_default()))
+                .map(|after| {
+                    after.map(|after| after.as_deref().and_then(own_id).unwrap_or_default())
+                })
                 .collect::<rusqlite::Result<Vec<String>>>()?;
             Ok(Some((turns, updated)))
         });
@@ -106,16 +108,13 @@ impl Index {
         for own in sessions {
             let Some(placed) = own.placed() else { continue };
             let turns: Vec<Passage> = own.turns.iter().map(OwnTurn::passage).collect();
-            match writer.session(OWN, own.id.as_str())? {
-                Some(session) => {
-                    writer.append(session, &placed, State::Live, own.keep + 1, &turns)?;
-                }
-                None => {
-                    let mut growing = writer.grow();
-                    writer.add(&mut growing, &turns)?;
-                    writer.title(growing.id, &placed)?;
-                    writer.replace(OWN, &growing, &placed, None, State::Live)?;
-                }
+            if let Some(session) = writer.session(OWN, own.id.as_str())? {
+                writer.append(session, &placed, State::Live, own.keep + 1, &turns)?;
+            } else {
+                let mut growing = writer.grow();
+                writer.add(&mut growing, &turns)?;
+                writer.title(growing.id, &placed)?;
+                writer.replace(OWN, &growing, &placed, None, State::Live)?;
             }
         }
         writer.commit()?;
@@ -175,13 +174,13 @@ impl OwnTurn {
             at: Some(self.at),
             after: Some(Mark::Id(self.id.clone())),
             messages: u32::try_from(self.messages.len()).unwrap_or(u32::MAX),
-            texts: Texts::bounded(&self.messages),
+            texts: Texts::bounded(&self.messages).spaced(),
             ..Passage::default()
         }
     }
 }
 
-fn own_id(mark: String) -> Option<String> {
+fn own_id(mark: &str) -> Option<String> {
     match mark.parse() {
         Ok(Mark::Id(id)) => Some(id),
         _ => None,

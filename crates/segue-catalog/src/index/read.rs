@@ -24,6 +24,7 @@ pub(super) struct Passage {
     pub(super) usage: Usage,
     pub(super) model: Option<String>,
     pub(super) cost: Option<Cost>,
+    /// As the full-text index takes them.
     pub(super) texts: Texts,
 }
 
@@ -35,7 +36,7 @@ impl From<NativeTurn> for Passage {
             usage: turn.usage,
             model: turn.model,
             cost: turn.cost,
-            texts: Texts::of(&turn.messages),
+            texts: Texts::of(&turn.messages).spaced(),
             after: turn.after,
         }
     }
@@ -232,7 +233,7 @@ fn grown(
     }
     let mut turns: Vec<Passage> = fold.into_turns().into_iter().map(Passage::from).collect();
     if let Some(first) = turns.first_mut() {
-        first.after = Some(mark);
+        first.after.get_or_insert(mark);
     }
     Ok(Some((turns, found.size - from)))
 }

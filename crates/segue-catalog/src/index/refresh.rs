@@ -1,10 +1,11 @@
 //! The index catches up with what agents have written since: what changed is read, several files at a time, and nothing
 //! else.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{Read, Seek, Write};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
@@ -14,12 +15,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OptionalExtension};
-use segue_core::ProviderId;
+use segue_core::{NativeId, ProviderId};
 
 use super::read::{Before, Passage, Placed, Projects, Told, read};
-use super::write::{Growing, Noted, Verdict, Writer, turn_id};
+use super::write::{Growing, Noted, Verdict, Writer, nanoseconds, turn_id};
 use super::{Index, IndexError, State, schema};
-use crate::{Catalog, Found, ReadError, Reader, Whereabouts};
+use crate::{Catalog, Found, Head, IdHint, NativeSession, ReadError, Reader, Whereabouts};
 
 /// What a refresh had to do.
 #[derive(Debug, Default)]
@@ -57,7 +58,7 @@ pub struct Progress {
 }
 
 /// Text is committed once it has so many bytes: the larger the pieces, the less there is to merge.
-const COMMIT: usize = 240 * 1024 * 1024;
+const COMMIT: usize = 64 * 1024 * 1024;
 /// How often a lock that somebody else holds is tried.
 const RETRY: Duration = Duration::from_millis(10);
 /// What the readers may be ahead of the writer, in messages of at most a few hundred kilobytes each.
@@ -77,9 +78,10 @@ impl Index {
         if self.saw(walked.print)? {
             return Ok(Refreshed::Done(walked.nothing_to_do()));
         }
-        let Some(_lock) = self.lock(patience)? else {
+        let Some(mut lock) = self.lock(patience)? else {
             return Ok(Refreshed::Busy);
         };
+        self.check_once_a_boot(&mut lock)?;
         // Whoever held the lock may have done it, or done it for what was there then.
         let walked = Walked::over(catalog);
         if self.saw(walked.print)? {
@@ -103,6 +105,7 @@ impl Index {
         let file = OpenOptions::new()
             .create(true)
             .truncate(false)
+            .read(true)
             .write(true)
             .mode(0o600)
             .open(self.beside("lock"))
@@ -120,6 +123,28 @@ impl Index {
                 }
             }
         }
+    }
+
+    /// A machine that was switched off in the middle of a write may have left anything. The lock tells since when it has
+    /// been running.
+    fn check_once_a_boot(&self, lock: &mut File) -> Result<(), IndexError> {
+        // Where nobody tells, damage is found when it is come across.
+        let Ok(boot) = std::fs::read("/proc/sys/kernel/random/boot_id") else {
+            return Ok(());
+        };
+        let mut known = Vec::new();
+        let outcome = lock.read_to_end(&mut known).and_then(|_| {
+            if known == boot {
+                return Ok(());
+            }
+            if !known.is_empty() && !schema::is_sound(&self.path) {
+                self.start_over().map_err(std::io::Error::other)?;
+            }
+            lock.set_len(0)?;
+            lock.rewind()?;
+            lock.write_all(&boot)
+        });
+        outcome.map_err(|error| IndexError::io(&self.path, error))
     }
 
     fn saw(&self, print: i64) -> Result<bool, IndexError> {
@@ -177,6 +202,9 @@ impl Index {
             Ok(())
         })?;
         bringing.commit()?;
+        for copy in &changes.copies {
+            take_copy(catalog, copy, &mut writer, &mut work)?;
+        }
         writer.remember("walk", walked.print)?;
         writer.commit()?;
         if many {
@@ -187,9 +215,86 @@ impl Index {
     }
 }
 
+/// Has a copy stand in for a session that is gone.
+fn take_copy(
+    catalog: &Catalog,
+    copy: &Change,
+    writer: &mut Writer<'_>,
+    work: &mut Work,
+) -> Result<(), IndexError> {
+    let Change {
+        provider, found, ..
+    } = copy;
+    let IdHint::Whole(id) = &found.id else {
+        return Ok(());
+    };
+    let Ok(native_id) = NativeId::parse(id) else {
+        return Ok(());
+    };
+    let name = provider.as_str();
+    let note = |verdict, why| Noted {
+        verdict,
+        native_id: Some(id.as_str()),
+        why,
+    };
+    if let Some((session, live)) = writer.holding(name, id)? {
+        if live {
+            writer.note(name, found, note(Verdict::Twin, None))?;
+        } else {
+            let source = writer.note(name, found, note(Verdict::Session, None))?;
+            writer.attach(session, source)?;
+        }
+        return Ok(());
+    }
+    let session = NativeSession {
+        provider: provider.clone(),
+        found: found.clone(),
+        head: Head::new(native_id, found.modified),
+    };
+    let (reader, unpacked) = match catalog.at(&session) {
+        Ok(at) => at,
+        Err(error) => {
+            writer.note(name, found, note(Verdict::Failed, Some(&error.in_full())))?;
+            work.unreadable.push((provider.clone(), error));
+            return Ok(());
+        }
+    };
+    let mut growing = writer.grow();
+    let mut outcome = Ok(());
+    let mut last = None;
+    read(
+        reader.as_ref(),
+        &unpacked,
+        None,
+        &Projects::default(),
+        &mut |told| {
+            if let Told::Turns(turns) | Told::Whole { turns, .. } = &told
+                && outcome.is_ok()
+            {
+                outcome = writer.add(&mut growing, turns);
+            }
+            last = Some(told);
+        },
+    );
+    outcome?;
+    work.read += 1;
+    let Some(Told::Whole { placed, .. }) = last else {
+        writer.drop_turns(growing.id, 0)?;
+        writer.note(name, found, note(Verdict::Other, None))?;
+        return Ok(());
+    };
+    work.bytes += placed.bytes;
+    writer.title(growing.id, &placed)?;
+    let source = writer.note(name, found, note(Verdict::Session, None))?;
+    writer.replace(name, &growing, &placed, Some(source), State::Archived)?;
+    Ok(())
+}
+
 /// What was there when we looked.
 pub(super) struct Walked {
     found: Vec<(ProviderId, Found)>,
+    /// Which of them are copies in the archive.
+    copies: HashSet<PathBuf>,
     /// Of which agents something could not be looked at, so that what is missing may be there.
     unreadable: Vec<(ProviderId, ReadError)>,
     /// What tells this from any other state.
@@ -200,6 +305,7 @@ impl Walked {
     fn over(catalog: &Catalog) -> Self {
         let mut walked = Self {
             found: Vec::new(),
+            copies: HashSet::new(),
             unreadable: Vec::new(),
             print: 0,
         };
@@ -210,6 +316,11 @@ impl Walked {
             let found = found.into_iter().map(|found| (provider.clone(), found));
             walked.found.extend(found);
         }
+        let copies = catalog.copies();
+        walked
+            .copies
+            .extend(copies.iter().map(|(_, found)| found.path.clone()));
+        walked.found.extend(copies);
         // In whatever order they were come across.
         for (provider, found) in &walked.found {
             let mut hasher = DefaultHasher::new();
@@ -266,8 +377,11 @@ impl Walked {
         }
         // The newest last, so that ids grow with time.
         changed.sort_by_key(|change| change.found.modified);
+        let is_copy = |change: &Change| self.copies.contains(&change.found.path);
+        let (copies, changed) = changed.into_iter().partition(is_copy);
         Changes {
             changed,
+            copies,
             gone: gone.iter().map(|(_, known)| known.source).collect(),
         }
     }
@@ -275,6 +389,8 @@ impl Walked {
 
 struct Changes {
     changed: Vec<Change>,
+    /// The same for copies in the archive, which only matter where a session is gone.
+    copies: Vec<Change>,
     gone: Vec<i64>,
 }
 
@@ -320,7 +436,7 @@ struct Known {
 impl Known {
     fn is_like(&self, found: &Found) -> bool {
         self.size == found.size
-            && i128::from(self.modified) == found.modified.as_nanosecond()
+            && self.modified == nanoseconds(found.modified)
             && self
                 .archived
                 .is_none_or(|archived| archived == found.archived)
@@ -382,7 +498,7 @@ fn fetch(
         if let Some(reader) = readers.get(change.provider.as_str()) {
             let before = change.before.as_ref().map(|(_, before)| before);
             read(*reader, &change.found, before, &projects, &mut |told| {
-                tell(index, told)
+                tell(index, told);
             });
         }
         true
@@ -400,7 +516,8 @@ fn fetch(
     let cores = thread::available_parallelism().map_or(1, usize::from);
     thread::scope(|scope| {
         let (sender, receiver) = mpsc::sync_channel(AHEAD);
-        for _ in 0..cores.clamp(1, 8) {
+        // This thread is busy too: it writes.
+        for _ in 0..cores.saturating_sub(1).clamp(1, 8) {
             let sender: SyncSender<(usize, Told)> = sender.clone();
             scope.spawn(move || {
                 // Nobody listens any more once something went wrong there.

@@ -18,14 +18,23 @@ const APPLICATION: i64 = 0x5365_6769;
 /// How long to wait for somebody who is just committing.
 const BUSY: Duration = Duration::from_secs(10);
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the index is no store: it has pragmas of its own, and this is where they are set"
+)]
+fn open(path: &Path, flags: OpenFlags) -> Result<Connection, IndexError> {
+    let db = Connection::open_with_flags(path, flags)?;
+    db.busy_timeout(BUSY)?;
+    Ok(db)
+}
+
 /// Opens the index in order to read it.
 pub(super) fn open_to_read(path: &Path) -> Result<Connection, IndexError> {
     if !path.exists() {
         return Err(IndexError::Missing);
     }
     // What a killed writer left can only be put right by somebody who may write.
-    let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-    db.busy_timeout(BUSY)?;
+    let db = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     db.execute_batch(
         "PRAGMA query_only = 1; PRAGMA mmap_size = 1073741824; PRAGMA cache_size = -16000",
     )?;
@@ -59,12 +68,14 @@ fn connect(path: &Path) -> Result<Connection, IndexError> {
         std::fs::create_dir_all(home).map_err(|error| IndexError::io(path, error))?;
     }
     private(path)?;
-    let db = Connection::open(path)?;
-    db.busy_timeout(BUSY)?;
-    // It can be built anew from what it was built of: that a commit survives the loss of power matters less than
-    // how long one takes.
+    let db = open(
+        path,
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
+    )?;
+    // Nothing waits for the disk: whoever is killed loses nothing by that, and after a crash of the whole machine the
+    // file is checked, and built anew if need be.
     db.execute_batch(
-        "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -32000; PRAGMA temp_store = MEMORY",
+        "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; PRAGMA cache_size = -32000; PRAGMA temp_store = MEMORY",
     )?;
     Ok(db)
 }
@@ -81,13 +92,26 @@ fn private(path: &Path) -> Result<(), IndexError> {
     made.map(drop).map_err(|error| IndexError::io(path, error))
 }
 
+/// Whether all of the file is what was written, as far as that can be told. One that is not there is.
+pub(super) fn is_sound(path: &Path) -> bool {
+    if !path.exists() {
+        return true;
+    }
+    let check = || -> Result<bool, IndexError> {
+        let db = connect(path)?;
+        let checked: String = db.pragma_query_value(None, "quick_check", |row| row.get(0))?;
+        Ok(checked == "ok")
+    };
+    check().unwrap_or(false)
+}
+
 fn version(db: &Connection) -> Result<i64, IndexError> {
     Ok(db.pragma_query_value(None, "user_version", |row| row.get(0))?)
 }
 
 /// Gathers much before it is written out, or little again; then merges what was gathered.
 pub(super) fn for_many(db: &Connection, many: bool) -> rusqlite::Result<()> {
-    let (hash, merge) = if many { (64 << 20, 0) } else { (1 << 20, 4) };
+    let (hash, merge) = if many { (16 << 20, 0) } else { (1 << 20, 4) };
     let set = "INSERT INTO text (text, rank) VALUES (?1, ?2)";
     db.execute(set, rusqlite::params!["hashsize", hash])?;
     db.execute(set, rusqlite::params!["automerge", merge])?;

@@ -73,7 +73,7 @@ pub struct Ask<'a> {
 }
 
 /// By score, only so many turns are looked at: nobody reads on, and common words are in all of them.
-const BEST: usize = 2000;
+const BEST: u32 = 2000;
 /// Up to so many sessions are looked up one by one; more are met by going through all, the newest first.
 const FEW: usize = 300;
 /// How much more a word counts where it is rarer: in titles and prompts.
@@ -186,7 +186,7 @@ fn by_score(db: &Connection, ask: &Ask<'_>, expression: &str) -> rusqlite::Resul
     let mut statement = db.prepare_cached(
         "SELECT rowid, rank FROM text WHERE text MATCH ?1 AND rank MATCH ?2 ORDER BY rank LIMIT ?3",
     )?;
-    let mut rows = statement.query(rusqlite::params![expression, BY_WEIGHT, BEST as i64])?;
+    let mut rows = statement.query(rusqlite::params![expression, BY_WEIGHT, BEST])?;
     let mut order = Vec::new();
     let mut fitting: HashMap<i64, Fitting> = HashMap::new();
     while let Some(row) = rows.next()? {

@@ -41,16 +41,14 @@ pub fn snippet(texts: &Texts, words: &Words) -> Snippet {
             best = Some((found, role, text, place));
         }
     }
-    match best {
-        Some((_, role, text, place)) => around(text, place, words, role),
-        None => {
-            let text = spoken
-                .iter()
-                .find(|(role, text)| asked(*role) && !text.is_empty());
-            let (role, text) = text.copied().unwrap_or((Role::User, ""));
-            around(text, 0, words, role)
-        }
+    if let Some((_, role, text, place)) = best {
+        return around(text, place, words, role);
     }
+    let said = spoken
+        .iter()
+        .find(|(role, text)| asked(*role) && !text.is_empty());
+    let (role, text) = said.copied().unwrap_or((Role::User, ""));
+    around(text, 0, words, role)
 }
 
 /// How often a word is looked for in a text.

@@ -1,5 +1,6 @@
 //! What of a turn can be searched for: its words, by who said them, of a bounded length where tools are concerned.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use segue_core::{Json, Message, Part, Role};
@@ -29,8 +30,8 @@ const CALL: Bound = Bound {
 };
 /// Of what a tool says.
 const OUTPUT: Bound = Bound {
-    head: 1000,
-    tail: 500,
+    head: 600,
+    tail: 300,
 };
 
 /// The tools by which an agent asks what was said elsewhere: a search must not find all the searches before it.
@@ -46,6 +47,21 @@ impl Texts {
             }
         }
         texts
+    }
+
+    /// The same as the full-text index takes it.
+    pub(super) fn spaced(mut self) -> Self {
+        for text in [
+            &mut self.prompt,
+            &mut self.answer,
+            &mut self.call,
+            &mut self.output,
+        ] {
+            if let Cow::Owned(spaced) = spaced(text) {
+                *text = spaced;
+            }
+        }
+        self
     }
 
     /// The words of some messages, of which each is bounded first.
@@ -254,7 +270,7 @@ fn bound(message: &mut Message) {
 
 /// The text as the index has it: scripts that put no blanks between words get one between characters, so that any
 /// sequence of them is found as a phrase. The same is done to what is searched for.
-pub(super) fn spaced(text: &str) -> std::borrow::Cow<'_, str> {
+pub(super) fn spaced(text: &str) -> Cow<'_, str> {
     if text.is_ascii() || !text.chars().any(unspaced) {
         return text.into();
     }

@@ -94,6 +94,11 @@ impl Sum {
     }
 }
 
+/// When a file was written, as it is compared. What is beyond the year 2262 is all the same.
+pub(super) fn nanoseconds(at: Timestamp) -> i64 {
+    i64::try_from(at.as_nanosecond()).unwrap_or(i64::MAX)
+}
+
 /// The beginning of a prompt, which is all that a list or a preview shows of it.
 fn beginning(prompt: &str) -> String {
     let prompt = prompt.trim_start();
@@ -200,7 +205,7 @@ impl<'a> Writer<'a> {
         )?;
         let columns = passage.texts.columns();
         self.pending += columns.map(str::len).iter().sum::<usize>();
-        let [prompt, answer, call, output] = columns.map(spaced);
+        let [prompt, answer, call, output] = columns;
         self.run(
             "INSERT INTO text (rowid, prompt, answer, call, output) VALUES (?1, ?2, ?3, ?4, ?5)",
             params![id, prompt, answer, call, output],
@@ -300,7 +305,9 @@ impl<'a> Writer<'a> {
             })
         })?;
         let mut new = Sum::default();
-        turns.iter().for_each(|passage| new.add(passage));
+        for passage in turns {
+            new.add(passage);
+        }
         sum.usage.context_tokens = new.usage.context_tokens;
         sum.model = new.model;
         sum.last_prompt = new.last_prompt;
@@ -383,6 +390,25 @@ impl<'a> Writer<'a> {
             .optional()
     }
 
+    /// The row of a session, and whether it is still where its agent keeps it.
+    pub(super) fn holding(&self, provider: &str, native_id: &str) -> Sql<Option<(i64, bool)>> {
+        self.db
+            .prepare_cached(
+                "SELECT id, source IS NOT NULL FROM session WHERE provider = ?1 AND native_id = ?2",
+            )?
+            .query_row([provider, native_id], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()
+    }
+
+    /// A copy stands in for a session that is gone.
+    pub(super) fn attach(&mut self, session: i64, source: i64) -> Sql<()> {
+        self.run(
+            "UPDATE session SET source = ?2, state = ?3 WHERE id = ?1",
+            params![session, source, State::Archived.code()],
+        )?;
+        Ok(())
+    }
+
     /// Whether another source than this one, which is still there, holds at least as much of a session.
     pub(super) fn is_twin(
         &self,
@@ -432,7 +458,7 @@ impl<'a> Writer<'a> {
                 found.path.as_os_str().as_bytes(),
                 found.part(),
                 found.size,
-                found.modified.as_nanosecond() as i64,
+                nanoseconds(found.modified),
                 noted.verdict as i64,
                 noted.native_id,
                 noted.why,

@@ -11,5 +11,6 @@
 mod agents;
 mod bad_files;
 mod corpus;
+mod index;
 mod marks;
 mod story;

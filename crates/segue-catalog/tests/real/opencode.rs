@@ -1,6 +1,6 @@
 //! opencode, from a shell and over ACP.
 
-use segue_catalog::{Opencode, Reader};
+use segue_catalog::{Opencode, Originals, Reader, Start, Tally};
 use segue_core::TitleSource;
 use segue_testkit::sandbox::{Cli, Sandbox};
 use serde_json::Value;
@@ -51,6 +51,16 @@ fn a_conversation_is_read_back_and_again_after_a_resume_and_a_fork() {
     let forked = [LOOKED, &echoed(2, "again"), &echoed(3, "elsewhere")].concat();
     assert_eq!(told(&sandbox, &fork), forked);
     let reader = reader(&sandbox);
+    // Two requests to look around, and one each since then. What the fork copied was asked once.
+    let mut originals = Originals::default();
+    for (session, asked) in [(&id, 3), (&fork, 1)] {
+        let found = find(&reader, session);
+        let mut records = reader.records(&found, &Start::Beginning).unwrap();
+        let requests = Tally::of(records.as_mut()).unwrap().into_requests();
+        assert!(requests.iter().all(|request| request.model.is_some()));
+        let own = originals.among(requests);
+        assert_eq!(own.len(), asked, "{own:#?}");
+    }
     let head = reader.head(&find(&reader, &id)).unwrap();
     assert_eq!(head.cwd.as_deref(), sandbox.project().to_str());
     let title = head.title.unwrap();

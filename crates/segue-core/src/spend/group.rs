@@ -131,7 +131,8 @@ fn groups(spent: &[&Spent], by: &[By], prices: &Prices) -> Vec<Group> {
     };
     let mut groups: Vec<Group> = together.into_iter().map(group).collect();
     if !first.is_time() {
-        groups.sort_by_key(|group| Reverse(group.sum.tokens()));
+        let unknown = |group: &Group| group.key == Key::Name(None);
+        groups.sort_by_key(|group| (Reverse(group.sum.tokens()), unknown(group)));
     }
     groups
 }

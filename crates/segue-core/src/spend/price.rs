@@ -17,8 +17,7 @@ pub struct Price {
 
 impl Price {
     /// What this usage costs. Unknown, if it does not tell both what was sent and what was written.
-    #[must_use]
-    pub fn of(&self, usage: &Usage) -> Option<Cost> {
+    pub(super) fn of(&self, usage: &Usage) -> Option<Exact> {
         let (input, output) = (usage.input_tokens?, usage.output_tokens?);
         // Cached tokens are among those that were sent; an agent may tell of more of them than it sent.
         let cached = usage.cached_tokens.unwrap_or(0).min(input);
@@ -29,8 +28,22 @@ impl Price {
         ];
         let times = |(tokens, price): (u64, Cost)| u128::from(tokens) * u128::from(price.micros());
         let sum = parts.into_iter().map(times).fold(0, u128::saturating_add);
-        let micros = sum.saturating_add(500_000) / 1_000_000;
-        Some(Cost::from_micros(u64::try_from(micros).unwrap_or(u64::MAX)))
+        Some(Exact(sum))
+    }
+}
+
+/// A cost in millionths of a millionth of a dollar: what a token costs is no whole number of anything larger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Exact(u128);
+
+impl Exact {
+    pub(super) fn plus(self, other: Option<Self>) -> Self {
+        Self(self.0.saturating_add(other.map_or(0, |other| other.0)))
+    }
+
+    pub(super) fn rounded(self) -> Cost {
+        let micros = self.0.saturating_add(500_000) / 1_000_000;
+        Cost::from_micros(u64::try_from(micros).unwrap_or(u64::MAX))
     }
 }
 

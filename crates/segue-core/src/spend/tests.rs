@@ -96,7 +96,11 @@ fn cached_tokens_are_charged_once() {
         ),
     ];
     for (usage, micros) in cases {
-        assert_eq!(opus.of(&usage).map(Cost::micros), micros, "{usage:?}");
+        assert_eq!(
+            opus.of(&usage).map(|cost| cost.rounded().micros()),
+            micros,
+            "{usage:?}"
+        );
     }
 }
 
@@ -135,6 +139,15 @@ fn a_cost_that_lacks_parts_says_so() {
             "{all:?}"
         );
     }
+}
+
+#[test]
+fn a_sum_is_rounded_once() {
+    let day = date(2026, 11, 16);
+    // Each costs 0.125 millionths.
+    let all = vec![spent(day, "codex", "gpt-5", used(1, 1, 0)); 10];
+    let sum = Spending::of(&all, &[], &prices()).total;
+    assert_eq!(sum.cost.paid(), Paid::All(Cost::from_micros(1)));
 }
 
 #[test]
@@ -205,7 +218,7 @@ fn sums_are_put_together_in_every_way() {
         (&[By::Month], "2026-10-01 6, 2026-11-01 16"),
         (&[By::Provider], "claude 20, codex 2, rehearsal ?"),
         (&[By::Model], "opus 14, - 6, gpt-5 2"),
-        (&[By::Project], "- 10, /a 10, /b 2"),
+        (&[By::Project], "/a 10, - 10, /b 2"),
         (
             &[By::Month, By::Model],
             "2026-10-01 6(- 6), 2026-11-01 16(opus 14, gpt-5 2)",

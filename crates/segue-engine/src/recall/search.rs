@@ -75,6 +75,8 @@ pub struct SearchReport {
     pub behind: bool,
 }
 
+/// How long a search waits for the index to be brought up to date. Agents wait at least half a minute for a tool.
+const SOON: Duration = Duration::from_secs(10);
 /// How long to wait for the index before a session that is gone from the store stays in it.
 const PATIENCE: Duration = Duration::from_millis(100);
 
@@ -93,10 +95,13 @@ impl Engine {
         }
         let mut report = SearchReport::default();
         if request.freshness == Freshness::Fresh {
-            match self.refresh(Arc::new(|_| ())).await? {
-                Some(Caught::Up(work)) => report.unreadable = work.unreadable.len(),
-                Some(Caught::Busy) => report.behind = true,
-                None => {}
+            let refresh = self.refresh(Arc::new(|_| ()));
+            // What takes longer goes on behind our back, and is found the next time.
+            match tokio::time::timeout(SOON, refresh).await {
+                Ok(Ok(Some(Caught::Up(work)))) => report.unreadable = work.unreadable.len(),
+                Ok(Err(error)) => return Err(error),
+                Ok(Ok(Some(Caught::Busy))) | Err(_) => report.behind = true,
+                Ok(Ok(None)) => {}
             }
         }
         let own = self.own_that_fit(&request.query).await?;

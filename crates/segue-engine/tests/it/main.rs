@@ -11,4 +11,5 @@ mod native;
 mod opening;
 mod recall;
 mod scripted;
+mod spending;
 mod turns;

@@ -8,7 +8,7 @@ use segue_catalog::{
     Catalog, Found, Head, IdHint, Kind, ReadError, Reader, Records, Start, Whereabouts,
 };
 use segue_core::{NativeId, Project, SessionRef, Title};
-use segue_engine::{Conversation, EngineError, Scope, Target};
+use segue_engine::{Conversation, EngineError, Freshness, Scope, Target};
 use segue_store::Filter;
 
 use crate::scripted::{Stage, same};
@@ -57,7 +57,7 @@ fn stage(names: &'static [&'static str]) -> Stage {
 async fn ids(stage: &Stage, limit: u32) -> (Vec<String>, bool) {
     let listed = stage
         .engine
-        .conversations(&Filter::default(), limit)
+        .conversations(&Filter::default(), limit, Freshness::Fresh)
         .await
         .unwrap();
     let ids = listed.rows.iter().map(|row| row.id().to_string());

@@ -1,101 +1,65 @@
-//! A search ends in time, whatever there is to read.
+//! What a search finds among segue's own sessions and those of agents.
 
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use segue_catalog::Index;
+use segue_core::{Project, SessionRef};
+use segue_engine::{Engine, Freshness, Order, Scope, SearchReport, SearchRequest, Target};
 
-use jiff::Timestamp;
-use segue_catalog::{
-    Catalog, Event, Found, Head, IdHint, Kind, Mark, ReadError, Reader, Record, Records, Said,
-    Skipped, Start, Whereabouts,
-};
-use segue_core::{Message, NativeId, ProcessMark, Role};
-use segue_engine::{Engine, Query, SearchRequest, World};
-use segue_sqlite::SqliteStore;
+use crate::scripted::{Stage, same};
 
-/// An agent with two sessions: one that never ends, and an older one.
-struct Endless;
-
-impl Reader for Endless {
-    fn provider(&self) -> &'static str {
-        "endless"
-    }
-
-    fn find(&self) -> Whereabouts {
-        let found = ["old", "new"].iter().zip(1..).map(|(id, second)| Found {
-            path: PathBuf::from(id),
-            id: IdHint::Whole((*id).to_owned()),
-            size: 1,
-            modified: Timestamp::from_second(second).unwrap(),
-            archived: false,
-        });
-        Whereabouts {
-            found: found.collect(),
-            unreadable: Vec::new(),
-        }
-    }
-
-    fn head(&self, found: &Found) -> Result<Head, ReadError> {
-        let id = NativeId::parse(found.path.to_str().unwrap()).unwrap();
-        Ok(Head {
-            kind: Kind::Conversation,
-            ..Head::new(id, found.modified)
-        })
-    }
-
-    fn records(&self, _: &Found, _: &Start) -> Result<Box<dyn Records>, ReadError> {
-        Ok(Box::new(Hay))
-    }
+async fn search(engine: &Engine, words: &str) -> SearchReport {
+    let request = SearchRequest {
+        query: engine.query(words).unwrap(),
+        order: Order::Newest,
+        project: None,
+        limit: 10,
+        skip: 0,
+        each: 5,
+        freshness: Freshness::Fresh,
+    };
+    engine.search(&request).await.unwrap()
 }
 
-struct Hay;
-
-impl Records for Hay {
-    fn next(&mut self) -> Result<Option<Record>, ReadError> {
-        let message = Message::text(Role::User, "hay", Timestamp::UNIX_EPOCH);
-        Ok(Some(Record {
-            mark: Mark::Id("1".into()),
-            at: None,
-            events: vec![Event::Prompt(Said { key: None, message })],
-        }))
-    }
-
-    fn skipped(&self) -> Skipped {
-        Skipped::default()
-    }
-}
-
-/// A clock that goes on a tenth of a second whenever it is looked at.
-fn now() -> Timestamp {
-    static TENTHS: AtomicI64 = AtomicI64::new(0);
-    let tenths = TENTHS.fetch_add(1, Ordering::Relaxed);
-    Timestamp::from_millisecond(tenths * 100).unwrap()
+/// Which turns of which session.
+fn places(report: &SearchReport) -> Vec<(String, Vec<u32>)> {
+    let place = |found: &segue_engine::FoundIn| {
+        let turns = found.turns.iter().map(|turn| turn.n).collect();
+        (found.conversation.id().to_string(), turns)
+    };
+    report.found.iter().map(place).collect()
 }
 
 #[tokio::test]
-async fn an_endless_session_does_not_hold_up_a_search() {
+async fn own_sessions_are_found_as_they_grow_are_reverted_and_deleted() {
+    let stage = Stage::new();
     let home = tempfile::tempdir().unwrap();
-    let world = World {
-        now,
-        random: || 0,
-        me: ProcessMark {
-            host: "here".into(),
-            pid: 1,
-            started: "now".into(),
-        },
-    };
-    let store = Arc::new(SqliteStore::open(home.path()).unwrap());
-    let catalog = Catalog::new(vec![Arc::new(Endless)]);
-    let engine = Engine::new(store, Vec::new(), catalog, world);
-    let request = SearchRequest {
-        query: Query::parse("needle").unwrap(),
-        project: None,
-        limit: 10,
-    };
-    let report = engine.search(&request).await.unwrap();
+    let engine = stage.beside_it().with_index(Index::new(home.path()));
+    let report = stage.turn("the kettle boils", Target::New).await;
+    let id = report.session.to_string();
     assert_eq!(
-        report.to_string(),
-        "Nothing was found in 0 session(s).\n\n\
-         The search stopped after 5 seconds, with 0 of 2 session(s) looked at: there may be more.\n"
+        places(&search(&engine, "kettle").await),
+        [(id.clone(), vec![1])]
     );
+    stage.turn("the kettle is empty", same(&report)).await;
+    let found = search(&engine, "kettle").await;
+    assert_eq!(places(&found), [(id.clone(), vec![2, 1])]);
+    assert_eq!(found.found[0].turns[0].snippet.text, "the kettle is empty");
+
+    let reference = SessionRef::Text(id.clone());
+    let scope = Scope {
+        project: Project {
+            key: "/project".into(),
+            cwd: "/".into(),
+        },
+        last_list: Vec::new(),
+    };
+    let session = engine.find(&reference, &scope).await.unwrap();
+    engine.revert(&session, 1).await.unwrap();
+    assert_eq!(
+        places(&search(&engine, "kettle").await),
+        [(id.clone(), vec![1])]
+    );
+
+    let session = engine.find(&reference, &scope).await.unwrap();
+    engine.delete(&session).await.unwrap();
+    assert_eq!(places(&search(&engine, "kettle").await), []);
 }

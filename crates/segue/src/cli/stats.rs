@@ -18,8 +18,8 @@ Examples:
   segue session stats --by month,provider --since all
   segue session stats --all --since 7d -p claude
 
-Cost is what an agent says itself, else what the [prices] of your configuration make of it, else unknown; a sum that
-lacks a part is shown as \u{2265}.")]
+Cost is what an agent says itself, else what the [prices] of your configuration make of it, else
+unknown. A sum that lacks a part is shown as at least that much.")]
 pub(crate) struct StatsArgs {
     /// What to put together; two of them, like month,model, take each of the first apart by the second
     #[arg(

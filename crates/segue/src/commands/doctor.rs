@@ -1,5 +1,7 @@
 //! `segue doctor`: what is on this machine, and is it well?
 
+mod retention;
+
 use std::io::IsTerminal;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -41,6 +43,8 @@ struct AgentReport {
     ways: Vec<WayReport>,
     /// How many native sessions of it are on this machine, where they can be read.
     sessions: Option<usize>,
+    /// What it deletes by itself.
+    retention: Option<retention::Report>,
     note: Option<String>,
 }
 
@@ -68,6 +72,7 @@ impl AgentReport {
         if self.sessions.is_some() && !self.ways.is_empty() {
             // What the agent can't tell, its files do.
             can.list = can.list.or(Some(How::Files));
+            can.delete = can.delete.or(Some(How::Files));
             if can.resume.or(can.load).is_some() {
                 can.continue_last = can.continue_last.or(Some(How::Files));
             }
@@ -146,7 +151,8 @@ fn in_words(error: StoreError) -> String {
 /// Asks every agent what it is and what it can do, all at the same time.
 async fn look_at_agents() -> Result<Vec<AgentReport>, CliError> {
     let config = setup::configuration_to_look()?;
-    let providers = setup::agents(&setup::home()?, &config);
+    let home = setup::home()?;
+    let providers = setup::agents(&home, &config);
     let catalog = setup::catalog(&setup::project()?, &config);
     let mut names: Vec<String> = providers
         .iter()
@@ -179,7 +185,7 @@ async fn look_at_agents() -> Result<Vec<AgentReport>, CliError> {
         .into_iter()
         .map(|name| {
             let provider = providers.iter().find(|one| one.provider().as_str() == name);
-            report_of(name, provider.map(AsRef::as_ref), &catalog)
+            report_of(name, provider.map(AsRef::as_ref), &catalog, &home)
         })
         .collect();
     for answer in asked {
@@ -194,13 +200,23 @@ async fn look_at_agents() -> Result<Vec<AgentReport>, CliError> {
 }
 
 /// What is known of an agent without starting it.
-fn report_of(name: String, provider: Option<&Provider>, catalog: &Catalog) -> AgentReport {
+fn report_of(
+    name: String,
+    provider: Option<&Provider>,
+    catalog: &Catalog,
+    home: &Path,
+) -> AgentReport {
     let keeper = name.strip_prefix("acp:").unwrap_or(&name);
     let keeper = ProviderId::parse(keeper).ok();
     let is_read = |keeper: &ProviderId| catalog.providers().any(|known| known == keeper.as_str());
-    let sessions = keeper
-        .filter(is_read)
-        .map(|keeper| catalog.sessions(Some(&keeper), None).sessions.len());
+    let keeper = keeper.filter(is_read);
+    let natives = keeper
+        .as_ref()
+        .map(|keeper| catalog.sessions(Some(keeper), None).sessions);
+    let retention = keeper.zip(natives.as_deref());
+    let retention =
+        retention.and_then(|(keeper, natives)| retention::look(&keeper, natives, catalog, home));
+    let sessions = natives.map(|natives| natives.len());
     let note = match (provider, name.as_str()) {
         (None, _) => Some("not found on PATH".to_owned()),
         (Some(_), "rehearsal") => Some("built in; works offline".to_owned()),
@@ -211,6 +227,7 @@ fn report_of(name: String, provider: Option<&Provider>, catalog: &Catalog) -> Ag
         ways: Vec::new(),
         name,
         sessions,
+        retention,
         note,
     }
 }
@@ -247,6 +264,7 @@ fn agent_json(agent: &AgentReport) -> Value {
         "capabilities": wire::capabilities(agent.capabilities()),
         "ways": ways,
         "sessions": agent.sessions,
+        "retention": agent.retention.as_ref().map(retention::json),
         "note": agent.note,
     })
 }
@@ -312,6 +330,9 @@ fn print_agent(agent: &AgentReport, style: Style) {
     if let Some(sessions) = agent.sessions.filter(|sessions| *sessions > 0) {
         let plural = if sessions == 1 { "" } else { "s" };
         field("has", &format!("{sessions} native session{plural}"));
+        if let Some(report) = &agent.retention {
+            field("keeps", &retention::in_words(&agent.name, report));
+        }
     }
     for way in &agent.ways {
         if let Err(problem) = &way.answer {

@@ -86,14 +86,11 @@ fn status(index: &Index, output: &IndexOutput) -> Result<(), CliError> {
 
 async fn refresh(app: &App, index: &Index, output: &IndexOutput) -> Result<(), CliError> {
     let began = Instant::now();
-    let work = match app.caught_up().await? {
-        Some(Caught::Up(work)) => work,
-        _ => {
-            return Err(
-                CliError::failed("another process is bringing the index up to date")
-                    .hint("try again in a moment"),
-            );
-        }
+    let Some(Caught::Up(work)) = app.caught_up().await? else {
+        return Err(
+            CliError::failed("another process is bringing the index up to date")
+                .hint("try again in a moment"),
+        );
     };
     let Work {
         places,

@@ -1,6 +1,8 @@
 //! `segue session`: everything about sessions that is not a turn.
 
+mod archive;
 mod asked;
+mod delete;
 mod list;
 mod native;
 mod resume;
@@ -9,7 +11,6 @@ mod show;
 mod stats;
 mod tag;
 
-use std::io::{BufRead, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -17,16 +18,16 @@ use segue_core::{
     Session, SessionRef, Title, TitleSource, TurnNumberError, plan_fork, plan_revert,
 };
 use segue_engine::{Conversation, EngineError};
-use serde_json::json;
 
 use crate::cli::{
-    AnySessionCommand, DeleteArgs, ForkArgs, OneArgs, RenameArgs, RevertArgs, SessionArgs,
-    SessionCommand,
+    AnySessionCommand, ForkArgs, OneArgs, RenameArgs, RevertArgs, SessionArgs, SessionCommand,
 };
 use crate::error::CliError;
-use crate::setup::{self, App};
-use crate::terminal::{clean, print, say, say_decision};
+use crate::setup::App;
+use crate::terminal::{clean, print, say_decision};
 use crate::wire::{SessionJson, print_json};
+
+pub(super) use resume::where_it_was as resume_where_it_was;
 
 pub(crate) async fn run(args: SessionArgs) -> Result<ExitCode, CliError> {
     match args.command {
@@ -51,7 +52,10 @@ pub(super) async fn perform(app: &App, command: SessionCommand) -> Result<(), Cl
         SessionCommand::Revert(args) => revert(app, &args).await,
         SessionCommand::Undo(args) => undo(app, &args).await,
         SessionCommand::Fork(args) => fork(app, &args).await,
-        SessionCommand::Delete(args) => delete(app, &args).await,
+        SessionCommand::Delete(args) => delete::run(app, &args).await,
+        SessionCommand::Forget(args) => delete::forget(app, &args).await,
+        SessionCommand::Archive(args) => archive::run(app, &args).await,
+        SessionCommand::Restore(args) => archive::restore(app, &args).await,
         SessionCommand::Stats(args) => stats::run(app, &args).await,
     }
 }
@@ -158,61 +162,4 @@ async fn fork(app: &App, args: &ForkArgs) -> Result<(), CliError> {
         forked.session.id, forked.from, forked.session.turns, forked.session.id
     );
     tell(app, &forked.session, &args.one, &words).await
-}
-
-async fn delete(app: &App, args: &DeleteArgs) -> Result<(), CliError> {
-    if let SessionRef::Number(number) = args.one.id {
-        return Err(CliError::usage(format!(
-            "to delete a session, name it: {number} may mean another one in the next list"
-        ))
-        .hint("use its id, or the beginning of it"));
-    }
-    let session = app.find(&args.one.id).await?;
-    if !args.yes && !confirmed(&session)? {
-        say("nothing was deleted");
-        return Ok(());
-    }
-    let legs = app.engine.view(session.clone()).await?.legs;
-    app.engine
-        .delete(&session)
-        .await?
-        .iter()
-        .for_each(say_decision);
-    // What was kept to protect its native sessions goes with it.
-    for id in legs.iter().filter_map(|leg| leg.native_id.as_ref()) {
-        if let Err(error) = segue_agents::forget_kept(&setup::kept(&app.home), id) {
-            say(&format!(
-                "segue: a copy of {id} could not be removed: {error}"
-            ));
-        }
-    }
-    if args.one.json {
-        print_json(&json!({ "deleted": session.id.as_str() }));
-    } else {
-        let title = clean(session.title.as_str());
-        print(&format!("Deleted {} ({title}).", session.id));
-    }
-    Ok(())
-}
-
-fn confirmed(session: &Session) -> Result<bool, CliError> {
-    if !std::io::stdin().is_terminal() {
-        return Err(CliError::usage(
-            "deleting needs a confirmation, and there is no terminal to ask on",
-        )
-        .hint("add --yes"));
-    }
-    let _ = write!(
-        std::io::stderr().lock(),
-        "Delete {} ({}, {} turns)? [y/N] ",
-        session.id,
-        clean(session.title.as_str()),
-        session.turns
-    );
-    let mut line = String::new();
-    std::io::stdin()
-        .lock()
-        .read_line(&mut line)
-        .map_err(|error| CliError::failed("cannot read the answer").because(&error))?;
-    Ok(matches!(line.trim(), "y" | "Y" | "yes"))
 }

@@ -28,8 +28,9 @@ fn replaces(over: &Key, under: &Key) -> bool {
         (Key::Agent(who, over), Key::Agent(other, under)) => {
             who == other && of_session(over) && of_session(under)
         }
-        (Key::Mcp(over, _), Key::Mcp(under, _)) => over == under,
-        (Key::Price(over, _), Key::Price(under, _)) => over == under,
+        (Key::Mcp(over, _), Key::Mcp(under, _)) | (Key::Price(over, _), Key::Price(under, _)) => {
+            over == under
+        }
         _ => over == under,
     }
 }

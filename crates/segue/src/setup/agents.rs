@@ -9,10 +9,13 @@ use jiff::Timestamp;
 use segue_agents::exec::{self, OwnProgram};
 use segue_agents::known;
 use segue_agents::{
-    Agent, Host, Outside, Provider, Settings, Way, acp, claude, codex, gemini, rehearsal,
+    Agent, Host, Outside, Own, Provider, Settings, Way, acp, claude, codex, gemini, rehearsal,
 };
+use segue_catalog::{Archive, Trash};
 use segue_core::{McpReach, McpServer, ProviderId};
 use segue_engine::Departure;
+
+use segue_engine::Upkeep;
 
 use super::{VERSION, leash, own_program};
 use crate::config::{AgentConfig, Config, Who};
@@ -61,6 +64,34 @@ pub(crate) fn agents(home: &Path, config: &Config) -> Vec<Arc<Provider>> {
 /// Where copies of native sessions are, and other things that agents need.
 pub(crate) fn kept(home: &Path) -> PathBuf {
     home.join("kept")
+}
+
+/// Where copies of sessions are, and the programs that have commands for theirs.
+pub(super) fn upkeep(home: &Path, config: &Config) -> Upkeep {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let own = [Who::Codex, Who::Acp("opencode".to_owned())].into_iter();
+    let own = own.filter_map(|who| {
+        let agent = config.agents.get(&who);
+        let name = match &who {
+            Who::Acp(name) => name.as_str(),
+            _ => "codex",
+        };
+        let configured = agent.and_then(|agent| agent.path.as_deref());
+        let program = match configured {
+            Some(configured) => Some(located(configured, &path)),
+            None => known::find(name, &path),
+        };
+        let env = agent.map_or(&[][..], |agent| &agent.env);
+        let program = program.filter(|program| program.is_file())?;
+        Own::new(name, &program, env, &leash())
+    });
+    Upkeep {
+        archive: Archive::open(home),
+        trash: Trash::open(home),
+        exports: home.join("tmp"),
+        kept: kept(home),
+        own: own.collect(),
+    }
 }
 
 fn drive(id: &ProviderId, who: &Who, settings: &Settings, host: &Host) -> Provider {

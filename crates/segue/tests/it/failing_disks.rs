@@ -10,7 +10,7 @@ use segue_testkit::{Output, World};
 use crate::{count_sessions, world};
 
 /// Runs segue with no file allowed to grow beyond this many blocks of 512 bytes (1024 in some shells).
-fn with_file_limit(world: &World, blocks: u32, args: &[&str]) -> Output {
+pub(crate) fn with_file_limit(world: &World, blocks: u32, args: &[&str]) -> Output {
     let mut command = world.program("sh");
     command
         .args(["-c", &format!("ulimit -f {blocks}; exec \"$0\" \"$@\"")])

@@ -306,8 +306,8 @@ fn a_list_is_sorted_as_asked() {
             ["Shopping", "Alpha", "beta"],
         ),
         (&["--sort", "created"], ["Alpha", "beta", "Shopping"]),
-        (&["--sort", "turns"], ["beta", "Alpha", "Shopping"]),
-        (&["--sort", "tokens"], ["beta", "Alpha", "Shopping"]),
+        (&["--sort", "turns"], ["Shopping", "beta", "Alpha"]),
+        (&["--sort", "tokens"], ["Shopping", "beta", "Alpha"]),
         (&["--sort", "title"], ["Alpha", "beta", "Shopping"]),
         (
             &["--sort", "title", "--reverse"],
@@ -329,6 +329,28 @@ fn a_list_is_sorted_as_asked() {
         world.segue(["session", "list", "--sort", "size"]).code,
         Some(2)
     );
+}
+
+#[test]
+fn a_day_is_one_of_where_the_person_is() {
+    let world = world();
+    // It was last touched at 03:05 in UTC.
+    native::put(&world, ID, "project");
+    let cases = [
+        ("UTC0", "2026-01-02T03:00", 1),
+        ("UTC0", "2026-01-02T04:00", 0),
+        ("JST-9", "2026-01-02T12:00", 1),
+        ("JST-9", "2026-01-02T13:00", 0),
+        ("UTC0", "2026-01-02", 1),
+        ("UTC0", "yesterday", 0),
+    ];
+    for (zone, since, expected) in cases {
+        let mut command = world.command(["session", "list", "--json", "--since", since]);
+        let output = command.env("TZ", zone).output().unwrap();
+        let listed: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let count = listed.as_array().unwrap().len();
+        assert_eq!(count, expected, "{since} in {zone}");
+    }
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! `segue session tag`, and lists by tag.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
 use insta::assert_snapshot;
 use segue_testkit::World;
 use serde_json::json;
@@ -202,4 +205,21 @@ fn bad_input_takes_nothing_over() {
         let listed = world.json(["session", "list", "--json"]);
         assert_eq!(listed[0]["id"], json!(null), "{command:?}: {output}");
     }
+}
+
+#[test]
+fn a_native_session_is_named_in_the_middle_of_a_conversation() {
+    let world = world();
+    native::put(&world, ID, "project");
+    let claude = world.path().join("bin/claude");
+    fs::write(&claude, "#!/bin/sh\nexit 1\n").unwrap();
+    fs::set_permissions(&claude, fs::Permissions::from_mode(0o755)).unwrap();
+    let typed = format!("/resume {ID}\n/rename milk\n/rename bread\n");
+    let output = world.segue_with_input(["repl"], typed.as_bytes());
+    assert_eq!(output.code, Some(0), "{output}");
+    assert_eq!(output.stderr.matches("took claude:").count(), 1, "{output}");
+    let listed = world.json(["session", "list", "--json"]);
+    assert_eq!(listed.as_array().unwrap().len(), 1, "{listed:#}");
+    assert_eq!(listed[0]["title"], "bread");
+    assert_eq!(listed[0]["native_session_id"], ID);
 }

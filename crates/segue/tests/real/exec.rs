@@ -1,10 +1,12 @@
 //! `segue session resume --exec`: the agents' own programs, started in segue's place.
 
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 use segue_testkit::model::Script;
 use segue_testkit::sandbox::{Cli, Ran};
@@ -79,9 +81,9 @@ fn put_wrapper(stage: &Stage, program: &Program) -> PathBuf {
     let path = directory.join(program.name);
     let real = stage.sandbox.command(program.cli).get_program().to_owned();
     let script = format!(
-        "#!/bin/sh\nprintf '%s\\n' \"$(pwd)\" \"$PWD\" \"$EXTRA\" \"$@\" > {}\nexec {:?} {} \"$@\" {} \"what was it?\" </dev/null\n",
+        "#!/bin/sh\nprintf '%s\\n' \"$(pwd)\" \"$PWD\" \"$EXTRA\" \"$@\" > {}\nexec '{}' {} \"$@\" {} \"what was it?\" </dev/null\n",
         directory.join("started").display(),
-        real,
+        Path::new(&real).display(),
         program.before,
         program.after
     );
@@ -98,7 +100,10 @@ fn command(stage: &Stage, program: &Program, wrapper: &Path, args: &[&str]) -> C
         name => name,
     };
     let config = stage.sandbox.home().join("exec.toml");
-    let text = format!("[{table}]\npath = {wrapper:?}\nenv = {{ EXTRA = \"more\" }}\n");
+    let text = format!(
+        "[{table}]\npath = '{}'\nenv = {{ EXTRA = \"more\" }}\n",
+        wrapper.display()
+    );
     fs::write(&config, text).unwrap();
     command
         .env_remove(format!("SEGUE_{}_PATH", program.name.to_uppercase()))
@@ -192,4 +197,118 @@ fn codex_is_asked_to_bring_an_archived_session_back() {
     assert_eq!(ran.code, Some(0), "{ran:#?}");
     let seen = stage.sandbox.model().turns().pop().unwrap();
     assert!(seen.contains("swordfish"), "{:#?}", seen.prompts());
+}
+
+/// On a terminal the program itself appears, with what was said before on its screen.
+fn shows_the_conversation_on_a_terminal(program: &Program) {
+    let stage = Stage::new(program.way, Script::new());
+    skip_the_welcome(&stage);
+    if program.name == "codex" {
+        // Whoever uses a model it knows is first asked whether a newer one would do.
+        stage.use_a_model_that_sees_all_tools();
+    }
+    let first = stage.says(&["the password is swordfish"]);
+    let session = first["session_id"].as_str().unwrap();
+    let segue = stage.command(&["session", "resume", "--exec", session]);
+    // The answer, not only the prompt, which may also be the title in a list of sessions.
+    let answer = "Yousaid:thepasswordisswordfish";
+    let screen = screen_until(&stage, &segue, answer);
+    assert!(screen.contains(answer), "{screen}");
+}
+
+/// Claude Code greets whoever it does not know with questions, which are not what this is about.
+fn skip_the_welcome(stage: &Stage) {
+    let project = stage.sandbox.project().display().to_string();
+    let known = serde_json::json!({
+        "hasCompletedOnboarding": true,
+        "theme": "dark",
+        "customApiKeyResponses": {"approved": ["sk-ant-dummy"], "rejected": []},
+        "projects": {project: {"hasTrustDialogAccepted": true, "hasCompletedProjectOnboarding": true}},
+    });
+    fs::write(stage.sandbox.home().join(".claude.json"), known.to_string()).unwrap();
+}
+
+/// Runs a command on a terminal until a text is on its screen, or for a minute; what it wrote, without blanks and
+/// what steers the terminal.
+fn screen_until(stage: &Stage, command: &Command, text: &str) -> String {
+    let words = [command.get_program()]
+        .into_iter()
+        .chain(command.get_args());
+    let words: Vec<_> = words.map(|word| word.to_str().unwrap()).collect();
+    let stty = tool("stty");
+    let line = format!("{} cols 120 rows 40; {}", stty.display(), words.join(" "));
+    let mut script = stage.sandbox.program(tool("script"));
+    script.args(["-q", "-e", "-c", &line, "/dev/null"]);
+    for (name, value) in command.get_envs() {
+        script.env(name, value.unwrap_or_default());
+    }
+    script.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = script.spawn().unwrap();
+    let mut output = child.stdout.take().unwrap();
+    let (sender, pieces) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut piece = [0; 4096];
+        while let Ok(length @ 1..) = output.read(&mut piece) {
+            if sender.send(piece[..length].to_vec()).is_err() {
+                return;
+            }
+        }
+    });
+    let end = Instant::now() + Duration::from_mins(1);
+    let mut bytes = Vec::new();
+    while let Ok(piece) = pieces.recv_timeout(end.saturating_duration_since(Instant::now())) {
+        bytes.extend(piece);
+        if shown(&bytes).contains(text) {
+            break;
+        }
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+    shown(&bytes)
+}
+
+/// Where a program of the developer's machine is.
+fn tool(name: &str) -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap();
+    let mut places = std::env::split_paths(&path).map(|directory| directory.join(name));
+    places.find(|place| place.is_file()).unwrap()
+}
+
+/// The letters and digits among what was written to a terminal.
+fn shown(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let mut shown = String::new();
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        if c == '\u{1b}' && rest.next_if_eq(&'[').is_some() {
+            while rest.next().is_some_and(|c| !('@'..='~').contains(&c)) {}
+        } else if !c.is_whitespace() && !c.is_control() {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
+#[test]
+#[ignore = "runs the real CLIs: cargo xtask test"]
+fn claude_appears_on_the_terminal() {
+    shows_the_conversation_on_a_terminal(&CLAUDE);
+}
+
+#[test]
+#[ignore = "runs the real CLIs: cargo xtask test"]
+fn codex_appears_on_the_terminal() {
+    shows_the_conversation_on_a_terminal(&CODEX);
+}
+
+#[test]
+#[ignore = "runs the real CLIs: cargo xtask test"]
+fn gemini_appears_on_the_terminal() {
+    shows_the_conversation_on_a_terminal(&GEMINI);
+}
+
+#[test]
+#[ignore = "runs the real CLIs: cargo xtask test"]
+fn opencode_appears_on_the_terminal() {
+    shows_the_conversation_on_a_terminal(&OPENCODE);
 }

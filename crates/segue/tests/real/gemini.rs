@@ -29,7 +29,7 @@ const WHOLE: Way = Way {
 };
 
 /// Switches on what every user has: the clean-up that deletes sessions.
-fn with_retention(sandbox: Sandbox) -> Sandbox {
+pub(crate) fn with_retention(sandbox: Sandbox) -> Sandbox {
     let path = sandbox.home().join(".gemini/settings.json");
     let mut settings: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     let general = settings["general"].as_object_mut().unwrap();

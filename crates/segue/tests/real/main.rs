@@ -14,6 +14,8 @@ mod config;
 mod direct;
 mod exec;
 mod gemini;
+mod keep;
 mod matrix;
 mod repl;
 mod stage;
+mod stats;

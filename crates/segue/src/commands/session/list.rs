@@ -9,9 +9,9 @@ use segue_engine::{Conversation, Native};
 use segue_store::Filter;
 
 use super::asked;
+use crate::catch_up::tell_without_index;
 use crate::cli::ListArgs;
 use crate::error::CliError;
-use crate::catch_up::tell_without_index;
 use crate::last_list;
 use crate::setup::App;
 use crate::terminal::{Style, Table, ago, one_line, say};
@@ -243,6 +243,6 @@ pub(super) fn title(native: &Native) -> String {
 }
 
 /// What was typed is no time.
-fn not_a_time(error: &WhenError) -> CliError {
+pub(super) fn not_a_time(error: &WhenError) -> CliError {
     CliError::usage(error.to_string()).hint(WhenError::FORMS)
 }

@@ -7,8 +7,8 @@ use segue_agents::exec::OwnProgram;
 use segue_core::{ProviderId, SessionRef};
 use serde_json::{Map, Value, json};
 
-use crate::cli::{ChatArgs, ReplArgs, ResumeArgs, TalkArgs};
-use crate::commands::{chat, repl};
+use crate::cli::{ChatArgs, ReplArgs, ResumeArgs, TalkArgs, TermsArgs};
+use crate::commands::{chat, pick, repl};
 use crate::config::Flags;
 use crate::error::CliError;
 use crate::setup::{self, App};
@@ -16,10 +16,13 @@ use crate::terminal::{Style, one_line, print, say};
 use crate::wire::print_json;
 
 pub(super) async fn run(mut args: ResumeArgs) -> Result<ExitCode, CliError> {
-    let id = args.id.take().ok_or_else(|| {
-        CliError::usage("which session?")
-            .hint("`segue session list` shows them; `latest` is the newest one of this project")
-    })?;
+    let Some(id) = args.id.take() else {
+        if pick::is_possible() {
+            return Box::pin(pick::run(args.terms)).await;
+        }
+        return Err(CliError::usage("which session?")
+            .hint("`segue session list` shows them; `latest` is the newest one of this project"));
+    };
     if args.exec || args.print {
         return depart(&id, &args).await;
     }
@@ -41,6 +44,46 @@ pub(super) async fn run(mut args: ResumeArgs) -> Result<ExitCode, CliError> {
         events: args.events,
     };
     chat::run(args).await
+}
+
+/// Goes on with a session in the program of its own agent, or here where that can't be.
+pub(crate) async fn where_it_was(id: SessionRef, terms: TermsArgs) -> Result<ExitCode, CliError> {
+    let app = App::open()?;
+    let found = app.find_any(&id).await?;
+    let why_not = match app.engine.depart(&found).await {
+        Ok(departure) => {
+            let config = setup::configuration(&Flags::default())?.config;
+            match setup::own_program_of(&config, &departure) {
+                Some(program) => {
+                    drop(app);
+                    return Err(begin(&program));
+                }
+                None => format!("{} was not found on this machine", departure.provider),
+            }
+        }
+        Err(error) => CliError::from(error).message,
+    };
+    drop(app);
+    let mark = Style::stderr().yellow("segue:");
+    say(&format!("{mark} going on here: {}", one_line(&why_not)));
+    let talk = TalkArgs {
+        resume: Some(id),
+        continue_last: false,
+        new: false,
+        feature: None,
+        terms,
+    };
+    repl::run(ReplArgs { talk }).await
+}
+
+/// Becomes another program; what comes back is why not.
+fn begin(program: &OwnProgram) -> CliError {
+    let mark = Style::stderr().yellow("segue:");
+    let what = one_line(&program.in_short());
+    let cwd = one_line(&program.cwd.to_string_lossy());
+    say(&format!("{mark} starting {what} in {cwd}"));
+    let error = program.exec();
+    CliError::failed(format!("cannot start {}", program.path.display())).because(&error)
 }
 
 /// Becomes the agent's own program, or tells how to.
@@ -70,14 +113,9 @@ async fn depart(id: &SessionRef, args: &ResumeArgs) -> Result<ExitCode, CliError
         tell(&program, &provider, native_id, args.json);
         return Ok(ExitCode::SUCCESS);
     }
-    let mark = Style::stderr().yellow("segue:");
-    let what = one_line(&program.in_short());
-    let cwd = one_line(&program.cwd.to_string_lossy());
-    say(&format!("{mark} starting {what} in {cwd}"));
     // Nothing of ours lives on: the store is closed before.
     drop(app);
-    let error = program.exec();
-    Err(CliError::failed(format!("cannot start {}", program.path.display())).because(&error))
+    Err(begin(&program))
 }
 
 /// The agent that was asked for on the command line; what the environment says is not meant for one session.

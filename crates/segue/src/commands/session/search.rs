@@ -41,11 +41,13 @@ fn query(words: &[String]) -> Result<Query, CliError> {
     let text = match words {
         [one] => one.clone(),
         several => {
-            let quoted =
-                |word: &String| match word.contains(char::is_whitespace) && !word.contains('"') {
-                    true => format!("\"{word}\""),
-                    false => word.clone(),
-                };
+            let quoted = |word: &String| {
+                if word.contains(char::is_whitespace) && !word.contains('"') {
+                    format!("\"{word}\"")
+                } else {
+                    word.clone()
+                }
+            };
             several.iter().map(quoted).collect::<Vec<_>>().join(" ")
         }
     };

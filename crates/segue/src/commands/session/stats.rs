@@ -55,8 +55,12 @@ pub(super) async fn run(app: &App, args: &StatsArgs) -> Result<(), CliError> {
     let asked = Asked {
         since,
         now: &now,
-        everywhere: request.project.is_none(),
-        narrowed: args.provider.is_some() || args.model.is_some() || args.project.is_some(),
+        place: match (&args.project, &request.project) {
+            (_, None) => "",
+            (None, Some(_)) => " in this project",
+            (Some(_), Some(_)) => " in that project",
+        },
+        narrowed: args.provider.is_some() || args.model.is_some(),
     };
     if args.json {
         print_json(&json::report(&spending, &by, &asked, &found.unreadable));

@@ -150,6 +150,30 @@ fn the_prompt_says_who_answers_and_in_which_session() {
 }
 
 #[test]
+fn resuming_without_a_prompt_is_a_conversation() {
+    let world = world();
+    let id = session(&world, "before");
+    let tail = &id[id.len() - 4..];
+    let mut person = Person::sit_down(&world, &format!("session resume {tail}"));
+    person.sees(&format!("rehearsal {tail}")).sees_the_prompt();
+    person
+        .types("after\r")
+        .sees("You said: after")
+        .sees_the_prompt();
+    person
+        .types(CTRL_D)
+        .sees(&format!("go on with: segue repl --resume {id}"));
+    let (screen, code) = person.leaves();
+    assert_eq!(code, Some(0), "{screen}");
+    let shown = world.json(["session", "info", "--json", &id]);
+    assert_eq!(shown["session"]["turns"], 2, "{screen}");
+    let (screen, code) = Person::sit_down(&world, "session resume").leaves();
+    assert_eq!(code, Some(2), "{screen}");
+    assert!(screen.contains("which session?"), "{screen}");
+    world.assert_nothing_runs();
+}
+
+#[test]
 fn without_colour_there_is_none() {
     let world = world();
     let id = session(&world, "before");

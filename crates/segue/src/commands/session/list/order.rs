@@ -66,8 +66,9 @@ fn key(row: &Conversation, by: SortBy) -> Option<SortKey> {
             match by {
                 SortBy::Updated => Some(newest(head.updated_at)),
                 SortBy::Created => head.created_at.map(newest),
-                // Only reading it through would tell.
-                SortBy::Turns | SortBy::Tokens => None,
+                // Without the index, only reading it through would tell.
+                SortBy::Turns => Some(most(native.known.as_ref()?.turns.into())),
+                SortBy::Tokens => native.known.as_ref()?.usage.total_tokens.map(most),
                 SortBy::Title => head.title.as_ref().map(|title| name(title.as_str())),
                 SortBy::Provider => Some(name(native.session.provider.as_str())),
             }

@@ -1,5 +1,6 @@
 //! Figures that can be read at a glance, and bars.
 
+use segue_core::Cost;
 use segue_core::spend::Paid;
 
 /// What is shown for what is not known.
@@ -42,16 +43,27 @@ pub(super) fn percent(share: Option<f64>) -> String {
     match share {
         None => UNKNOWN.to_owned(),
         Some(share) if share > 0.0 && share < 0.01 => "<1%".to_owned(),
+        Some(share) if share > 0.99 && share < 1.0 => ">99%".to_owned(),
         Some(share) => format!("{}%", (share * 100.0).round() as u64),
     }
 }
 
-/// A cost, as far as it is known.
-pub(super) fn cost(paid: Paid) -> String {
+/// A cost beside one of this size, as far as it is known: below each other, amounts need the same digits.
+pub(super) fn cost(paid: Paid, largest: Paid) -> String {
+    let known = |paid| match paid {
+        Paid::Unknown => None,
+        Paid::AtLeast(cost) | Paid::All(cost) => Some(cost),
+    };
+    let in_cents = known(largest).is_some_and(|cost| cost.micros() >= 100_000);
+    let amount = |cost: Cost| match (in_cents, cost.micros()) {
+        (false, _) | (_, 0 | 100_000..) => cost.to_string(),
+        (true, 1..5_000) => "<$0.01".to_owned(),
+        (true, micros) => format!("$0.{:02}", (micros + 5_000) / 10_000),
+    };
     match paid {
         Paid::Unknown => UNKNOWN.to_owned(),
-        Paid::AtLeast(cost) => format!("≥ {cost}"),
-        Paid::All(cost) => cost.to_string(),
+        Paid::AtLeast(cost) => format!("≥ {}", amount(cost)),
+        Paid::All(cost) => amount(cost),
     }
 }
 
@@ -138,12 +150,33 @@ mod tests {
     }
 
     #[test]
+    fn amounts_below_each_other_have_the_same_digits() {
+        let cases = [
+            (0, 5_000_000, "$0.00"),
+            (4_999, 5_000_000, "<$0.01"),
+            (5_000, 5_000_000, "$0.01"),
+            (25_000, 5_000_000, "$0.03"),
+            (99_999, 5_000_000, "$0.10"),
+            (1_234_567, 5_000_000, "$1.23"),
+            (25_000, 25_000, "$0.0250"),
+        ];
+        let all = |micros| Paid::All(Cost::from_micros(micros));
+        for (micros, largest, text) in cases {
+            assert_eq!(cost(all(micros), all(largest)), text);
+        }
+        let some = Paid::AtLeast(Cost::from_micros(1));
+        assert_eq!(cost(some, all(5_000_000)), "≥ <$0.01");
+        assert_eq!(cost(Paid::Unknown, some), "?");
+    }
+
+    #[test]
     fn shares_are_whole_percents() {
         let cases = [
             (None, "?"),
             (Some(0.0), "0%"),
             (Some(0.004), "<1%"),
             (Some(0.125), "13%"),
+            (Some(0.999), ">99%"),
             (Some(1.0), "100%"),
         ];
         for (share, text) in cases {

@@ -9,9 +9,9 @@ use super::figures::short;
 pub(super) struct Asked<'a> {
     pub(super) since: Option<Timestamp>,
     pub(super) now: &'a Zoned,
-    /// Whether every project was looked at.
-    pub(super) everywhere: bool,
-    /// Whether an agent, a model or another project was named.
+    /// Where, in words; nothing for every project.
+    pub(super) place: &'static str,
+    /// Whether an agent or a model was named.
     pub(super) narrowed: bool,
 }
 
@@ -20,6 +20,7 @@ impl Asked<'_> {
     pub(super) fn zone(&self) -> String {
         let zone = self.now.time_zone();
         match zone.iana_name() {
+            Some("Etc/UTC") => "UTC".to_owned(),
             Some(name) => name.to_owned(),
             // What can't be found out is taken to be Greenwich.
             None if zone.is_unknown() => "UTC".to_owned(),
@@ -42,10 +43,19 @@ const NAMED: usize = 3;
 pub(super) fn notes(spending: &Spending, by_model: &Spending, asked: &Asked<'_>) -> Vec<String> {
     let total = &spending.total;
     let zone = asked.zone();
-    let mut notes = vec![match asked.beginning() {
-        Some(beginning) => format!("Since {beginning}; days are those of {zone}."),
-        None => format!("Days are those of {zone}."),
-    }];
+    let mut notes = Vec::new();
+    let times = spending.groups.iter();
+    let times = times
+        .flat_map(|group| [group].into_iter().chain(&group.parts))
+        .any(|group| matches!(group.key, Key::Time(_)));
+    match (asked.beginning(), times) {
+        (Some(beginning), true) => {
+            notes.push(format!("Since {beginning}; days are those of {zone}."));
+        }
+        (Some(beginning), false) => notes.push(format!("Since {beginning} ({zone}).")),
+        (None, true) => notes.push(format!("Days are those of {zone}.")),
+        (None, false) => {}
+    }
     notes.extend(cost(total, by_model));
     if total.untold > 0 {
         let (turns, do_) = if total.untold == 1 {
@@ -64,8 +74,8 @@ pub(super) fn notes(spending: &Spending, by_model: &Spending, asked: &Asked<'_>)
 fn cost(total: &Sum, by_model: &Spending) -> Option<String> {
     let costs = &total.cost;
     let models = unpriced(by_model);
-    let missing = format!("{} tokens have no price", short(costs.unpriced));
-    let source = match (costs.reported, costs.computed) {
+    let missing = || format!("{} tokens of {models} have no price", short(costs.unpriced));
+    let source = match (costs.reported, costs.computed()) {
         (Some(reported), Some(computed)) => {
             format!(
                 "Of the cost {reported} is as the agents tell it, and {computed} by your [prices]."
@@ -76,11 +86,10 @@ fn cost(total: &Sum, by_model: &Spending) -> Option<String> {
         (None, None) => String::new(),
     };
     match costs.paid() {
-        Paid::All(_) => Some(source),
-        Paid::AtLeast(_) if costs.unpriced > 0 => Some(format!("{source} {missing}{models}.")),
-        Paid::AtLeast(_) => Some(source),
+        Paid::AtLeast(_) if costs.unpriced > 0 => Some(format!("{source} {}.", missing())),
+        Paid::All(_) | Paid::AtLeast(_) => Some(source),
         Paid::Unknown if costs.unpriced > 0 => Some(format!(
-            "No cost is known: no agent tells one, and [prices] in your configuration has none{models}."
+            "Cost is not known: no agent tells it, and your [prices] have none for {models}."
         )),
         Paid::Unknown => None,
     }
@@ -101,32 +110,24 @@ fn unpriced(by_model: &Spending) -> String {
     if groups.len() > NAMED {
         names.push(format!("{} more", groups.len() - NAMED));
     }
-    if names.is_empty() {
-        return String::new();
-    }
-    format!(" for {}", names.join(", "))
+    names.join(", ")
 }
 
 /// Says that there is nothing, and what to do about it.
 pub(super) fn nothing(asked: &Asked<'_>) -> String {
-    let place = if asked.everywhere || asked.narrowed {
-        ""
-    } else {
-        " in this project"
-    };
+    let place = asked.place;
     let when = asked.beginning();
     let when = when.map_or(String::new(), |when| format!(" since {when}"));
-    let nothing = format!("nothing was spent{place}{when}");
     let narrowed = if asked.narrowed {
-        ", as far as asked"
+        " by that agent or model"
     } else {
         ""
     };
-    let more = match (asked.everywhere, asked.since.is_some()) {
+    let more = match (place.is_empty(), asked.since.is_some()) {
         (false, true) => " (--all looks at every project, --since all at every day)",
         (false, false) => " (--all looks at every project)",
         (true, true) => " (--since all looks at every day)",
         (true, false) => "",
     };
-    format!("{nothing}{narrowed}{more}")
+    format!("nothing was spent{narrowed}{place}{when}{more}")
 }

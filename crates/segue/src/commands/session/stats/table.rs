@@ -5,9 +5,12 @@ use segue_core::spend::{By, Group, Key, Paid, Spending, Sum};
 use super::figures::{self, bar, figure, percent, short};
 use crate::terminal::one_line;
 
-/// Fewer columns than this are no bar.
-const SHORTEST_BAR: usize = 10;
+/// A column less is worth it for this long a bar; on the narrowest of terminals a shorter one must do.
+const BAR: usize = 10;
+const SHORTEST_BAR: usize = 5;
 const LONGEST_BAR: usize = 40;
+/// How wide terminals mostly are.
+const USUAL: usize = 80;
 /// Names are not cut to less than this for the sake of another column.
 const NAME: usize = 24;
 const SHORTEST_NAME: usize = 8;
@@ -57,7 +60,7 @@ impl Sheet {
         let named = groups.iter().map(|(name, _)| length(name)).max();
         let widest = named.unwrap_or(0).max(length(&heading(by)));
         let mut columns = columns(spending, by);
-        let bar = if self.bars { BETWEEN + SHORTEST_BAR } else { 0 };
+        let bar = |wide: usize| if self.bars { BETWEEN + wide } else { 0 };
         let mut spare = SPARE.iter();
         let (rows, widths, name) = loop {
             let rows = self.rows(spending, by, &groups, &columns);
@@ -66,19 +69,23 @@ impl Sheet {
             let Some(width) = self.width else {
                 break (rows, widths, widest);
             };
-            let room = width.saturating_sub(taken + bar);
+            let room = width.saturating_sub(taken + bar(BAR));
             if room >= widest.min(NAME) {
                 break (rows, widths, widest.min(room));
             }
-            match spare.next() {
-                Some(spared) => columns.retain(|column| !spared.contains(column)),
-                None => break (rows, widths, widest.min(room.max(SHORTEST_NAME))),
-            }
+            let Some(spared) = spare.next() else {
+                let room = width.saturating_sub(taken + bar(SHORTEST_BAR));
+                break (rows, widths, widest.min(room.max(SHORTEST_NAME)));
+            };
+            columns.retain(|column| !spared.contains(column));
         };
         let taken = name + widths.iter().map(|width| width + BETWEEN).sum::<usize>();
-        let room = self.width.map_or(LONGEST_BAR, |width| {
-            width.saturating_sub(taken + BETWEEN).min(LONGEST_BAR)
-        });
+        // In a pipe, lines are as long as need be, but bars need not be.
+        let room = match self.width {
+            Some(width) => width.saturating_sub(taken + BETWEEN),
+            None => USUAL.saturating_sub(taken + BETWEEN).max(BAR),
+        };
+        let room = room.min(LONGEST_BAR);
         let largest = groups.iter().filter_map(|(_, sum)| sum.tokens()).max();
         let by_path = by.contains(&By::Project);
         let line = |row: &Row| {
@@ -200,7 +207,7 @@ fn cell(column: Column, spending: &Spending, sum: &Sum) -> String {
         Column::Output => figure(sum.usage.output_tokens),
         Column::Total => figure(sum.tokens()),
         Column::Share => percent(sum.tokens().and_then(|_| spending.share(sum))),
-        Column::Cost => figures::cost(sum.cost.paid()),
+        Column::Cost => figures::cost(sum.cost.paid(), spending.total.cost.paid()),
     }
 }
 

@@ -156,8 +156,8 @@ fn bars_take_what_is_left() {
     ");
     insta::assert_snapshot!(drawn(&bars(None, true), &[By::Provider]), @"
     AGENT     TURNS  INPUT  CACHED  OUTPUT  TOTAL  SHARE      COST
-    claude     1.4k  13.6M    6.8M    136k  13.7M    98%    $44.14  ████████████████████████████████████████
-    codex        35   346k    173k    3.5k   349k     2%         ?  █
+    claude     1.4k  13.6M    6.8M    136k  13.7M    98%    $44.14  ████████████████
+    codex        35   346k    173k    3.5k   349k     2%         ?  ▍
     acp:mine      1      ?       ?       ?      ?      ?         ?
     total      1.4k  13.9M    7.0M    139k  14.1M   100%  ≥ $44.14
     ");

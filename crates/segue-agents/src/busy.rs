@@ -1,0 +1,213 @@
+//! Whether somebody is at work in a native session right now.
+//!
+//! Codex has its file open all the while, Claude Code writes down what each of its processes is at, and a program that
+//! was told an id on its command line is at work in that session. Where there is no `/proc` only the second can be
+//! told. Nothing tells of an agent that keeps no file open and was not told an id.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rustix::process::{Pid, test_kill_process};
+use segue_core::NativeId;
+use serde::Deserialize;
+
+/// A process that is at work in a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Busy {
+    /// The process.
+    pub pid: u32,
+    /// Its program.
+    pub program: String,
+}
+
+/// Who is at work in a session that is in these files, of an agent with this home.
+#[must_use]
+pub fn at_work(id: &NativeId, files: &[PathBuf], home: &Path) -> Option<Busy> {
+    let files: Vec<PathBuf> = files
+        .iter()
+        .filter_map(|path| path.canonicalize().ok())
+        .collect();
+    let me = std::process::id();
+    let ours = lineage(me);
+    let own_program = fs::read_link("/proc/self/exe").ok();
+    let mut pids: Vec<u32> = names(Path::new("/proc"))
+        .iter()
+        .filter_map(|name| name.parse().ok())
+        .filter(|pid| !ours.contains(pid))
+        .collect();
+    pids.sort_unstable();
+    let busy = pids.into_iter().find_map(|pid| {
+        let process = PathBuf::from(format!("/proc/{pid}"));
+        // segue itself is told ids all the time.
+        let is_segue =
+            own_program.is_some() && fs::read_link(process.join("exe")).ok() == own_program;
+        let args = arguments(&process);
+        let named = !is_segue && args.iter().skip(1).any(|arg| names_it(arg, id));
+        let busy = named || has_open(&process, &files);
+        busy.then(|| Busy {
+            pid,
+            program: program(&args),
+        })
+    });
+    busy.or_else(|| registered(id, &home.join("sessions")))
+}
+
+/// Whether an argument is this id: `ID` or `--resume=ID`.
+fn names_it(arg: &str, id: &NativeId) -> bool {
+    arg.strip_suffix(id.as_str())
+        .is_some_and(|before| before.is_empty() || before.starts_with('-') && before.ends_with('='))
+}
+
+fn arguments(process: &Path) -> Vec<String> {
+    let bytes = fs::read(process.join("cmdline")).unwrap_or_default();
+    let args = bytes.split(|byte| *byte == 0);
+    args.map(|arg| String::from_utf8_lossy(arg).into_owned())
+        .collect()
+}
+
+fn program(args: &[String]) -> String {
+    let first = args.first().map_or("?", String::as_str);
+    first.rsplit('/').next().unwrap_or(first).to_owned()
+}
+
+fn has_open(process: &Path, files: &[PathBuf]) -> bool {
+    let descriptors = process.join("fd");
+    let names = names(&descriptors).into_iter();
+    let mut open = names.filter_map(|name| fs::read_link(descriptors.join(name)).ok());
+    open.any(|path| files.contains(&path))
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).into_iter().flatten();
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names.collect()
+}
+
+/// A process and all that led to it: a shell that was told to delete a session was told its id, too.
+fn lineage(pid: u32) -> Vec<u32> {
+    let mut all = vec![pid];
+    let mut pid = pid;
+    while let Some(parent) = stat(pid, 4).filter(|parent| *parent > 1) {
+        let Ok(parent) = u32::try_from(parent) else {
+            break;
+        };
+        all.push(parent);
+        pid = parent;
+    }
+    all
+}
+
+/// A field of what the system tells of a process, by its number in proc(5).
+fn stat(pid: u32, field: usize) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The second one is a name in brackets that may hold anything.
+    let (_, rest) = text.rsplit_once(") ")?;
+    rest.split(' ').nth(field.checked_sub(3)?)?.parse().ok()
+}
+
+/// What a process of Claude Code writes down of itself: `sessions/<pid>.json`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Registered {
+    pid: u32,
+    session_id: String,
+    #[serde(default)]
+    proc_start: Option<String>,
+}
+
+fn registered(id: &NativeId, registry: &Path) -> Option<Busy> {
+    let files = names(registry).into_iter();
+    let files = files.filter(|name| name.strip_suffix(".json").is_some());
+    let mut known = files.filter_map(|name| {
+        let json = fs::read(registry.join(name)).ok()?;
+        serde_json::from_slice::<Registered>(&json).ok()
+    });
+    let found = known.find(|one| one.session_id == id.as_str() && lives(one))?;
+    Some(Busy {
+        pid: found.pid,
+        program: "claude".to_owned(),
+    })
+}
+
+/// Whether the process that wrote this still runs: its number may be another's by now.
+fn lives(one: &Registered) -> bool {
+    let pid = i32::try_from(one.pid).ok().and_then(Pid::from_raw);
+    let started = stat(one.pid, 22).map(|start| start.to_string());
+    let another = started.is_some() && one.proc_start.is_some() && started != one.proc_start;
+    pid.is_some_and(|pid| test_kill_process(pid).is_ok()) && !another
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    const ID: &str = "0b5e4c3a-1111-4222-8333-444455556666";
+
+    #[test]
+    fn an_open_file_an_argument_or_an_entry_tells() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("session.jsonl");
+        fs::write(&file, "").unwrap();
+        let id = NativeId::parse(ID).unwrap();
+        let look = || at_work(&id, std::slice::from_ref(&file), home.path());
+        assert_eq!(look(), None);
+        // We have it open ourselves, which does not count.
+        let open = File::open(&file).unwrap();
+        assert_eq!(look(), None);
+
+        let mut sleep = Command::new("sleep");
+        let mut child = sleep.arg("60").stdin(Stdio::from(open)).spawn().unwrap();
+        let pid = child.id();
+        assert_eq!(
+            look(),
+            Some(Busy {
+                pid,
+                program: "sleep".into()
+            })
+        );
+
+        let registry = home.path().join("sessions");
+        fs::create_dir(&registry).unwrap();
+        let start = stat(pid, 22).unwrap();
+        let other = NativeId::parse("other").unwrap();
+        let look = || at_work(&other, &[], home.path());
+        for (start, busy) in [(start, true), (start + 1, false)] {
+            let entry =
+                format!("{{\"pid\":{pid},\"sessionId\":\"other\",\"procStart\":\"{start}\"}}");
+            fs::write(registry.join(format!("{pid}.json")), entry).unwrap();
+            assert_eq!(look().is_some(), busy);
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let entry = format!("{{\"pid\":{pid},\"sessionId\":\"other\"}}");
+        fs::write(registry.join(format!("{pid}.json")), entry).unwrap();
+        assert_eq!(look(), None);
+
+        // It waits for words that never come.
+        let mut named = Command::new("sh");
+        named.args(["-c", "read x", "sh", &format!("--resume={ID}")]);
+        let mut child = named.stdin(Stdio::piped()).spawn().unwrap();
+        let busy = at_work(&id, &[], Path::new("/nowhere"));
+        assert_eq!(busy.map(|busy| busy.pid), Some(child.id()));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn only_the_whole_id_counts() {
+        let id = NativeId::parse("abc").unwrap();
+        let cases = [
+            ("abc", true),
+            ("--resume=abc", true),
+            ("xabc", false),
+            ("delete abc", false),
+            ("abcd", false),
+        ];
+        for (arg, named) in cases {
+            assert_eq!(names_it(arg, &id), named, "{arg}");
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! What a copy is a copy of: `manifest.json`.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use segue_core::{NativeId, ProviderId, Title, TitleSource};
+use serde::{Deserialize, Serialize};
+
+use super::KeepError;
+use crate::belongings::stays_inside;
+use crate::{Belongings, Head, Kind, NativeSession, Piece, Role};
+
+pub(super) const NAME: &str = "manifest.json";
+
+/// The only form there is so far.
+const VERSION: u32 = 1;
+
+/// What a copy is a copy of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Manifest {
+    /// The agent.
+    pub provider: ProviderId,
+    /// What the agent calls the session.
+    pub id: NativeId,
+    /// When it was copied.
+    pub at: Timestamp,
+    /// The agent's home, as it was.
+    pub home: PathBuf,
+    /// What the session is.
+    pub head: Head,
+    /// How many turns it has, where that could be counted.
+    pub turns: Option<u32>,
+    /// Its files.
+    pub files: Vec<Packed>,
+}
+
+/// A file of a copy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Packed {
+    /// What it was.
+    pub piece: Piece,
+    /// The hash of what was in it, which the packed file is named by.
+    pub sha256: String,
+    /// How large it is packed.
+    pub packed: u64,
+}
+
+impl Manifest {
+    /// That of a copy without files so far.
+    pub(crate) fn of(
+        session: &NativeSession,
+        home: &Path,
+        turns: Option<u32>,
+        at: Timestamp,
+    ) -> Self {
+        Self {
+            provider: session.provider.clone(),
+            id: session.head.id.clone(),
+            at,
+            home: home.to_owned(),
+            head: session.head.clone(),
+            turns,
+            files: Vec::new(),
+        }
+    }
+
+    /// Whether it is a copy of these as they are.
+    #[must_use]
+    pub fn is_of(&self, belongings: &Belongings) -> bool {
+        let same = |(packed, piece): (&Packed, &Piece)| {
+            let rows = matches!(piece.role, Role::Rows(_));
+            packed.piece.name == piece.name
+                && packed.piece.role == piece.role
+                && packed.piece.modified == piece.modified
+                && (rows || packed.piece.size == piece.size)
+        };
+        self.files.len() == belongings.pieces.len()
+            && self.files.iter().zip(&belongings.pieces).all(same)
+    }
+
+    /// Whether it is of a session in a database, which only its agent can take back.
+    #[must_use]
+    pub fn are_rows(&self) -> bool {
+        let mut roles = self.files.iter().map(|file| &file.piece.role);
+        roles.any(|role| matches!(role, Role::Rows(_)))
+    }
+
+    /// How large all of it is, unpacked.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.files.iter().map(|file| file.piece.size).sum()
+    }
+
+    /// When the conversation itself was last written.
+    #[must_use]
+    pub fn modified(&self) -> Timestamp {
+        let main = self.files.first();
+        main.map_or(self.head.updated_at, |file| file.piece.modified)
+    }
+
+    /// The one in a directory; none if there is none.
+    pub(super) fn read(place: &Path) -> Result<Option<Self>, KeepError> {
+        let path = place.join(NAME);
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                ) =>
+            {
+                return Ok(None);
+            }
+            Err(error) => return Err(KeepError::io("read", &path, error)),
+        };
+        let told: Told = serde_json::from_slice(&bytes)
+            .map_err(|error| KeepError::broken(&path, error.to_string()))?;
+        told.understood()
+            .map(Some)
+            .map_err(|why| KeepError::broken(&path, why))
+    }
+
+    pub(super) fn to_json(&self) -> Vec<u8> {
+        let mut text = serde_json::to_vec_pretty(&Told::from(self)).unwrap_or_default();
+        text.push(b'\n');
+        text
+    }
+}
+
+/// The form on the disk.
+#[derive(Serialize, Deserialize)]
+struct Told {
+    version: u32,
+    provider: String,
+    id: String,
+    archived_at: String,
+    home: PathBuf,
+    session: ToldHead,
+    files: Vec<ToldFile>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ToldHead {
+    title: Option<String>,
+    title_from: Option<String>,
+    cwd: Option<String>,
+    branch: Option<String>,
+    created_at: Option<String>,
+    updated_at: String,
+    first_prompt: Option<String>,
+    forked_from: Option<String>,
+    agent_version: Option<String>,
+    turns: Option<u32>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ToldFile {
+    path: PathBuf,
+    role: String,
+    size: u64,
+    modified_at: String,
+    mode: u32,
+    sha256: String,
+    packed_size: u64,
+}
+
+impl From<&Manifest> for Told {
+    fn from(manifest: &Manifest) -> Self {
+        let head = &manifest.head;
+        let file = |file: &Packed| ToldFile {
+            path: file.piece.name.clone(),
+            role: match &file.piece.role {
+                Role::Main => "main".to_owned(),
+                Role::Side => "side".to_owned(),
+                Role::Shared => "shared".to_owned(),
+                Role::Rows(session) => format!("rows:{session}"),
+            },
+            size: file.piece.size,
+            modified_at: file.piece.modified.to_string(),
+            mode: file.piece.mode,
+            sha256: file.sha256.clone(),
+            packed_size: file.packed,
+        };
+        Self {
+            version: VERSION,
+            provider: manifest.provider.to_string(),
+            id: manifest.id.to_string(),
+            archived_at: manifest.at.to_string(),
+            home: manifest.home.clone(),
+            session: ToldHead {
+                title: head.title.as_ref().map(|title| title.as_str().to_owned()),
+                title_from: head
+                    .title
+                    .as_ref()
+                    .map(|title| title.source().as_str().to_owned()),
+                cwd: head.cwd.clone(),
+                branch: head.branch.clone(),
+                created_at: head.created_at.map(|at| at.to_string()),
+                updated_at: head.updated_at.to_string(),
+                first_prompt: head.first_prompt.clone(),
+                forked_from: head.forked_from.clone(),
+                agent_version: head.version.clone(),
+                turns: manifest.turns,
+            },
+            files: manifest.files.iter().map(file).collect(),
+        }
+    }
+}
+
+impl Told {
+    fn understood(self) -> Result<Manifest, String> {
+        if self.version != VERSION {
+            return Err(format!(
+                "it has the form {}, which this segue does not know",
+                self.version
+            ));
+        }
+        let moment = |text: &str| text.parse().map_err(|_| format!("{text:?} is no time"));
+        let id = NativeId::parse(&self.id).map_err(|error| error.to_string())?;
+        let provider = ProviderId::parse(&self.provider).map_err(|error| error.to_string())?;
+        let session = self.session;
+        let source = match session.title_from.as_deref() {
+            Some("user") => TitleSource::User,
+            Some("model") => TitleSource::Model,
+            _ => TitleSource::Prompt,
+        };
+        let title = session.title.map(|title| match source {
+            TitleSource::Prompt => Title::from_prompt(&title),
+            source => Title::given(&title, source).unwrap_or_else(|_| Title::from_prompt(&title)),
+        });
+        let files: Result<Vec<Packed>, String> =
+            self.files.into_iter().map(ToldFile::understood).collect();
+        Ok(Manifest {
+            provider,
+            at: moment(&self.archived_at)?,
+            home: self.home,
+            head: Head {
+                kind: Kind::Conversation,
+                cwd: session.cwd,
+                branch: session.branch,
+                created_at: session.created_at.as_deref().map(moment).transpose()?,
+                title,
+                first_prompt: session.first_prompt,
+                forked_from: session.forked_from,
+                version: session.agent_version,
+                ..Head::new(id.clone(), moment(&session.updated_at)?)
+            },
+            turns: session.turns,
+            files: files?,
+            id,
+        })
+    }
+}
+
+impl ToldFile {
+    fn understood(self) -> Result<Packed, String> {
+        if !stays_inside(&self.path) {
+            return Err(format!(
+                "{} leads out of the agent's home",
+                self.path.display()
+            ));
+        }
+        if self.sha256.len() != 64 || !self.sha256.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(format!("{:?} is no hash", self.sha256));
+        }
+        let role = match (self.role.as_str(), self.role.strip_prefix("rows:")) {
+            ("main", _) => Role::Main,
+            ("side", _) => Role::Side,
+            ("shared", _) => Role::Shared,
+            (_, Some(session)) if NativeId::parse(session).is_ok() => {
+                Role::Rows(session.to_owned())
+            }
+            (other, _) => return Err(format!("{other:?} is no role")),
+        };
+        let modified = self.modified_at.parse();
+        Ok(Packed {
+            piece: Piece {
+                name: self.path,
+                role,
+                size: self.size,
+                modified: modified.map_err(|_| format!("{:?} is no time", self.modified_at))?,
+                mode: self.mode & 0o777,
+            },
+            sha256: self.sha256,
+            packed: self.packed_size,
+        })
+    }
+}

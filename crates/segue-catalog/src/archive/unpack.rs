@@ -1,0 +1,69 @@
+//! Unpacking a copy into a directory of its own, where it is read like any session.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::pack::hash_of;
+use super::restore::{Times, write};
+use super::{Entry, KeepError, make_directory, manifest};
+use crate::{Found, Keeping, Reader, Role};
+
+/// Which copy a directory was unpacked from.
+const MARK: &str = ".of";
+
+pub(super) fn unpack(
+    entry: &Entry,
+    keeping: &dyn Keeping,
+    into: &Path,
+) -> Result<(Arc<dyn Reader>, Found), KeepError> {
+    let manifest = entry.path.join(manifest::NAME);
+    let (_, hash) = hash_of(&manifest).map_err(|error| KeepError::io("read", &manifest, error))?;
+    let mark = into.join(MARK);
+    if fs::read_to_string(&mark).is_ok_and(|known| known == hash)
+        && let Ok(found) = locate(entry, keeping, into)
+    {
+        return Ok(found);
+    }
+    let failed = |error| KeepError::io("unpack into", into, error);
+    if into.exists() {
+        fs::remove_dir_all(into).map_err(failed)?;
+    }
+    make_directory(into)?;
+    for file in &entry.manifest.files {
+        let path = into.join(&file.piece.name);
+        write(&entry.path, file, &path, Times::Kept)?;
+        if matches!(file.piece.role, Role::Rows(_)) {
+            keeping.lay_out(&path, into)?;
+        }
+    }
+    let found = locate(entry, keeping, into)?;
+    fs::write(&mark, hash).map_err(failed)?;
+    Ok(found)
+}
+
+fn locate(
+    entry: &Entry,
+    keeping: &dyn Keeping,
+    into: &Path,
+) -> Result<(Arc<dyn Reader>, Found), KeepError> {
+    let reader = keeping.elsewhere(into.to_owned());
+    let id = &entry.manifest.id;
+    let mut found = reader.find().found.into_iter();
+    let is_it = |found: &Found| {
+        let fits = found.id.fits(id.as_str());
+        fits && reader.head(found).is_ok_and(|head| head.id == *id)
+    };
+    // Of twins the larger one has the conversation.
+    let mut all: Vec<Found> = found.by_ref().filter(is_it).collect();
+    all.sort_by_key(|found| found.size);
+    let found = all.pop();
+    let found = found.ok_or_else(|| KeepError::broken(&entry.path, "there is no session in it"))?;
+    Ok((
+        reader,
+        Found {
+            archived: true,
+            ..found
+        },
+    ))
+}

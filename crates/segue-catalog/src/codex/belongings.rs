@@ -1,0 +1,38 @@
+//! What Codex leaves of a session: its rollouts, and those that they go on from.
+//!
+//! Its databases have rows of it too. They are Codex's business: its own command removes them, and it makes them again
+//! of a rollout that came back.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use segue_core::NativeId;
+
+use super::{Codex, home};
+use crate::belongings::Gathering;
+use crate::{Belongings, Found, KeepError, Keeping, Reader, Role};
+
+impl Keeping for Codex {
+    fn home(&self) -> &Path {
+        self.home.root()
+    }
+
+    fn belongings(&self, found: &Found, id: &NativeId) -> Result<Belongings, KeepError> {
+        let mut all = Gathering::new(self.home.root())?;
+        all.main(&found.path)?;
+        for path in self.home.files_of(id.as_str()) {
+            all.file(&path, Role::Side);
+        }
+        // A fork has in common with its parent what is only in the parent's file.
+        let history = self.history(found)?;
+        for path in history.paths() {
+            let own = home::name(path).is_some_and(|name| name.session == id.as_str());
+            all.file(path, if own { Role::Side } else { Role::Shared });
+        }
+        Ok(all.done())
+    }
+
+    fn elsewhere(&self, home: PathBuf) -> Arc<dyn Reader> {
+        Arc::new(Self::new(home))
+    }
+}

@@ -1,0 +1,188 @@
+//! Settings and what follows from them.
+
+use segue_core::{NativeId, ProviderId};
+
+use super::*;
+use crate::{Found, Head, IdHint};
+
+/// What an agent keeps, with these settings in `home`, `project` and `root`.
+fn kept(provider: &str, files: &[(&str, &str)]) -> Retention {
+    let directory = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        let path = directory.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let place = |name: &str| directory.path().join(name);
+    let places = Places {
+        home: place("home"),
+        project: place("project"),
+        root: place("root"),
+    };
+    match of(provider, &places).unwrap() {
+        Retention::Limited(limits) => Retention::Limited(Limits {
+            path: limits
+                .path
+                .map(|path| path.strip_prefix(directory.path()).unwrap().to_owned()),
+            ..limits
+        }),
+        other => other,
+    }
+}
+
+/// In days, how many at most, and where that is said.
+fn limits(provider: &str, files: &[(&str, &str)]) -> Option<(Option<i64>, Option<usize>, String)> {
+    match kept(provider, files) {
+        Retention::Limited(limits) => Some((
+            limits.period.map(|period| period.as_hours() / 24),
+            limits.most,
+            limits
+                .path
+                .map_or(String::new(), |path| path.display().to_string()),
+        )),
+        Retention::Never | Retention::Paused { .. } => None,
+    }
+}
+
+#[test]
+fn claude_code_keeps_as_long_as_the_first_file_says() {
+    let days = |days: i64, path: &str| Some((Some(days), None, path.to_owned()));
+    let user = ("home/settings.json", "{\"cleanupPeriodDays\": 90} // long");
+    let project = (
+        "project/.claude/settings.json",
+        "{\"cleanupPeriodDays\": 7}",
+    );
+    let local = (
+        "project/.claude/settings.local.json",
+        "/* mine */ {\"cleanupPeriodDays\": 8}",
+    );
+    let managed = (
+        "root/etc/claude-code/managed-settings.json",
+        "{\"cleanupPeriodDays\": 365}",
+    );
+    let dropped = (
+        "root/etc/claude-code/managed-settings.d/10.json",
+        "{\"cleanupPeriodDays\": 1}",
+    );
+    let other = (
+        "home/settings.json",
+        "{\"model\": \"//\", \"x\": \"\\\"/*\"}",
+    );
+    for (files, expected) in [
+        (&[][..], days(30, "")),
+        (&[other], days(30, "")),
+        (&[("home/settings.json", "not json")], days(30, "")),
+        (&[user], days(90, "home/settings.json")),
+        (&[user, project], days(7, project.0)),
+        (&[user, project, local], days(8, local.0)),
+        (&[user, project, local, managed], days(365, managed.0)),
+        (&[managed, dropped], days(1, dropped.0)),
+    ] {
+        assert_eq!(limits("claude", files), expected, "{files:?}");
+    }
+    for bad in ["0", "-1", "1.5", "\"30\"", "null"] {
+        let text = format!("{{\"cleanupPeriodDays\": {bad}}}");
+        let kept = kept("claude", &[("home/settings.json", &text)]);
+        assert!(matches!(kept, Retention::Paused { .. }), "{bad}");
+    }
+}
+
+#[test]
+fn gemini_cli_keeps_thirty_days_unless_told() {
+    let set = |text: &str| format!("{{\"general\":{{\"sessionRetention\":{text}}}}}");
+    let from = "home/settings.json";
+    for (said, expected) in [
+        ("{}", Some((Some(30), None, ""))),
+        ("{\"enabled\":true}", Some((Some(30), None, ""))),
+        ("{\"enabled\":false,\"maxAge\":\"7d\"}", None),
+        ("{\"maxAge\":\"7d\"}", Some((Some(7), None, from))),
+        (
+            "{\"maxAge\":\"2w\",\"maxCount\":5}",
+            Some((Some(14), Some(5), from)),
+        ),
+        ("{\"maxAge\":\"1m\"}", Some((Some(30), None, from))),
+        (
+            "{\"maxAge\":\"\",\"maxCount\":5}",
+            Some((None, Some(5), from)),
+        ),
+        // It does nothing at all with settings that it does not understand.
+        ("{\"maxAge\":\"12h\"}", None),
+        (
+            "{\"maxAge\":\"12h\",\"minRetention\":\"6h\"}",
+            Some((Some(0), None, from)),
+        ),
+        ("{\"maxAge\":\"soon\"}", None),
+        ("{\"maxAge\":\"0d\"}", None),
+        ("{\"maxCount\":0}", None),
+    ] {
+        let expected = expected.map(|(days, most, path)| (days, most, path.to_owned()));
+        assert_eq!(limits("gemini", &[(from, &set(said))]), expected, "{said}");
+    }
+    let project = set("{\"maxAge\":\"9d\"}");
+    let user = set("{\"maxAge\":\"8d\",\"maxCount\":3}");
+    let both = [
+        ("project/.gemini/settings.json", project.as_str()),
+        (from, &user),
+    ];
+    assert_eq!(
+        limits("gemini", &both),
+        Some((Some(9), Some(3), from.to_owned()))
+    );
+    assert_eq!(limits("gemini", &[]), Some((Some(30), None, String::new())));
+}
+
+#[test]
+fn others_delete_nothing() {
+    assert_eq!(kept("codex", &[]), Retention::Never);
+    assert_eq!(kept("opencode", &[]), Retention::Never);
+    let places = Places {
+        home: "/".into(),
+        project: "/".into(),
+        root: "/".into(),
+    };
+    assert_eq!(of("somebody", &places), None);
+}
+
+#[test]
+fn what_is_old_or_one_too_many_is_due() {
+    let at = |day: i64| Timestamp::from_second(day * 86_400).unwrap();
+    let session = |id: &str, directory: &str, file: i64, record: i64| NativeSession {
+        provider: ProviderId::claude(),
+        found: Found {
+            path: Path::new(directory).join(id),
+            id: IdHint::Whole(id.to_owned()),
+            size: 1,
+            modified: at(file),
+            archived: false,
+        },
+        head: Head::new(NativeId::parse(id).unwrap(), at(record)),
+    };
+    let sessions = [
+        session("a", "/p", 100, 60),
+        session("b", "/p", 70, 90),
+        session("c", "/q", 69, 100),
+        session("d", "/p", 71, 95),
+    ];
+    let limits = |period: Option<i64>, most, by| Limits {
+        period: period.map(|days| SignedDuration::from_hours(days * 24)),
+        most,
+        path: None,
+        by,
+    };
+    for (limits, by, expected) in [
+        (limits(Some(30), None, Age::File), 100, "bc"),
+        (limits(Some(30), None, Age::File), 101, "dbc"),
+        (limits(Some(30), None, Age::File), 98, ""),
+        (limits(Some(30), None, Age::Record), 100, "a"),
+        (limits(None, Some(2), Age::Record), 100, "ba"),
+        (limits(None, Some(3), Age::Record), 100, "a"),
+        (limits(None, Some(1), Age::Record), 100, "cdba"),
+    ] {
+        let due = limits.due(&sessions, at(by));
+        let due: Vec<&str> = due
+            .iter()
+            .map(|(session, _)| session.head.id.as_str())
+            .collect();
+        assert_eq!(due.concat(), expected, "{limits:?} by {by}");
+    }
+}

@@ -1,0 +1,121 @@
+//! The index: what a refresh has to do, what is found in it, and what becomes of it when something goes wrong.
+
+mod grown;
+mod searched;
+mod wrong;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::Connection;
+use segue_catalog::index::{Refreshed, Row, Which, Work};
+use segue_catalog::{Catalog, Index, Reader};
+
+use crate::agents::{AGENTS, Agent};
+
+/// A catalog of what some agents keep below a directory, each in a home of its own.
+fn catalog(home: &Path, agents: &[&Agent]) -> Catalog {
+    let readers = agents.iter().map(|agent| {
+        let reader: Arc<dyn Reader> = Arc::from((agent.reader)(&home.join(agent.name)));
+        reader
+    });
+    Catalog::new(readers.collect())
+}
+
+/// One of each agent.
+fn one_each() -> Vec<&'static Agent> {
+    let mut named = BTreeSet::new();
+    let first = |agent: &&Agent| named.insert((agent.reader)(Path::new("/")).provider());
+    AGENTS.iter().filter(first).collect()
+}
+
+fn refresh(index: &Index, catalog: &Catalog) -> Work {
+    match index
+        .refresh(catalog, Duration::from_secs(10), &|_| ())
+        .unwrap()
+    {
+        Refreshed::Done(work) => work,
+        Refreshed::Busy => panic!("somebody else is at it"),
+    }
+}
+
+fn listed(index: &Index, gone: bool) -> Vec<Row> {
+    let which = Which {
+        gone,
+        ..Which::default()
+    };
+    index.list(&which, 1000, 0).unwrap()
+}
+
+/// Everything that is in an index, whatever ids its rows have.
+fn dump(index: &Index) -> BTreeSet<String> {
+    let db = Connection::open(index.path()).unwrap();
+    let rows = |sql: &str| {
+        let mut statement = db.prepare(sql).unwrap();
+        let columns = statement.column_count();
+        let rows = statement.query_map([], |row| {
+            let cell = |n| row.get::<_, rusqlite::types::Value>(n);
+            let cells: rusqlite::Result<Vec<_>> = (0..columns).map(cell).collect();
+            Ok(format!("{:?}", cells?))
+        });
+        rows.unwrap().collect::<rusqlite::Result<Vec<_>>>().unwrap()
+    };
+    let mut all = BTreeSet::new();
+    all.extend(rows(
+        "SELECT 'source', provider, path, part, size, modified, verdict, native_id FROM source",
+    ));
+    all.extend(rows(
+        "SELECT 'session', provider, native_id, state, project, cwd, branch, title, title_from, first_prompt,
+             last_prompt, forked_from, version, model, created_at, updated_at, turns, messages, input, output, cached,
+             total, context FROM session",
+    ));
+    all.extend(rows(
+        "SELECT 'turn', session.native_id, turn.id & 1048575, at, after, turn.messages, model.name, turn.input,
+             turn.output, turn.cached, turn.total, turn.context, turn.cost
+         FROM turn JOIN session ON session.id = turn.id >> 20 LEFT JOIN model ON model.id = turn.model",
+    ));
+    db.execute_batch("CREATE VIRTUAL TABLE temp.words USING fts5vocab(main, 'text', 'instance')")
+        .unwrap();
+    all.extend(rows(
+        "SELECT 'word', coalesce(session.native_id, 'nobody'), doc & 1048575, col, term, offset
+         FROM temp.words LEFT JOIN session ON session.id = doc >> 20",
+    ));
+    all
+}
+
+#[test]
+fn a_second_refresh_reads_nothing_and_writes_nothing() {
+    let (home, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let agents = one_each();
+    for agent in &agents {
+        agent.put(&home.path().join(agent.name), agent.sample.as_bytes());
+    }
+    let catalog = catalog(home.path(), &agents);
+    let index = Index::new(place.path());
+    let first = refresh(&index, &catalog);
+    assert_eq!((first.read, first.places), (agents.len(), agents.len()));
+    assert!(first.bytes > 0 && first.rows > 0);
+    assert_eq!(listed(&index, false).len(), agents.len());
+
+    let state = || {
+        let files = std::fs::read_dir(place.path()).unwrap().map(Result::unwrap);
+        let files = files.filter(|file| !file.path().to_string_lossy().ends_with("-shm"));
+        let state = files.map(|file| {
+            let data = file.metadata().unwrap();
+            (
+                file.path(),
+                data.len(),
+                data.modified().unwrap(),
+                std::fs::read(file.path()).unwrap(),
+            )
+        });
+        state.collect::<BTreeSet<_>>()
+    };
+    let before = state();
+    let second = refresh(&Index::new(place.path()), &catalog);
+    assert_eq!((second.read, second.bytes, second.rows), (0, 0, 0));
+    assert_eq!(second.places, agents.len());
+    assert!(state() == before, "a file was written");
+}

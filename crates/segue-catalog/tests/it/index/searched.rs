@@ -1,0 +1,245 @@
+//! What a search finds, where, and in which order.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use segue_catalog::index::{Ask, Hits, Of, Order, OwnSession, OwnTurn, Query, snippet};
+use segue_catalog::{Catalog, Claude, Index};
+use segue_core::{Message, Role, SessionId, Title, TitleSource};
+use serde_json::json;
+
+use super::refresh;
+
+fn at(minute: u32) -> String {
+    format!("2025-03-01T10:{minute:02}:00Z")
+}
+
+/// Writes a session of Claude Code in which each prompt has one answer.
+fn write(home: &Path, n: u32, turns: &[(&str, &str)]) -> String {
+    let id = format!("00000000-0000-4000-8000-{n:012}");
+    let mut lines = Vec::new();
+    let mut last: Option<String> = None;
+    let said = turns
+        .iter()
+        .flat_map(|(prompt, answer)| [("user", prompt), ("assistant", answer)]);
+    for (number, (role, text)) in said.enumerate() {
+        let uuid = format!("{n:08}-{number:04}-4000-8000-000000000000");
+        let content = json!([{"type": "text", "text": text}]);
+        let line = json!({
+            "type": role, "uuid": uuid, "parentUuid": last, "sessionId": id, "cwd": format!("/work/app{n}"),
+            "timestamp": at(n * 10 + u32::try_from(number).unwrap()), "version": "2.0.0",
+            "message": {"role": role, "content": content, "id": format!("m{n}-{number}"), "model": "m"},
+        });
+        lines.push(line.to_string());
+        last = Some(uuid);
+    }
+    let project = home.join(format!("projects/-work-app{n}"));
+    fs::create_dir_all(&project).unwrap();
+    fs::write(
+        project.join(format!("{id}.jsonl")),
+        format!("{}\n", lines.join("\n")),
+    )
+    .unwrap();
+    id
+}
+
+fn parse(text: &str) -> Query {
+    Query::parse(text, &|text| text.parse().map_err(|_| "no time".into())).unwrap()
+}
+
+fn search(index: &Index, query: &Query, order: Order) -> Hits {
+    let ask = Ask {
+        query,
+        order,
+        limit: 10,
+        skip: 0,
+        each: 2,
+        project: None,
+        own: None,
+    };
+    index.search(&ask).unwrap()
+}
+
+/// The sessions that were found, by the end of their ids, and the turns in them.
+fn found(index: &Index, text: &str) -> Vec<String> {
+    let hits = search(index, &parse(text), Order::Newest);
+    let hit = |hit: &segue_catalog::index::Hit| {
+        let id = match &hit.of {
+            Of::Native(row) => row.session.head.id.to_string(),
+            Of::Own(id, _) => id.clone(),
+        };
+        let turns: Vec<String> = hit.turns.iter().map(|turn| turn.n.to_string()).collect();
+        format!("{}:{}", &id[id.len() - 1..], turns.join(","))
+    };
+    hits.hits.iter().map(hit).collect()
+}
+
+fn three(home: &Path) -> Catalog {
+    write(
+        home,
+        1,
+        &[
+            ("Fix the login form", "It calls fix_login() now"),
+            ("and the logout", "done"),
+        ],
+    );
+    write(
+        home,
+        2,
+        &[
+            ("login again, the form is broken", "The FORM fixes login"),
+            ("login once more", "数据库连接失败 then"),
+            ("bye", "login"),
+        ],
+    );
+    write(home, 3, &[("Größe der Tabelle", "nothing")]);
+    Catalog::new(vec![Arc::new(Claude::new(home))])
+}
+
+#[test]
+fn words_phrases_prefixes_and_filters() {
+    let (home, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let catalog = three(home.path());
+    let index = Index::new(place.path());
+    refresh(&index, &catalog);
+    let cases: &[(&str, &[&str])] = &[
+        // The newest session first, and in it the newest turns.
+        ("login", &["2:3,2", "1:1"]),
+        ("LOGIN", &["2:3,2", "1:1"]),
+        ("\"login form\"", &["1:1"]),
+        ("\"form login\"", &[]),
+        ("form login", &["2:1", "1:1"]),
+        ("fix_login", &["1:1"]),
+        ("log", &[]),
+        ("log*", &["2:3,2", "1:2,1"]),
+        ("login -form", &["2:3,2"]),
+        ("role:user login", &["2:2,1", "1:1"]),
+        ("role:assistant login", &["2:3,1", "1:1"]),
+        ("role:tool login", &[]),
+        ("provider:claude login", &["2:3,2", "1:1"]),
+        ("provider:codex login", &[]),
+        ("project:APP1 login", &["1:1"]),
+        ("after:2025-03-01T10:23:00Z login", &["2:3,2"]),
+        ("before:2025-03-01T10:20:00Z login", &["1:1"]),
+        ("grosse", &[]),
+        ("größe", &["3:1"]),
+        ("grö*", &["3:1"]),
+        // Letters without their marks.
+        ("große tabelle", &["3:1"]),
+        // Scripts without blanks.
+        ("连接", &["2:2"]),
+        ("接连", &[]),
+        ("provider:claude", &["3:", "2:", "1:"]),
+        ("tag:none login", &["2:3,2", "1:1"]),
+        ("nowhere", &[]),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(found(&index, text), *expected, "{text}");
+    }
+}
+
+#[test]
+fn the_best_first_and_only_where_it_is_asked_for() {
+    let (home, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let catalog = three(home.path());
+    let index = Index::new(place.path());
+    refresh(&index, &catalog);
+    let query = parse("login");
+    let hits = search(&index, &query, Order::Best);
+    let scores: Vec<f64> = hits.hits.iter().map(|hit| hit.score.unwrap()).collect();
+    assert_eq!(scores.len(), 2);
+    assert!(scores[0] >= scores[1], "{scores:?}");
+    let Of::Native(row) = &hits.hits[0].of else {
+        panic!("none of segue's own is here");
+    };
+    let texts = catalog
+        .texts(&row.session, hits.hits[0].turns[0].after.as_ref())
+        .unwrap();
+    let piece = snippet(&texts, &query.words);
+    assert!(
+        piece.text.contains("login") && !piece.marks.is_empty(),
+        "{piece:?}"
+    );
+}
+
+#[test]
+fn every_hit_can_be_read_where_it_is() {
+    let (home, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let catalog = three(home.path());
+    let index = Index::new(place.path());
+    refresh(&index, &catalog);
+    let query = parse("log*");
+    for hit in search(&index, &query, Order::Newest).hits {
+        let Of::Native(row) = &hit.of else { continue };
+        for turn in &hit.turns {
+            let texts = catalog.texts(&row.session, turn.after.as_ref()).unwrap();
+            let piece = snippet(&texts, &query.words);
+            assert!(
+                piece.text.to_lowercase().contains("log"),
+                "{turn:?}: {piece:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn segues_own_sessions_are_found_by_words_and_titles_and_forgotten() {
+    let place = tempfile::tempdir().unwrap();
+    let index = Index::new(place.path());
+    let now: Timestamp = at(1).parse().unwrap();
+    let id = SessionId::parse("20250301_100100_k3f9").unwrap();
+    let turn = |id: &str, text: &str| OwnTurn {
+        id: id.to_owned(),
+        at: now,
+        messages: vec![Message::text(Role::User, text, now)],
+    };
+    let own = |keep: u32, turns: Vec<OwnTurn>| OwnSession {
+        id: id.clone(),
+        title: Title::given("Payment overhaul", TitleSource::User).unwrap(),
+        provider: "codex".to_owned(),
+        project: "/work/pay".to_owned(),
+        cwd: "/work/pay".to_owned(),
+        created_at: now,
+        updated_at: now,
+        keep,
+        turns,
+    };
+    let wait = std::time::Duration::from_secs(1);
+    assert_eq!(index.own_seen().unwrap(), None);
+    let first = own(0, vec![turn("7", "refund twice"), turn("8", "charge")]);
+    assert!(index.take_own(&[first], wait).unwrap());
+    assert_eq!(index.own_seen().unwrap(), Some(now));
+    assert_eq!(found(&index, "refund"), ["9:1"]);
+    assert_eq!(found(&index, "overhaul"), ["9:"]);
+    assert_eq!(found(&index, "provider:codex charge"), ["9:2"]);
+    assert_eq!(
+        found(&index, "provider:claude charge"),
+        Vec::<String>::new()
+    );
+    assert_eq!(index.own_turns(&id).unwrap().unwrap().0, ["7", "8"]);
+
+    // The second turn was taken back, and another took its place.
+    let reverted = own(1, vec![turn("9", "cancel")]);
+    assert!(index.take_own(&[reverted], wait).unwrap());
+    assert_eq!(found(&index, "charge"), Vec::<String>::new());
+    assert_eq!(found(&index, "cancel"), ["9:2"]);
+
+    let query = parse("cancel");
+    let others = HashSet::new();
+    let ask = Ask {
+        query: &query,
+        order: Order::Newest,
+        limit: 10,
+        skip: 0,
+        each: 1,
+        project: None,
+        own: Some(&others),
+    };
+    assert_eq!(index.search(&ask).unwrap().hits, []);
+    assert!(index.forget_own(&id, wait).unwrap());
+    assert_eq!(found(&index, "refund"), Vec::<String>::new());
+    assert_eq!(found(&index, "overhaul"), Vec::<String>::new());
+}

@@ -1,0 +1,307 @@
+//! Deleting: first it is told what would happen, then that is done.
+
+use std::path::{Path, PathBuf};
+
+use segue_agents::{busy, forget_kept};
+use segue_catalog::{KeepError, NativeSession};
+use segue_core::{Leg, MatchedBy, NativeId, ProviderId, Session};
+
+use super::{DeletePlan, Deleted, Doomed, Extent, Fate, Means, Spared, Upkeep};
+use crate::native::keeper;
+use crate::{Conversation, ConversationId, Engine, EngineError};
+
+/// A session that was written to within so many seconds may be somebody's work.
+const FRESH: i64 = 10;
+
+impl Engine {
+    /// What deleting a conversation comes to. Changes nothing.
+    pub async fn plan_delete(
+        &self,
+        conversation: &Conversation,
+        extent: Extent,
+        fate: Fate,
+    ) -> Result<DeletePlan, EngineError> {
+        let mut plan = DeletePlan {
+            session: None,
+            natives: Vec::new(),
+            spared: Vec::new(),
+            extent,
+            fate,
+        };
+        match conversation {
+            Conversation::Native(native) => {
+                plan.natives.push(self.doom(native.session.clone()).await?);
+            }
+            Conversation::Session(session, _) => {
+                plan.session = Some((**session).clone());
+                for (provider, id) in natives_of(&self.store.legs(&session.id).await?) {
+                    self.plan_leg(session, &provider, &id, &mut plan).await?;
+                }
+            }
+        }
+        Ok(plan)
+    }
+
+    /// What becomes of one native session that a session ran on.
+    async fn plan_leg(
+        &self,
+        session: &Session,
+        provider: &ProviderId,
+        id: &NativeId,
+        plan: &mut DeletePlan,
+    ) -> Result<(), EngineError> {
+        let agent = keeper(provider);
+        let mut spare = |why: String| {
+            plan.spared.push(Spared {
+                provider: agent.clone(),
+                id: id.clone(),
+                why,
+            });
+        };
+        if *provider == ProviderId::rehearsal() {
+            return Ok(());
+        }
+        if !self.reads(provider) {
+            spare(format!("only {agent} knows where it is"));
+        } else if let Some(other) = self.other_user(session, &agent, id).await? {
+            spare(format!("session {} runs on it too", other.id));
+        } else {
+            let named = format!("{agent}:{id}");
+            let mut found = self.lookup_native(&named).await?;
+            found.retain(|native| native.session.head.id == *id);
+            if let Some(native) = found.into_iter().next() {
+                plan.natives.push(self.doom(native.session).await?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Another session that runs, or ran, on a native session.
+    async fn other_user(
+        &self,
+        session: &Session,
+        agent: &ProviderId,
+        id: &NativeId,
+    ) -> Result<Option<Session>, EngineError> {
+        for candidate in self.store.candidates(id.as_str()).await? {
+            if candidate.by != MatchedBy::NativeId || candidate.id == session.id {
+                continue;
+            }
+            let legs = self.store.legs(&candidate.id).await?;
+            let same = (agent.clone(), id.clone());
+            let mut natives = natives_of(&legs).into_iter();
+            if natives.any(|(provider, id)| (keeper(&provider), id) == same) {
+                return Ok(Some(self.existing(&candidate.id).await?));
+            }
+        }
+        Ok(None)
+    }
+
+    /// How a native session would be deleted, and what speaks against it.
+    async fn doom(&self, session: NativeSession) -> Result<Doomed, EngineError> {
+        let upkeep = self.upkeep()?.clone();
+        let now = (self.world.now)();
+        let doomed = self.with_catalog(move |catalog| {
+            let (provider, id) = (&session.provider, &session.head.id);
+            let archived = matches!(upkeep.archive.entry(provider, id), Ok(Some(_)));
+            if catalog.only_archived(&session) {
+                return Ok(Doomed {
+                    session,
+                    belongings: None,
+                    means: Means::Copy,
+                    busy: None,
+                    fresh: None,
+                    archived,
+                });
+            }
+            let belongings = catalog.belongings(&session)?;
+            let means = match upkeep.own(provider) {
+                Some(own) => Means::Own(own.delete_command(id)),
+                None if belongings.are_rows() => Means::NoProgram,
+                None => Means::Files,
+            };
+            let files: Vec<PathBuf> = belongings.own_files().collect();
+            let written = belongings
+                .modified()
+                .map(|at| now.duration_since(at).as_secs());
+            Ok(Doomed {
+                busy: busy::at_work(id, &files, &belongings.home),
+                fresh: written.filter(|seconds| (0..FRESH).contains(seconds)),
+                belongings: Some(belongings),
+                means,
+                archived,
+                session,
+            })
+        });
+        doomed.await.map_err(EngineError::Keep)
+    }
+
+    /// Does what a plan says, unless somebody is at work in any of it.
+    pub async fn delete_conversation(&self, plan: &DeletePlan) -> Result<Deleted, EngineError> {
+        for doomed in &plan.natives {
+            if let Some(busy) = &doomed.busy {
+                return Err(EngineError::InUse {
+                    id: doomed.id(),
+                    pid: busy.pid,
+                    program: busy.program.clone(),
+                });
+            }
+            if doomed.means == Means::NoProgram {
+                return Err(EngineError::NoProgram(doomed.session.provider.clone()));
+            }
+        }
+        let held = match &plan.session {
+            Some(session) => Some(self.hold(&session.id).await?),
+            None => None,
+        };
+        let outcome = async {
+            let mut natives = Vec::new();
+            for doomed in &plan.natives {
+                let copy = self.delete_native(doomed, plan.fate).await?;
+                // What was only kept to protect it would bring it back. What can't be removed goes when it is old.
+                let _ = forget_kept(&self.upkeep()?.kept, &doomed.session.head.id);
+                natives.push((doomed.id(), doomed.means.clone(), copy));
+            }
+            if let Some((hold, _)) = &held
+                && plan.extent == Extent::Everything
+            {
+                self.store.delete(&hold.lease).await?;
+            }
+            Ok::<_, EngineError>(natives)
+        }
+        .await;
+        let mut decisions = Vec::new();
+        if let Some((hold, taken_over)) = held {
+            hold.release().await;
+            decisions.extend(taken_over);
+        }
+        Ok(Deleted {
+            natives: outcome?,
+            decisions,
+        })
+    }
+
+    /// Deletes one native session; where its copy is.
+    async fn delete_native(
+        &self,
+        doomed: &Doomed,
+        fate: Fate,
+    ) -> Result<Option<PathBuf>, EngineError> {
+        let upkeep = self.upkeep()?.clone();
+        let at = (self.world.now)();
+        if doomed.means == Means::Copy {
+            return Ok(delete_copy(&upkeep, &doomed.session, fate, at)?);
+        }
+        let session = doomed.session.clone();
+        let trash = upkeep.trash.clone();
+        let copy = match fate {
+            Fate::Purge => None,
+            Fate::Trash => {
+                let copied =
+                    self.with_catalog(move |catalog| catalog.discard(&session, &trash, at));
+                Some(copied.await?)
+            }
+        };
+        let id = &doomed.session.head.id;
+        let (session, copied) = (doomed.session.clone(), copy.clone());
+        if let Some(own) = upkeep.own(&doomed.session.provider) {
+            let same = self.with_catalog(move |catalog| {
+                let now = catalog.belongings(&session)?;
+                let same = copied.is_none_or(|copied| copied.manifest.is_of(&now));
+                same.then_some(())
+                    .ok_or(KeepError::Changing(session.found.path))
+            });
+            same.await?;
+            own.delete(id, directory(&doomed.session)).await?;
+        } else {
+            let removed =
+                self.with_catalog(move |catalog| catalog.remove(&session, copied.as_ref()));
+            removed.await?;
+        }
+        if self.is_live(&doomed.session.provider, id).await? {
+            return Err(EngineError::StillThere(doomed.id()));
+        }
+        if fate == Fate::Purge {
+            purge_copies(&upkeep, &doomed.session)?;
+        }
+        Ok(copy.map(|entry| entry.path))
+    }
+
+    /// Whether an agent has a session, and not only the archive.
+    pub(super) async fn is_live(
+        &self,
+        provider: &ProviderId,
+        id: &NativeId,
+    ) -> Result<bool, EngineError> {
+        let named = format!("{provider}:{id}");
+        let id = id.clone();
+        let live = self.with_catalog(move |catalog| {
+            let found = catalog.lookup(&named).sessions.into_iter();
+            let mut live = found.filter(|session| !catalog.only_archived(session));
+            live.any(|session| session.head.id == id)
+        });
+        Ok(live.await)
+    }
+}
+
+/// The native sessions of some legs, each once.
+pub(super) fn natives_of(legs: &[Leg]) -> Vec<(ProviderId, NativeId)> {
+    let mut all = Vec::new();
+    for leg in legs {
+        if let Some(id) = &leg.native_id {
+            let native = (leg.provider.clone(), id.clone());
+            if !all.contains(&native) {
+                all.push(native);
+            }
+        }
+    }
+    all
+}
+
+/// Where an agent's program is run for a session: where the session works, if that is still there.
+fn directory(session: &NativeSession) -> &Path {
+    let cwd = session.head.cwd.as_deref().map(Path::new);
+    cwd.filter(|cwd| cwd.is_dir()).unwrap_or(Path::new("/"))
+}
+
+/// Deletes a session of which only the archive has a copy.
+fn delete_copy(
+    upkeep: &Upkeep,
+    session: &NativeSession,
+    fate: Fate,
+    at: jiff::Timestamp,
+) -> Result<Option<PathBuf>, KeepError> {
+    let entry = upkeep.archive.entry(&session.provider, &session.head.id)?;
+    match (entry, fate) {
+        (None, _) => Ok(None),
+        (Some(entry), Fate::Trash) => {
+            upkeep.archive.close(&entry);
+            Ok(Some(upkeep.trash.take(&entry, at)?.path))
+        }
+        (Some(_), Fate::Purge) => {
+            purge_copies(upkeep, session)?;
+            Ok(None)
+        }
+    }
+}
+
+/// Removes all copies of a session.
+pub(super) fn purge_copies(upkeep: &Upkeep, session: &NativeSession) -> Result<(), KeepError> {
+    let Upkeep { archive, trash, .. } = upkeep;
+    let is_of = |provider: &ProviderId, id: &NativeId| {
+        *provider == session.provider && *id == session.head.id
+    };
+    if let Some(entry) = archive.entry(&session.provider, &session.head.id)? {
+        archive.remove(&entry)?;
+    }
+    let discarded = trash.list().0.into_iter();
+    for entry in discarded.filter(|entry| is_of(&entry.manifest.provider, &entry.manifest.id)) {
+        trash.purge(&entry)?;
+    }
+    Ok(())
+}
+
+/// What a conversation of an agent's own is called.
+pub(super) fn named(session: &NativeSession) -> ConversationId {
+    ConversationId::Native(session.provider.clone(), session.head.id.clone())
+}

@@ -1,0 +1,124 @@
+//! The picker: all conversations on one screen, found by typing, with a preview.
+//!
+//! A pure model ([`state`]) and a pure picture of it ([`draw`]), a terminal ([`screen`]) and threads that ask the shelf
+//! ([`work`]), and the loop between them. Where conversations come from is the [`Shelf`]'s business, and what becomes of
+//! the chosen one is the caller's.
+
+mod draw;
+mod keys;
+mod layout;
+mod line;
+mod screen;
+mod shelf;
+mod source;
+mod state;
+mod text;
+mod work;
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+
+use crate::error::{CliError, Kind};
+use crate::terminal::{clean, say};
+use screen::Screen;
+pub(crate) use screen::is_possible;
+pub(crate) use shelf::{Machine, reference};
+pub(crate) use source::{Chosen, Next, Options, Order, Place, Shelf};
+use state::{Ask, State};
+use work::Workers;
+
+/// How long the first picture waits for rows, so that it is not an empty one.
+const FIRST: Duration = Duration::from_millis(40);
+/// How long a picture lasts when nothing happens; ages are told in minutes.
+const LASTS: Duration = Duration::from_secs(30);
+
+/// Lets a person choose; nothing where they left without a choice.
+///
+/// `open` is called on each thread that needs a shelf. The terminal is as it was when this returns.
+pub(crate) fn run<S: Shelf>(
+    open: impl Fn() -> Result<S, String> + Send + Sync + 'static,
+    options: Options,
+) -> Result<Option<Chosen>, CliError> {
+    let broken = |error: io::Error| CliError::failed("cannot use the terminal").because(&error);
+    let mut workers = Workers::start(open).map_err(broken)?;
+    let mut state = State::new(options, Timestamp::now());
+    let outcome =
+        Screen::take().and_then(|mut screen| choose(&mut screen, &mut workers, &mut state));
+    // The terminal is itself again, so that whoever waits here can be told, and can interrupt.
+    for done in workers.finish() {
+        say(&clean(
+            &done.unwrap_or_else(|error| format!("error: {error}")),
+        ));
+    }
+    match outcome.map_err(broken)? {
+        End::Left => Ok(None),
+        End::Chosen(chosen) => Ok(Some(*chosen)),
+        End::Told => Err(CliError {
+            kind: Kind::Interrupted,
+            message: "interrupted; nothing was chosen".to_owned(),
+            hints: Vec::new(),
+        }),
+    }
+}
+
+/// How the picker ended.
+enum End {
+    Left,
+    Chosen(Box<Chosen>),
+    /// By a signal, or because the terminal went away.
+    Told,
+}
+
+/// The loop: draws, waits, and takes what happened.
+fn choose(screen: &mut Screen, workers: &mut Workers, state: &mut State) -> io::Result<End> {
+    let started = Instant::now();
+    loop {
+        state.resize(screen.size()?);
+        if let Some(question) = state.wanted_page() {
+            workers.look(question);
+        }
+        if let Some((row, ticket)) = state.wanted_preview() {
+            workers.preview(row, ticket);
+        }
+        let early = if state.is_current() {
+            Duration::ZERO
+        } else {
+            FIRST.saturating_sub(started.elapsed())
+        };
+        if early.is_zero() {
+            state.now = Timestamp::now();
+            screen.draw(state)?;
+        }
+        let at_most = if early.is_zero() { LASTS } else { early };
+        let woken = screen.wait(workers.bell(), at_most)?;
+        if woken.is_over {
+            return Ok(End::Told);
+        }
+        let news = workers.news();
+        let answers = news.into_iter().map(Happened::News);
+        for happened in answers.chain(woken.keys.into_iter().map(Happened::Key)) {
+            let ask = match happened {
+                Happened::News(news) => state.told(news),
+                Happened::Key(key) => state.press(key),
+            };
+            match ask {
+                Ask::Nothing => {}
+                Ask::Leave => return Ok(End::Left),
+                Ask::Choose(chosen) => return Ok(End::Chosen(Box::new(chosen))),
+                Ask::Act(row, deed) => workers.act(row, deed),
+                Ask::Suspend => screen.suspend()?,
+                Ask::Redraw => screen.clear()?,
+            }
+        }
+    }
+}
+
+enum Happened {
+    News(state::News),
+    Key(keys::Key),
+}
+
+#[cfg(test)]
+mod tests;

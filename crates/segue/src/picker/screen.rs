@@ -1,0 +1,222 @@
+//! The terminal while the picker has it: taken over whole, and given back as it was however the picker ends.
+
+use std::io::{self, BufWriter, IsTerminal, Read, Stdout, stdin, stdout};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::panic;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::cursor::Show;
+use ratatui::crossterm::event::{self, DisableBracketedPaste, EnableBracketedPaste};
+use ratatui::crossterm::terminal::{
+    BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen,
+    disable_raw_mode, enable_raw_mode,
+};
+use ratatui::crossterm::{execute, queue};
+use ratatui::layout::Size;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Signal, kill_current_process_group};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGWINCH};
+use signal_hook::low_level::pipe;
+use signal_hook::{SigId, low_level};
+
+use super::draw;
+use super::keys::{self, Key};
+use super::state::State;
+
+/// Whether there is a terminal that can be drawn on.
+pub(crate) fn is_possible() -> bool {
+    let is_able = std::env::var_os("TERM").is_some_and(|term| term != "dumb" && !term.is_empty());
+    is_able && stdin().is_terminal() && stdout().is_terminal()
+}
+
+/// How long it takes at most until all threads are stopped.
+const STOPPED: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 200_000_000,
+};
+
+/// What woke the loop.
+#[derive(Debug, Default)]
+pub(super) struct Woken {
+    pub(super) keys: Vec<Key>,
+    /// We were asked to end, or the terminal went away.
+    pub(super) is_over: bool,
+}
+
+pub(super) struct Screen {
+    terminal: Terminal<CrosstermBackend<BufWriter<Stdout>>>,
+    /// Readable after the terminal got another size.
+    resized: Bell,
+    /// Readable once we were asked to end.
+    ended: Bell,
+    /// What panics called before us.
+    hook: Option<Hook>,
+}
+
+type Hook = Arc<dyn Fn(&panic::PanicHookInfo<'_>) + Send + Sync>;
+
+impl Screen {
+    pub(super) fn take() -> io::Result<Self> {
+        let resized = Bell::new(&[SIGWINCH])?;
+        let ended = Bell::new(&[SIGTERM, SIGHUP, SIGINT])?;
+        let backend = CrosstermBackend::new(BufWriter::new(stdout()));
+        let terminal = Terminal::new(backend)?;
+        let mut screen = Self {
+            terminal,
+            resized,
+            ended,
+            hook: None,
+        };
+        screen.enter()?;
+        screen.hook = Some(hook_panics());
+        Ok(screen)
+    }
+
+    fn enter(&mut self) -> io::Result<()> {
+        enable_raw_mode()?;
+        execute!(stdout(), EnterAlternateScreen, EnableBracketedPaste)?;
+        self.clear()
+    }
+
+    pub(super) fn size(&self) -> io::Result<Size> {
+        self.terminal.size()
+    }
+
+    pub(super) fn draw(&mut self, state: &State) -> io::Result<()> {
+        // Terminals that know these marks show the picture whole, the others ignore them.
+        queue!(self.terminal.backend_mut(), BeginSynchronizedUpdate)?;
+        self.terminal.draw(|frame| draw::draw(state, frame))?;
+        execute!(self.terminal.backend_mut(), EndSynchronizedUpdate)
+    }
+
+    /// Draws everything anew, whatever is on the screen.
+    pub(super) fn clear(&mut self) -> io::Result<()> {
+        // Not `Terminal::clear`: that asks the terminal where the cursor is, and waits seconds where none answers.
+        let size = self.size()?;
+        self.terminal.resize(size.into())
+    }
+
+    /// Gives the terminal back to the shell until it wakes us.
+    pub(super) fn suspend(&mut self) -> io::Result<()> {
+        let woken = Bell::new(&[SIGCONT])?;
+        leave();
+        kill_current_process_group(Signal::TSTP)?;
+        // Another thread may be the one that is stopped first; without this we would draw before the stop is ours too.
+        // Where nobody can wake us, nobody stops us, and nothing comes.
+        let mut ends = [PollFd::from_borrowed_fd(woken.end(), PollFlags::IN)];
+        match poll(&mut ends, Some(&STOPPED)) {
+            Ok(_) | Err(Errno::INTR) => self.enter(),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Waits for a key, a signal or the bell.
+    pub(super) fn wait(&mut self, bell: BorrowedFd<'_>, at_most: Duration) -> io::Result<Woken> {
+        let keyboard = stdin();
+        let mut ends = [
+            PollFd::from_borrowed_fd(keyboard.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(bell, PollFlags::IN),
+            PollFd::from_borrowed_fd(self.resized.end(), PollFlags::IN),
+            PollFd::from_borrowed_fd(self.ended.end(), PollFlags::IN),
+        ];
+        let at_most = Timespec::try_from(at_most).unwrap_or(Timespec {
+            tv_sec: 1,
+            tv_nsec: 0,
+        });
+        match poll(&mut ends, Some(&at_most)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let [keyboard, _, _, _] = ends;
+        let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+        let mut woken = Woken {
+            is_over: keyboard.revents().intersects(gone),
+            keys: Vec::new(),
+        };
+        woken.is_over |= self.ended.rang();
+        self.resized.rang();
+        while !woken.is_over && event::poll(Duration::ZERO)? {
+            woken.keys.extend(keys::key(event::read()?));
+        }
+        Ok(woken)
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        leave();
+        // While panicking the hook can't be changed, and it has done its work.
+        if let Some(hook) = self.hook.take().filter(|_| !thread::panicking()) {
+            drop(panic::take_hook());
+            panic::set_hook(Box::new(move |panic| hook(panic)));
+        }
+    }
+}
+
+/// Gives the terminal back. What fails here, nobody could be told.
+fn leave() {
+    let _ = execute!(stdout(), DisableBracketedPaste, LeaveAlternateScreen, Show);
+    let _ = disable_raw_mode();
+}
+
+/// Has the terminal given back before a panic is told on it. Panics of other threads are told by the picker itself.
+fn hook_panics() -> Hook {
+    let before: Hook = Arc::from(panic::take_hook());
+    let (usual, ours) = (Arc::clone(&before), thread::current().id());
+    panic::set_hook(Box::new(move |panic| {
+        if thread::current().id() == ours {
+            leave();
+            usual(panic);
+        }
+    }));
+    before
+}
+
+/// A byte to read for each signal.
+///
+/// Once heard, these signals do nothing else any more in this process, also after the picker; who comes next listens
+/// for them again.
+struct Bell {
+    end: UnixStream,
+    signals: Vec<SigId>,
+}
+
+impl Bell {
+    fn new(signals: &[i32]) -> io::Result<Self> {
+        let (end, ring) = UnixStream::pair()?;
+        end.set_nonblocking(true)?;
+        let mut bell = Self {
+            end,
+            signals: Vec::new(),
+        };
+        for &signal in signals {
+            bell.signals
+                .push(pipe::register(signal, ring.try_clone()?)?);
+        }
+        Ok(bell)
+    }
+
+    fn end(&self) -> BorrowedFd<'_> {
+        self.end.as_fd()
+    }
+
+    /// Whether it rang since it was asked last.
+    fn rang(&mut self) -> bool {
+        let mut rung = [0; 64];
+        matches!(self.end.read(&mut rung), Ok(1..))
+    }
+}
+
+impl Drop for Bell {
+    fn drop(&mut self) {
+        for signal in self.signals.drain(..) {
+            low_level::unregister(signal);
+        }
+    }
+}

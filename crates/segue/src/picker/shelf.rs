@@ -1,0 +1,436 @@
+//! The shelf of this machine: what the engine knows of all conversations, asked from a thread of the picker's.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc;
+
+use jiff::Zoned;
+use segue_catalog::index::State;
+use segue_core::{Message, NativeId, ProviderId, Role, SessionRef, SessionStatus, Tag, parse_when};
+use segue_engine::{
+    Caught, Conversation, Freshness, Native, Query, SearchRequest, Snippet, Transcript,
+};
+use segue_store::{Filter, Retag};
+use tokio::runtime::Runtime;
+
+use super::source::{
+    Deed, Exchange, Marked, Order, Page, Piece, Place, Preview, Question, Refreshed, Row, Shelf,
+    Standing, Total,
+};
+use crate::error::CliError;
+use crate::setup::App;
+
+/// How many turns a preview has.
+const TURNS: usize = 4;
+
+/// The conversations of this machine.
+pub(crate) struct Machine {
+    app: App,
+    runtime: Runtime,
+}
+
+impl Machine {
+    /// What goes wrong is told by whoever shows it, not here.
+    pub(crate) fn open() -> Result<Self, String> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| error.to_string())?;
+        let app = {
+            let _inside = runtime.enter();
+            App::open_quietly().map_err(in_words)?
+        };
+        Ok(Self { app, runtime })
+    }
+
+    fn newest(&self, question: &Question) -> Result<Page, CliError> {
+        let filter = Filter {
+            project: self.project(question.place),
+            ..Filter::default()
+        };
+        let end = question.from.saturating_add(question.limit);
+        let limit = u32::try_from(end).unwrap_or(u32::MAX);
+        let engine = &self.app.engine;
+        let listed = engine.conversations(&filter, limit, Freshness::AsIndexed);
+        let listed = self.runtime.block_on(listed)?;
+        let known = listed.rows.len();
+        let rows = listed.rows.iter().skip(question.from).map(row);
+        Ok(Page {
+            rows: rows.collect(),
+            total: if listed.more {
+                Total::AtLeast(known.max(self.about(question.place)))
+            } else {
+                Total::Exactly(known)
+            },
+        })
+    }
+
+    /// How many there are, more or less: some are part of others.
+    fn about(&self, place: Place) -> usize {
+        let which = segue_catalog::index::Which {
+            project: self.project(place),
+            ..Default::default()
+        };
+        let count = self
+            .app
+            .engine
+            .index()
+            .and_then(|index| index.count(&which).ok());
+        count
+            .and_then(|count| usize::try_from(count).ok())
+            .unwrap_or(0)
+    }
+
+    fn found(&self, question: &Question, query: Query) -> Result<Page, CliError> {
+        let request = SearchRequest {
+            query,
+            order: match question.order {
+                Order::Newest => segue_engine::Order::Newest,
+                Order::Best => segue_engine::Order::Best,
+            },
+            project: self.project(question.place),
+            limit: question.limit,
+            skip: question.from,
+            each: 1,
+            freshness: Freshness::AsIndexed,
+        };
+        let report = self.runtime.block_on(self.app.engine.search(&request))?;
+        let rows = report.found.iter().map(|found| {
+            let hit = found.turns.first().map(|turn| marked(&turn.snippet));
+            Row {
+                hit,
+                ..row(&found.conversation)
+            }
+        });
+        let rows: Vec<Row> = rows.collect();
+        let known = question.from + rows.len();
+        Ok(Page {
+            rows,
+            total: if report.more {
+                Total::AtLeast(known)
+            } else {
+                Total::Exactly(known)
+            },
+        })
+    }
+
+    fn project(&self, place: Place) -> Option<String> {
+        match place {
+            Place::Here => Some(self.app.project.key.clone()),
+            Place::Everywhere => None,
+        }
+    }
+
+    fn find(&self, row: &Row) -> Result<Conversation, CliError> {
+        // The index knows more than the files tell at a glance, and is quicker.
+        if let Some((provider, id)) = row.id.split_once(':')
+            && let (Ok(provider), Ok(id)) = (ProviderId::parse(provider), NativeId::parse(id))
+            && let Some(index) = self.app.engine.index()
+            && let Ok(Some(known)) = index.row(&provider, &id)
+        {
+            return Ok(Conversation::Native(Box::new(Native::from(known))));
+        }
+        let reference = reference(row)?;
+        self.runtime.block_on(self.app.find_any(&reference))
+    }
+
+    fn last_turns(&self, conversation: &Conversation) -> Result<Vec<Exchange>, CliError> {
+        match conversation {
+            Conversation::Native(native) => {
+                let (turns, _) = self.app.engine.recent(&native.session, TURNS)?;
+                let known = native
+                    .known
+                    .as_ref()
+                    .map_or(0, |known| known.turns as usize);
+                let before = known.saturating_sub(turns.len());
+                let turns = turns.iter().enumerate();
+                let turns = turns.map(|(at, turn)| exchange(before + at + 1, &turn.messages));
+                Ok(turns.rev().collect())
+            }
+            Conversation::Session(session, _) => {
+                let transcript = self.app.engine.transcript((**session).clone());
+                let transcript: Transcript = self.runtime.block_on(transcript)?;
+                let turns = transcript.turns.iter().rev().take(TURNS);
+                Ok(turns
+                    .map(|entry| exchange(entry.turn.n as usize, &entry.messages))
+                    .collect())
+            }
+        }
+    }
+
+    async fn tag(&self, row: &Row, text: &str) -> Result<String, CliError> {
+        let tags = text.split([' ', ',']).filter(|tag| !tag.is_empty());
+        let tags: Result<Vec<Tag>, _> = tags.map(Tag::parse).collect();
+        let add = tags.map_err(|error| CliError::usage(error.to_string()))?;
+        let scope = self.app.scope();
+        let (session, taken) = self.app.engine.take(&reference(row)?, &scope).await?;
+        let retag = Retag {
+            add,
+            remove: Vec::new(),
+        };
+        let session = self.app.engine.retag(&session.id, retag).await?;
+        let tags: Vec<&str> = session.tags.iter().map(Tag::as_str).collect();
+        let taken = taken.map(|decision| format!("{}; ", decision.text));
+        let taken = taken.unwrap_or_default();
+        Ok(format!(
+            "{taken}{} is tagged {}",
+            session.id,
+            tags.join(" ")
+        ))
+    }
+
+    async fn archive(&self, row: &Row) -> Result<String, CliError> {
+        let conversation = self.app.find_any(&reference(row)?).await?;
+        let natives = self.app.engine.natives_of(&conversation).await?;
+        if natives.is_empty() {
+            return Err(CliError::failed(
+                "no agent keeps a copy of it that could be archived",
+            ));
+        }
+        let mut new = 0;
+        for native in &natives {
+            let saved = self.app.engine.archive(native).await?;
+            new += usize::from(!matches!(saved, segue_catalog::Saved::Already(_)));
+        }
+        Ok(match new {
+            0 => "it was in the archive as it is".to_owned(),
+            _ => format!("archived; `segue session restore {}` puts it back", row.id),
+        })
+    }
+
+    async fn fork(&self, row: &Row) -> Result<String, CliError> {
+        let scope = self.app.scope();
+        let (session, _) = self.app.engine.take(&reference(row)?, &scope).await?;
+        let forked = self
+            .app
+            .engine
+            .fork(&session, None, &self.app.project)
+            .await?;
+        Ok(format!("forked as {}", forked.session.id))
+    }
+}
+
+impl Shelf for Machine {
+    fn look(&mut self, question: &Question) -> Result<Page, String> {
+        let now = Zoned::now();
+        let when = |text: &str| parse_when(text, &now).map_err(|error| error.to_string());
+        let query = Query::typed(&question.typed, &when);
+        if query == Query::default() {
+            return self.newest(question).map_err(in_words);
+        }
+        self.found(question, query).map_err(in_words)
+    }
+
+    fn preview(&mut self, row: &Row) -> Result<Preview, String> {
+        let conversation = self.find(row).map_err(in_words)?;
+        Ok(Preview {
+            facts: facts(&conversation),
+            hit: row.hit.clone(),
+            turns: self.last_turns(&conversation).map_err(in_words)?,
+        })
+    }
+
+    fn refresh(&mut self, progress: &mut dyn FnMut(&str)) -> Result<Refreshed, String> {
+        let (sender, told) = mpsc::channel();
+        let tell = Arc::new(move |step| {
+            let _ = sender.send(step);
+        });
+        let refresh = self.app.engine.refresh(tell);
+        // The reading is done on threads of its own, which tell how far they are.
+        let caught = self.runtime.block_on(async {
+            tokio::pin!(refresh);
+            let mut often = tokio::time::interval(std::time::Duration::from_millis(100));
+            loop {
+                tokio::select! {
+                    caught = &mut refresh => return caught,
+                    _ = often.tick() => {
+                        if let Some(last) = told.try_iter().last() {
+                            let segue_catalog::index::Progress { done, all } = last;
+                            progress(&format!("reading sessions: {done} of {all}"));
+                        }
+                    }
+                }
+            }
+        });
+        match caught.map_err(|error| in_words(error.into()))? {
+            Some(Caught::Up(work)) if work.read == 0 && work.gone == 0 => Ok(Refreshed::Nothing),
+            _ => Ok(Refreshed::Changed),
+        }
+    }
+
+    fn act(&mut self, row: &Row, deed: &Deed) -> Result<String, String> {
+        let done = self.runtime.block_on(async {
+            match deed {
+                Deed::Tag(text) => self.tag(row, text).await,
+                Deed::Archive => self.archive(row).await,
+                Deed::Fork => self.fork(row).await,
+            }
+        });
+        done.map_err(in_words)
+    }
+}
+
+/// What went wrong, and what to do about it, on one line.
+fn in_words(error: CliError) -> String {
+    let mut words = error.message;
+    if let Some(hint) = error.hints.first() {
+        words.push_str("; ");
+        words.push_str(hint);
+    }
+    words
+}
+
+/// What every command takes for a row.
+pub(crate) fn reference(row: &Row) -> Result<SessionRef, CliError> {
+    SessionRef::parse(&row.id).map_err(|error| CliError::failed(error.to_string()))
+}
+
+fn row(conversation: &Conversation) -> Row {
+    let id = conversation.id().to_string();
+    match conversation {
+        Conversation::Session(session, status) => Row {
+            id,
+            provider: session.provider.to_string(),
+            title: session.title.as_str().to_owned(),
+            project: Some(short(&session.project.cwd)),
+            branch: None,
+            updated_at: session.updated_at,
+            turns: session.turns,
+            standing: match status {
+                SessionStatus::Running => Standing::Running,
+                SessionStatus::Idle | SessionStatus::Interrupted => Standing::Idle,
+            },
+            tags: session.tags.iter().map(ToString::to_string).collect(),
+            feature: session.feature.as_ref().map(ToString::to_string),
+            hit: None,
+        },
+        Conversation::Native(native) => {
+            let head = &native.session.head;
+            let title = head.title.as_ref().map(|title| title.as_str().to_owned());
+            Row {
+                id,
+                provider: native.session.provider.to_string(),
+                title: title
+                    .or_else(|| head.first_prompt.clone())
+                    .unwrap_or_default(),
+                project: head.cwd.as_deref().map(short),
+                branch: head.branch.clone(),
+                updated_at: head.updated_at,
+                turns: native.known.as_ref().map_or(0, |known| known.turns),
+                standing: standing(native),
+                tags: Vec::new(),
+                feature: None,
+                hit: None,
+            }
+        }
+    }
+}
+
+fn standing(native: &Native) -> Standing {
+    match native.known.as_ref().map(|known| known.state) {
+        Some(State::Gone) => Standing::Gone,
+        Some(State::Archived) => Standing::Archived,
+        _ if native.session.found.archived => Standing::Archived,
+        _ => Standing::Idle,
+    }
+}
+
+/// The last name of a directory, which is how people call a project.
+fn short(directory: &str) -> String {
+    let name = Path::new(directory).file_name();
+    name.map_or_else(
+        || directory.to_owned(),
+        |name| name.to_string_lossy().into_owned(),
+    )
+}
+
+fn facts(conversation: &Conversation) -> Vec<String> {
+    let mut facts = Vec::new();
+    match conversation {
+        Conversation::Session(session, _) => {
+            facts.push(session.project.cwd.clone());
+            facts.push(format!("{} · {}", session.id, session.provider));
+            facts.extend(
+                session
+                    .total_tokens
+                    .map(|tokens| format!("{tokens} tokens")),
+            );
+        }
+        Conversation::Native(native) => {
+            let head = &native.session.head;
+            facts.extend(head.cwd.clone());
+            facts.push(format!("{} · {}", head.id, native.session.provider));
+            facts.extend(
+                head.branch
+                    .as_ref()
+                    .map(|branch| format!("branch {branch}")),
+            );
+            if let Some(known) = &native.known {
+                let tokens = known.usage.total_tokens;
+                let tokens = tokens.map(|tokens| format!("{tokens} tokens"));
+                let both: Vec<String> = known.model.clone().into_iter().chain(tokens).collect();
+                if !both.is_empty() {
+                    facts.push(both.join(" · "));
+                }
+            }
+        }
+    }
+    facts
+}
+
+fn exchange(n: usize, messages: &[Message]) -> Exchange {
+    let words = |role: Role| {
+        let said = messages.iter().filter(move |message| message.role == role);
+        said.map(Message::words)
+            .filter(|words| !words.trim().is_empty())
+    };
+    Exchange {
+        n: u32::try_from(n).unwrap_or(u32::MAX),
+        prompt: words(Role::User).next().unwrap_or_default(),
+        answer: words(Role::Assistant).next_back().unwrap_or_default(),
+    }
+}
+
+/// A piece of text with what was found in it set off.
+fn marked(snippet: &Snippet) -> Marked {
+    let mut pieces = Vec::new();
+    let mut from = 0;
+    let mut add = |range: std::ops::Range<usize>, is_hit| {
+        if let Some(text) = snippet.text.get(range).filter(|text| !text.is_empty()) {
+            pieces.push(Piece {
+                text: text.to_owned(),
+                is_hit,
+            });
+        }
+    };
+    for mark in &snippet.marks {
+        if mark.start >= from {
+            add(from..mark.start, false);
+            add(mark.clone(), true);
+            from = mark.end;
+        }
+    }
+    add(from..snippet.text.len(), false);
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_found_is_set_off_and_nothing_is_lost() {
+        let snippet = Snippet {
+            role: None,
+            text: "the login form".into(),
+            marks: vec![4..9, 4..9],
+        };
+        let pieces = marked(&snippet);
+        let texts: Vec<(&str, bool)> = pieces
+            .iter()
+            .map(|piece| (piece.text.as_str(), piece.is_hit))
+            .collect();
+        assert_eq!(texts, [("the ", false), ("login", true), (" form", false)]);
+        assert_eq!(marked(&Snippet::default()), []);
+    }
+}

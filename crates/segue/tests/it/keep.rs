@@ -1,0 +1,438 @@
+//! `segue session delete`, `forget`, `archive` and `restore` with sessions that agents keep.
+
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, SystemTime};
+
+use insta::assert_snapshot;
+use segue_testkit::World;
+use serde_json::{Value, json};
+
+use crate::failing_disks::{as_nobody, with_file_limit};
+use crate::world;
+
+const SAMPLE: &str = include_str!("../../../segue-catalog/tests/it/samples/claude.jsonl");
+const ID: &str = "0b5e4c3a-1111-4222-8333-444455556666";
+const NAME: &str = "claude:0b5e4c3a-1111-4222-8333-444455556666";
+
+/// A world in which Claude Code has a session, and files that go with it.
+fn with_session() -> World {
+    let world = world();
+    put(&world, ID);
+    world
+}
+
+fn put(world: &World, id: &str) {
+    let cwd = world.project().display().to_string();
+    let text = SAMPLE
+        .replace(ID, id)
+        .replace("\"/w\"", &format!("{cwd:?}"));
+    let main = projects(world).join(format!("{id}.jsonl"));
+    for (path, text) in [
+        (main, text.as_str()),
+        (
+            projects(world).join(format!("{id}/tool-results/a.txt")),
+            "what a tool said\n",
+        ),
+        (
+            world
+                .path()
+                .join(format!(".claude/todos/{id}-agent-{id}.json")),
+            "[]",
+        ),
+    ] {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        age(&path, 3);
+    }
+}
+
+/// Makes a file so many days old.
+fn age(path: &Path, days: u64) {
+    let then = SystemTime::now() - Duration::from_secs(days * 86_400);
+    let file = File::options().write(true).open(path).unwrap();
+    file.set_modified(then).unwrap();
+}
+
+fn projects(world: &World) -> PathBuf {
+    world.path().join(".claude/projects/-p")
+}
+
+/// Everything that Claude Code has, with when it was written.
+fn everything(directory: &Path) -> Vec<(PathBuf, Vec<u8>, SystemTime)> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(directory).into_iter().flatten() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            all.extend(everything(&path));
+        } else {
+            let written = fs::metadata(&path).unwrap().modified().unwrap();
+            all.push((path.clone(), fs::read(&path).unwrap(), written));
+        }
+    }
+    all.sort();
+    all
+}
+
+fn claude(world: &World) -> Vec<(PathBuf, Vec<u8>, SystemTime)> {
+    everything(&world.path().join(".claude"))
+}
+
+#[test]
+fn a_native_session_is_deleted_and_brought_back() {
+    let world = with_session();
+    let before = claude(&world);
+    assert_snapshot!(world.segue(["session", "delete", "--dry-run", "0b5e"]), @"
+    Would delete claude:0b5e4c3a-1111-4222-8333-444455556666 by removing its files, after a copy went to the trash:
+      [WORLD]/.claude/projects/-p/0b5e4c3a-1111-4222-8333-444455556666.jsonl
+      [WORLD]/.claude/projects/-p/0b5e4c3a-1111-4222-8333-444455556666/tool-results/a.txt
+      [WORLD]/.claude/todos/0b5e4c3a-1111-4222-8333-444455556666-agent-0b5e4c3a-1111-4222-8333-444455556666.json
+    --- exit 0
+    ");
+    assert_snapshot!(world.segue(["session", "delete", "0b5e"]), @"
+    --- stderr
+    error: deleting needs a confirmation, and there is no terminal to ask on
+    hint: add --yes
+    --- exit 2
+    ");
+    assert_eq!(claude(&world), before);
+    assert!(!world.home().join("trash").exists());
+
+    assert_snapshot!(world.segue(["session", "delete", "--yes", "0b5e"]), @"
+    Deleted claude:0b5e4c3a-1111-4222-8333-444455556666 (Shopping).
+    claude:0b5e4c3a-1111-4222-8333-444455556666 is in the trash; `segue session restore claude:0b5e4c3a-1111-4222-8333-444455556666` brings it back.
+    --- exit 0
+    ");
+    assert_eq!(claude(&world), []);
+    assert_eq!(crate::count_sessions(&world), 0);
+    let again = world.segue(["session", "delete", "--yes", NAME]);
+    let deleted = format!("error: {NAME} is deleted already; a copy is in [WORLD]/home/trash/");
+    assert!(
+        again.stderr.starts_with(&deleted) && again.code == Some(1),
+        "{again}"
+    );
+    let copies = world.json(["session", "archive", "--list", "--json"]);
+    assert_eq!(copies[0]["kept"], "trash");
+    assert_eq!(copies[0]["turns"], 3);
+    assert_eq!(copies[0]["files"].as_array().unwrap().len(), 3);
+
+    assert_snapshot!(world.segue(["session", "restore", "0b5e"]), @r#"
+    Restored claude:0b5e4c3a-1111-4222-8333-444455556666 (Shopping) from the trash.
+      [WORLD]/.claude/projects/-p/0b5e4c3a-1111-4222-8333-444455556666.jsonl
+      [WORLD]/.claude/projects/-p/0b5e4c3a-1111-4222-8333-444455556666/tool-results/a.txt
+      [WORLD]/.claude/todos/0b5e4c3a-1111-4222-8333-444455556666-agent-0b5e4c3a-1111-4222-8333-444455556666.json
+    Go on with: claude --resume 0b5e4c3a-1111-4222-8333-444455556666   or: segue chat --resume claude:0b5e4c3a-1111-4222-8333-444455556666 "…"
+    --- exit 0
+    "#);
+    assert_eq!(claude(&world), before);
+    assert_snapshot!(world.segue(["session", "restore", "0b5e"]), @r#"
+    --- stderr
+    error: there is no copy of a session "0b5e", neither in the archive nor in the trash
+    hint: `segue session archive --list` shows all copies
+    --- exit 1
+    "#);
+}
+
+#[test]
+fn what_is_purged_is_gone_with_all_copies() {
+    let world = with_session();
+    let _ = world.json(["session", "archive", "--json", NAME]);
+    let _ = world.json(["session", "delete", "--yes", "--json", NAME]);
+    let _ = world.json(["session", "restore", "--json", NAME]);
+    let _ = world.json(["session", "delete", "--yes", "--json", NAME]);
+    // In the trash and in the archive; the latter is still listed.
+    assert_eq!(crate::count_sessions(&world), 1);
+    assert_snapshot!(world.segue(["session", "delete", "--yes", NAME]).stdout.lines().next().unwrap(), @"Deleted claude:0b5e4c3a-1111-4222-8333-444455556666 (Shopping).");
+    assert_eq!(crate::count_sessions(&world), 0);
+    let copies = world.json(["session", "archive", "--list", "--json"]);
+    assert_eq!(copies.as_array().unwrap().len(), 2, "{copies:#}");
+    assert_snapshot!(world.segue(["session", "delete", "--purge", "--yes", NAME]), @"
+    Removed what was kept of claude:0b5e4c3a-1111-4222-8333-444455556666.
+    --- exit 0
+    ");
+    assert_eq!(
+        world.json(["session", "archive", "--list", "--json"]),
+        json!([])
+    );
+
+    put(&world, ID);
+    let _ = world.json(["session", "archive", "--json", NAME]);
+    let deleted = world.json(["session", "delete", "--purge", "--yes", "--json", NAME]);
+    assert_eq!(deleted["native"][0]["copy"], Value::Null);
+    assert_eq!(
+        world.json(["session", "archive", "--list", "--json"]),
+        json!([])
+    );
+    assert_eq!(claude(&world), []);
+}
+
+#[test]
+fn an_archived_session_is_listed_shown_and_gone_on_with_once_it_is_gone() {
+    let world = with_session();
+    let shown = world.segue(["session", "show", NAME]).stdout;
+    let archived = world.segue(["session", "archive", "latest"]);
+    assert!(
+        archived
+            .stdout
+            .starts_with(&format!("Archived {NAME} (Shopping): ")),
+        "{archived}"
+    );
+    assert_snapshot!(world.segue(["session", "archive", "latest"]), @"
+    claude:0b5e4c3a-1111-4222-8333-444455556666 (Shopping) is already archived as it is.
+    --- exit 0
+    ");
+    fs::remove_dir_all(world.path().join(".claude")).unwrap();
+    let listed = world.json(["session", "list", "--json"]);
+    assert_eq!(listed[0]["status"], "archived", "{listed:#}");
+    assert_eq!(listed[0]["title"], "Shopping");
+    assert_eq!(world.segue(["session", "show", NAME]).stdout, shown);
+    assert_eq!(
+        world.json(["session", "info", "--json", "0b5e"])["session"]["turns"],
+        3
+    );
+    // Its agent is not even on this machine, but what it had comes back.
+    let restored = world.json(["session", "restore", "--json", NAME]);
+    assert_eq!(restored["files"].as_array().unwrap().len(), 3);
+    let again = world.json(["session", "restore", "--json", NAME]);
+    assert_eq!(again["unchanged"].as_array().unwrap().len(), 3);
+    let listed = world.json(["session", "list", "--json"]);
+    assert_eq!(listed[0]["status"], "idle", "{listed:#}");
+}
+
+#[test]
+fn many_are_archived_at_once_by_age() {
+    let world = with_session();
+    put(&world, "aaaaaaaa-1111-4222-8333-444455556666");
+    let new = "bbbbbbbb-1111-4222-8333-444455556666";
+    put(&world, new);
+    let path = projects(&world).join(format!("{new}.jsonl"));
+    let text = fs::read_to_string(&path).unwrap();
+    let today = jiff::Timestamp::now().strftime("%Y-%m-%dT").to_string();
+    fs::write(&path, text.replace("2026-01-02T", &today)).unwrap();
+    let all = |args: &[&str]| world.segue([&["session", "archive", "--all"], args].concat());
+    assert!(
+        all(&["--older-than", "2d", "--dry-run"])
+            .stdout
+            .contains("Would archive claude:aaaaaaaa")
+    );
+    assert!(!world.home().join("archive").exists());
+    let done = all(&["--older-than", "2d", "-p", "claude"]);
+    assert!(
+        done.stdout.ends_with("2 archived, 0 as before.\n"),
+        "{done}"
+    );
+    let done = all(&["-p", "claude"]);
+    assert!(
+        done.stdout.ends_with("1 archived, 2 as before.\n"),
+        "{done}"
+    );
+    assert_snapshot!(all(&["-p", "clod"]), @"
+    --- stderr
+    error: nobody here is called clod
+    hint: there are: claude, codex, gemini, opencode, rehearsal
+    --- exit 2
+    ");
+    assert_snapshot!(all(&["--older-than", "soon"]), @r#"
+    --- stderr
+    error: "soon" is not a time
+    hint: write 2025-12-07T14:30:22Z, 2025-12-07, or how long ago: 30m, 12h, 7d, 2w
+    --- exit 2
+    "#);
+    assert_snapshot!(world.segue(["session", "restore", "claude:"]).stderr.lines().next().unwrap(), @r#"error: "claude:" matches 3 sessions"#);
+}
+
+#[test]
+fn a_session_that_somebody_is_at_work_in_stays() {
+    let world = with_session();
+    let before = claude(&world);
+    let open = File::open(projects(&world).join(format!("{ID}.jsonl"))).unwrap();
+    let mut sleep = world.program("sleep");
+    let mut child = sleep.arg("600").stdin(Stdio::from(open)).spawn().unwrap();
+    let refused = world.segue(["session", "delete", "--yes", NAME]);
+    let planned = world.json(["session", "delete", "--dry-run", "--json", NAME]);
+    assert_eq!(planned["native"][0]["in_use_by"], child.id());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_snapshot!(refused, @"
+    --- stderr
+    error: claude:0b5e4c3a-1111-4222-8333-444455556666 is in use by process [PID] (sleep)
+    hint: end it first; nothing was changed
+    --- exit 1
+    ");
+    assert_eq!(claude(&world), before);
+    assert!(!world.home().join("trash").exists());
+    // Written a moment ago is told, and no reason to refuse.
+    let main = projects(&world).join(format!("{ID}.jsonl"));
+    fs::write(&main, fs::read(&main).unwrap()).unwrap();
+    let done = world.segue(["session", "delete", "--yes", NAME]);
+    assert!(
+        done.stderr
+            .contains(" s ago; an agent that is still at work"),
+        "{done}"
+    );
+    assert_eq!(done.code, Some(0));
+}
+
+#[test]
+fn what_differs_is_never_written_over() {
+    let world = with_session();
+    let _ = world.json(["session", "archive", "--json", NAME]);
+    let main = projects(&world).join(format!("{ID}.jsonl"));
+    fs::write(&main, "somebody else's\n").unwrap();
+    fs::remove_dir_all(projects(&world).join(ID)).unwrap();
+    let before = claude(&world);
+    assert_snapshot!(world.segue(["session", "restore", NAME]), @"
+    --- stderr
+    error: [WORLD]/.claude/projects/-p/0b5e4c3a-1111-4222-8333-444455556666.jsonl is there already, and differs
+    hint: nothing was put back; move that away first, or go on with what is there
+    --- exit 1
+    ");
+    assert_eq!(claude(&world), before);
+}
+
+#[test]
+fn a_full_disk_loses_nothing() {
+    let world = with_session();
+    let noise = (0..200_000_u32).map(|n| n.wrapping_mul(2_654_435_761) ^ n.rotate_left(13));
+    let noise: Vec<u8> = noise.flat_map(u32::to_le_bytes).collect();
+    fs::write(
+        projects(&world).join(format!("{ID}/tool-results/a.txt")),
+        noise,
+    )
+    .unwrap();
+    let before = claude(&world);
+    // The store is there by now, and needs no more room.
+    let _ = world.segue(["session", "list"]);
+    for args in [
+        ["session", "archive", NAME].as_slice(),
+        &["session", "delete", "--yes", NAME],
+    ] {
+        let failed = with_file_limit(&world, 400, args);
+        assert_eq!(failed.code, Some(1), "{failed}");
+        assert!(
+            failed.stderr.contains("cannot write") || failed.stderr.contains("File too large"),
+            "{failed}"
+        );
+        assert_eq!(claude(&world), before, "{failed}");
+        let copies = world.json(["session", "archive", "--list", "--json"]);
+        assert_eq!(copies, json!([]), "half a copy is none");
+    }
+    let done = world.segue(["session", "delete", "--yes", NAME]);
+    assert_eq!(done.code, Some(0), "{done}");
+    assert_eq!(claude(&world), []);
+}
+
+#[test]
+fn what_cannot_be_removed_stays_whole_with_a_copy_in_the_trash() {
+    let world = with_session();
+    let before = claude(&world);
+    fs::create_dir(world.home()).unwrap();
+    fs::set_permissions(world.home(), fs::Permissions::from_mode(0o777)).unwrap();
+    let failed = as_nobody(&world, &["session", "delete", "--yes", NAME]);
+    assert_eq!(failed.code, Some(1), "{failed}");
+    assert!(failed.stderr.contains("cannot remove"), "{failed}");
+    assert_eq!(claude(&world), before);
+}
+
+#[test]
+fn a_deletion_that_is_killed_anywhere_loses_nothing() {
+    let world = with_session();
+    let before = claude(&world);
+    let mut killed = 0;
+    for step in 0..60 {
+        let mut command = world.command(["session", "delete", "--yes", NAME]);
+        let mut child = command
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(step * 2));
+        killed += usize::from(child.kill().is_ok());
+        child.wait().unwrap();
+        if claude(&world) != before {
+            let restored = world.segue(["session", "restore", NAME]);
+            assert_eq!(restored.code, Some(0), "{restored}");
+        }
+        assert_eq!(claude(&world), before, "after {step} ms");
+    }
+    assert!(killed > 0);
+    // Copies of deletions that came no further than that are all whole.
+    let copies = world.segue(["session", "archive", "--list"]);
+    assert_eq!(
+        (copies.stderr.contains("can't be read"), copies.code),
+        (false, Some(0)),
+        "{copies}"
+    );
+}
+
+#[test]
+fn segues_own_record_is_forgotten_alone() {
+    let world = world();
+    let id = world.json(["chat", "--json", "hello"])["session_id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert_snapshot!(world.segue(["session", "forget", &id]), @"
+    --- stderr
+    error: forgetting needs a confirmation, and there is no terminal to ask on
+    hint: add --yes
+    --- exit 2
+    ");
+    assert_snapshot!(world.segue(["session", "forget", "--yes", &id]), @"
+    Forgot [SESSION] (hello).
+    What its agent has of it stays, and is listed by itself from now on.
+    --- exit 0
+    ");
+    assert_eq!(crate::count_sessions(&world), 0);
+    put(&world, ID);
+    assert_eq!(
+        world.segue(["session", "forget", "--yes", NAME]).code,
+        Some(1)
+    );
+    assert_eq!(crate::count_sessions(&world), 1);
+}
+
+#[test]
+fn doctor_says_what_is_about_to_be_deleted() {
+    let world = with_session();
+    let main = projects(&world).join(format!("{ID}.jsonl"));
+    let retention = || {
+        let report = world.json(["doctor", "--json"]);
+        let providers = report["providers"].as_array().unwrap().clone();
+        let claude = providers.into_iter().find(|one| one["name"] == "claude");
+        claude.unwrap()["retention"].clone()
+    };
+    assert_eq!(retention()["after_days"], 30);
+    assert_eq!(retention()["due"], 0);
+    age(&main, 25);
+    assert_eq!(retention()["due"], 1);
+    let told = world.segue(["doctor"]).stdout.replace("\n           ", " ");
+    assert!(
+        told.contains("keeps    them for 30 days; 1 will be deleted within 7 days: `segue session archive --all --older-than 23d -p claude` keeps them"),
+        "{told}"
+    );
+    let done = world.segue([
+        "session",
+        "archive",
+        "--all",
+        "--older-than",
+        "23d",
+        "-p",
+        "claude",
+    ]);
+    assert!(
+        done.stdout.ends_with("1 archived, 0 as before.\n"),
+        "{done}"
+    );
+    assert_eq!(retention()["due"], 0);
+    assert_eq!(retention()["due_but_archived"], 1);
+    fs::write(
+        world.path().join(".claude/settings.json"),
+        "{\"cleanupPeriodDays\": 365}",
+    )
+    .unwrap();
+    assert_eq!(retention()["after_days"], 365);
+    assert_eq!(retention()["due_but_archived"], 0);
+}

@@ -1,0 +1,262 @@
+//! `segue session stats`: what was spent, by whom, and what it cost.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use insta::assert_snapshot;
+use segue_testkit::{Output, World};
+use serde_json::{Value, json};
+
+use crate::world;
+
+/// Five hours west of Greenwich, on every machine.
+const ZONE: &str = "XYZ5";
+
+fn stats<'a>(world: &World, args: impl IntoIterator<Item = &'a str>) -> Output {
+    let mut command = world.command(["session", "stats"]);
+    command.args(args).env("TZ", ZONE);
+    Output::from(&command.output().unwrap(), world)
+}
+
+fn stats_json<'a>(world: &World, args: impl IntoIterator<Item = &'a str>) -> Value {
+    let output = stats(world, args.into_iter().chain(["--json"]));
+    assert_eq!(output.code, Some(0), "{output}");
+    serde_json::from_str(&output.raw_stdout).unwrap()
+}
+
+/// Writes a session of Claude Code's with one turn for each of these: when, the model, and tokens that are sent, that
+/// come from the cache besides, and that are written.
+fn claude(world: &World, id: &str, cwd: &Path, turns: &[(&str, &str, u64, u64, u64)]) {
+    let mut text = String::new();
+    for (n, (at, model, input, cached, output)) in turns.iter().enumerate() {
+        let base = json!({ "sessionId": id, "cwd": cwd, "timestamp": at });
+        let mut line = |more: Value| {
+            let mut line = base.clone();
+            line.as_object_mut()
+                .unwrap()
+                .extend(more.as_object().unwrap().clone());
+            let _ = writeln!(text, "{line}");
+        };
+        let parent = (n > 0).then(|| format!("{id}-a{}", n - 1));
+        line(
+            json!({ "type": "user", "uuid": format!("{id}-u{n}"), "parentUuid": parent,
+            "message": { "role": "user", "content": "do it" } }),
+        );
+        line(
+            json!({ "type": "assistant", "uuid": format!("{id}-a{n}"), "parentUuid": format!("{id}-u{n}"),
+            "message": { "id": format!("{id}-{n}"), "model": model, "stop_reason": "end_turn",
+                "content": [{ "type": "text", "text": "done" }],
+                "usage": { "input_tokens": input, "cache_read_input_tokens": cached,
+                    "cache_creation_input_tokens": 0, "output_tokens": output } } }),
+        );
+    }
+    let path = world.path().join(format!(".claude/projects/-p/{id}.jsonl"));
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+const OPUS: &str = "claude-opus-4-5-20251101";
+const HAIKU: &str = "claude-haiku-4-5";
+
+/// Two sessions of this project and one of another.
+fn sessions(world: &World) {
+    let here = world.project();
+    let there = world.path().join("there");
+    fs::create_dir(&there).unwrap();
+    claude(
+        world,
+        "aaaaaaaa-1111-4222-8333-444455556666",
+        &here,
+        &[
+            // The 30th, where the user is.
+            ("2026-01-31T04:59:59Z", OPUS, 100_000, 900_000, 10_000),
+            ("2026-01-31T05:00:00Z", OPUS, 1_000, 0, 500),
+            ("2026-02-02T12:00:00Z", HAIKU, 20_000, 0, 1_000),
+        ],
+    );
+    claude(
+        world,
+        "bbbbbbbb-1111-4222-8333-444455556666",
+        &here,
+        &[("2026-02-02T13:00:00Z", "somebody/else-1", 2_000, 0, 34)],
+    );
+    claude(
+        world,
+        "cccccccc-1111-4222-8333-444455556666",
+        &there,
+        &[("2026-02-03T12:00:00Z", OPUS, 5_000_000, 0, 0)],
+    );
+}
+
+fn prices(world: &World) {
+    let file = world.path().join(".config/segue/config.toml");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let text = "[prices.\"claude-opus-4\"]\ninput = 15\noutput = 75\ncached = 1.5\n\
+        [prices.\"claude-opus-4-5\"]\ninput = 5\noutput = 25\ncached = 0.5\n\
+        [prices.claude-haiku]\ninput = 1\noutput = 5\n";
+    fs::write(file, text).unwrap();
+}
+
+#[test]
+fn days_are_the_users_and_unknown_costs_are_no_zeros() {
+    let world = world();
+    sessions(&world);
+    assert_snapshot!(stats(&world, ["--since", "all"]), @"
+    DAY         TURNS  INPUT  CACHED  OUTPUT  TOTAL
+    2026-01-30      1   1.0M    900k   10.0k   1.0M
+    2026-01-31      1   1.0k       0     500   1.5k
+    2026-02-02      2  22.0k       0    1.0k  23.0k
+    total           4   1.0M    900k   11.5k   1.0M
+    Days are those of UTC-05.
+    Cost is not known: no agent tells it, and your [prices] have none for claude-opus-4-5-20251101, claude-haiku-4-5, somebody/else-1.
+    --- exit 0
+    ");
+    prices(&world);
+    assert_snapshot!(stats(&world, ["--since", "2026-01-31", "--bars"]), @"
+    DAY         TURNS  INPUT  CACHED  OUTPUT  TOTAL       COST
+    2026-01-31      1   1.0k       0     500   1.5k    $0.0175  █▎
+    2026-02-02      2  22.0k       0    1.0k  23.0k  ≥ $0.0250  ████████████████████
+    total           3  23.0k       0    1.5k  24.5k  ≥ $0.0425
+    Since 2026-01-31; days are those of UTC-05.
+    Cost by your [prices]. 2.0k tokens of somebody/else-1 have no price.
+    --- exit 0
+    ");
+    assert_snapshot!(stats(&world, ["--since", "all", "--all", "--by", "month,model"]), @"
+    MONTH, MODEL                TURNS  INPUT  CACHED  OUTPUT  TOTAL  SHARE      COST
+    2026-01                         2   1.0M    900k   10.5k   1.0M    17%     $1.22
+      claude-opus-4-5-20251101      2   1.0M    900k   10.5k   1.0M    17%     $1.22
+    2026-02                         3   5.0M       0    1.0k   5.0M    83%  ≥ $25.03
+      claude-opus-4-5-20251101      1   5.0M       0       0   5.0M    83%    $25.00
+      claude-haiku-4-5              1  20.0k       0    1.0k  21.0k    <1%     $0.03
+      somebody/else-1               1   2.0k       0      34   2.0k    <1%         ?
+    total                           5   6.0M    900k   11.5k   6.0M   100%  ≥ $26.24
+    Days are those of UTC-05.
+    Cost by your [prices]. 2.0k tokens of somebody/else-1 have no price.
+    --- exit 0
+    ");
+    assert_snapshot!(stats(&world, ["--since", "all", "--by", "project"]), @"
+    PROJECT    TURNS  INPUT  CACHED  OUTPUT  TOTAL  SHARE      COST
+    ~/there        1   5.0M       0       0   5.0M    83%    $25.00
+    ~/project      4   1.0M    900k   11.5k   1.0M    17%   ≥ $1.24
+    total          5   6.0M    900k   11.5k   6.0M   100%  ≥ $26.24
+    Cost by your [prices]. 2.0k tokens of somebody/else-1 have no price.
+    --- exit 0
+    ");
+    assert_snapshot!(stats(&world, ["--since", "all", "--by", "week", "--model", "claude"]), @"
+    WEEK OF     TURNS  INPUT  CACHED  OUTPUT  TOTAL   COST
+    2026-01-26      2   1.0M    900k   10.5k   1.0M  $1.22
+    2026-02-02      1  20.0k       0    1.0k  21.0k  $0.03
+    total           3   1.0M    900k   11.5k   1.0M  $1.24
+    Days are those of UTC-05.
+    Cost by your [prices].
+    --- exit 0
+    ");
+}
+
+#[test]
+fn a_narrow_terminal_without_unicode_gets_what_fits() {
+    let world = world();
+    sessions(&world);
+    prices(&world);
+    let mut command = world.command(["session", "stats", "--all", "--since", "all"]);
+    command.args(["--by", "model", "--bars"]);
+    command
+        .env("TZ", ZONE)
+        .env("COLUMNS", "40")
+        .env("LANG", "C");
+    let output = Output::from(&command.output().unwrap(), &world);
+    assert!(output.raw_stdout.is_ascii(), "{output}");
+    assert_snapshot!(output, @"
+    MODEL             TOTAL      COST
+    claude-opus-4-5*   6.0M    $26.22  #####
+    claude-haiku-4-5  21.0k     $0.03  #
+    somebody/else-1    2.0k         ?  #
+    total              6.0M  >=$26.24
+    Cost by your [prices]. 2.0k tokens of
+    somebody/else-1 have no price.
+    --- exit 0
+    ");
+}
+
+#[test]
+fn json_has_the_sums_that_one_gets_by_hand() {
+    let world = world();
+    sessions(&world);
+    prices(&world);
+    let told = stats_json(&world, ["--since", "all", "--by", "day,model"]);
+    assert_eq!(told["by"], json!(["day", "model"]));
+    assert_eq!(told["since"], Value::Null);
+    assert_eq!(told["zone"], "UTC-05");
+    let first = &told["groups"][0];
+    assert_eq!(first["day"], "2026-01-30");
+    // 100,000 at 5, 900,000 at 0.5, 10,000 at 25.
+    let cost = 0.5 + 0.45 + 0.25;
+    let opus = json!({ "model": OPUS, "turns": 1, "input_tokens": 1_000_000, "cached_tokens": 900_000,
+        "output_tokens": 10_000, "total_tokens": 1_010_000, "share": 1_010_000.0 / 1_034_534.0,
+        "cost_usd": cost, "cost_complete": true, "reported_usd": null, "unpriced_tokens": 0, "untold_turns": 0 });
+    assert_eq!(first["groups"], json!([opus]));
+    let total = &told["total"];
+    assert_eq!(total["total_tokens"], 1_010_000 + 1_500 + 21_000 + 2_034);
+    assert_eq!(total["turns"], 4);
+    // 1,000 at 5 and 500 at 25; 20,000 at 1 and 1,000 at 5; the last one has no price.
+    assert_eq!(total["cost_usd"], json!(1.2 + 0.0175 + 0.025));
+    assert_eq!(total["cost_complete"], false);
+    assert_eq!(total["unpriced_tokens"], 2_034);
+}
+
+#[test]
+fn what_only_segue_keeps_is_counted_as_well() {
+    let world = world();
+    let _ = world.segue(["chat", "one two three"]);
+    let _ = world.segue(["chat", "--continue", "four"]);
+    let told = stats_json(&world, ["--by", "provider"]);
+    let group = &told["groups"][0];
+    assert_eq!(group["provider"], "rehearsal");
+    assert_eq!(group["turns"], 2);
+    let listed = world.json(["session", "list", "--json"]);
+    assert_eq!(group["total_tokens"], listed[0]["total_tokens"]);
+    assert_eq!(group["cost_usd"], Value::Null);
+    // A fork has the same past, which was paid for once.
+    let _ = world.segue(["session", "fork", "latest"]);
+    assert_eq!(stats_json(&world, ["--by", "provider"]), told);
+}
+
+#[test]
+fn nothing_is_said_in_a_sentence_and_nonsense_is_refused() {
+    let world = world();
+    assert_snapshot!(stats(&world, ["--since", "2026-01-31"]), @"
+    --- stderr
+    nothing was spent in this project since 2026-01-31 (--all looks at every project, --since all at every day)
+    --- exit 0
+    ");
+    assert_snapshot!(stats(&world, ["--all", "--since", "all", "-p", "claude"]), @"
+    --- stderr
+    nothing was spent by that agent or model
+    --- exit 0
+    ");
+    assert_eq!(stats_json(&world, ["--since", "all"])["groups"], json!([]));
+    assert_snapshot!(stats(&world, ["--since", "soon"]), @r#"
+    --- stderr
+    error: "soon" is not a time
+    hint: write 2025-12-07, 2025-12-07T14:30:22Z, how long ago (30m, 12h, 7d, 2w), or all
+    --- exit 2
+    "#);
+    assert_snapshot!(stats(&world, ["-p", "nobody"]), @"
+    --- stderr
+    error: nobody here is called nobody
+    hint: there are: claude, codex, gemini, opencode, rehearsal
+    --- exit 2
+    ");
+    assert_snapshot!(stats(&world, ["--by", "day,day"]), @"
+    --- stderr
+    error: --by day,day is twice the same
+    --- exit 2
+    ");
+    assert_snapshot!(stats(&world, ["--by", "day,week,month"]), @"
+    --- stderr
+    error: --by takes one or two, not more
+    hint: for example --by month,model
+    --- exit 2
+    ");
+}
