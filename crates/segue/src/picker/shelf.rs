@@ -201,11 +201,13 @@ impl Machine {
     async fn fork(&self, row: &Row) -> Result<String, CliError> {
         let scope = self.app.scope();
         let (session, _) = self.app.engine.take(&reference(row)?, &scope).await?;
-        let forked = self
-            .app
-            .engine
-            .fork(&session, None, &self.app.project)
-            .await?;
+        // A fork goes on where its origin did, unless that directory is gone.
+        let project = if Path::new(&session.project.cwd).is_dir() {
+            &session.project
+        } else {
+            &self.app.project
+        };
+        let forked = self.app.engine.fork(&session, None, project).await?;
         Ok(format!("forked as {}", forked.session.id))
     }
 }

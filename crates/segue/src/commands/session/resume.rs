@@ -60,7 +60,10 @@ pub(crate) async fn in_its_own(id: &SessionRef) -> Result<String, CliError> {
             drop(app);
             Err(begin(&program))
         }
-        None => Ok(format!("{} was not found on this machine", departure.provider)),
+        None => Ok(format!(
+            "{} was not found on this machine",
+            departure.provider
+        )),
     }
 }
 

@@ -33,7 +33,15 @@ fn attack(world: &World, after: Duration) -> bool {
 
 /// Both answer, whatever the kill left: a list with every session there is, a search with some of the turns.
 fn check(world: &World) {
-    let list = world.segue(["session", "list", "--all", "--json", "--limit", "0", "--no-refresh"]);
+    let list = world.segue([
+        "session",
+        "list",
+        "--all",
+        "--json",
+        "--limit",
+        "0",
+        "--no-refresh",
+    ]);
     assert_eq!(list.code, Some(0), "{list}");
     let rows: serde_json::Value = serde_json::from_str(&list.raw_stdout).unwrap();
     assert_eq!(rows.as_array().unwrap().len(), SESSIONS + 1, "{list}");

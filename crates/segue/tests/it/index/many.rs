@@ -33,7 +33,10 @@ fn fifty_processes_make_one_index() {
             })
         };
         let threads: Vec<_> = (0..PROCESSES).map(run).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .collect()
     });
     let mut read = 0;
     for (n, output) in outputs {
@@ -73,7 +76,8 @@ fn rebuilding_disturbs_nobody() {
                     let output = world.segue(args);
                     assert_eq!(output.code, Some(0), "{args:?}: {output}");
                     if args[1] == "list" {
-                        let told: serde_json::Value = serde_json::from_str(&output.raw_stdout).unwrap();
+                        let told: serde_json::Value =
+                            serde_json::from_str(&output.raw_stdout).unwrap();
                         assert_eq!(told.as_array().unwrap().len(), 60, "{output}");
                     }
                 }
