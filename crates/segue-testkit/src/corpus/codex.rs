@@ -65,8 +65,9 @@ impl File<'_> {
 
     /// An item of the conversation with the model.
     fn item(&mut self, item: &str) {
-        let by_user = item.contains(r#""role":"user""#);
-        let about = if by_user {
+        let about = if item.contains("<environment_context>") {
+            r#","content_item_kinds":["environments.environment_context"],"content_item_metadata":[{"provenance":{"type":"harness","hook":false}}]"#
+        } else if item.contains(r#""role":"user""#) {
             r#","content_item_kinds":["user.text"],"content_item_metadata":[{"provenance":{"type":"user"}}]"#
         } else {
             ""
@@ -112,11 +113,11 @@ impl File<'_> {
             Age::Old => 1000,
         });
         self.item(&format!(
-            r#""type":"message","role":"developer","content":[{{"type":"input_text","text":"<skills_instructions>{skills}"}}]"#
+            r#""type":"message","role":"developer","content":[{{"type":"input_text","text":"<skills_instructions>\n{skills}\n</skills_instructions>"}}]"#
         ));
         let place = self.texts.instructions_of(400);
         self.item(&format!(
-            r#""type":"message","role":"user","content":[{{"type":"input_text","text":"<environment_context>{place}"}}]"#
+            r#""type":"message","role":"user","content":[{{"type":"input_text","text":"<environment_context>\n{place}\n</environment_context>"}}]"#
         ));
         if self.session.age == Age::New {
             self.record("world_state", &format!(

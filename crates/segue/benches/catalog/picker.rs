@@ -2,9 +2,10 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::process::Command;
-use std::time::Instant;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
@@ -29,7 +30,7 @@ pub(crate) fn measure(extent: Extent, corpus: &Written) {
     let built = home.segue(&["index", "refresh"]).status().unwrap();
     assert!(built.success());
     let sessions = corpus.of(ALL).sessions;
-    let mut all = [Contestant::new("segue", || first_paint(&home, sessions))];
+    let mut all = [Contestant::new("segue", || first_paint(&home))];
     take_turns(&mut all, extent.pick(31, 2));
     let [picker] = &all;
     print_table(
@@ -46,8 +47,14 @@ pub(crate) fn measure(extent: Extent, corpus: &Written) {
     );
 }
 
-/// Starts segue at a terminal, and returns the milliseconds until it shows how many sessions there are.
-fn first_paint(home: &Home, sessions: u64) -> f64 {
+/// What is in the first and in the last line of the first screen, without blanks.
+const SHOWN: [&str; 2] = ["conversations", "?help"];
+
+/// How long is waited for it.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// Starts segue at a terminal, and returns the milliseconds until its whole screen is there.
+fn first_paint(home: &Home) -> f64 {
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&ours).unwrap();
     unlockpt(&ours).unwrap();
@@ -55,29 +62,48 @@ fn first_paint(home: &Home, sessions: u64) -> f64 {
     let theirs = open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
     let mut ours = File::from(ours);
     tcsetwinsize(&ours, SIZE).unwrap();
-    let wanted = format!("{}conversations", grouped(sessions));
     let start = Instant::now();
-    let mut child = at_terminal(&home.segue(&[]), &theirs).spawn().unwrap();
+    let _picker = Started(at_terminal(&home.segue(&[]), &theirs).spawn().unwrap());
     drop(theirs);
     let mut shown = Vec::new();
     let mut piece = [0; 16 << 10];
     let took = loop {
-        let length = ours.read(&mut piece).unwrap_or(0);
+        let length = read(&mut ours, &mut piece);
         assert!(
             length > 0,
             "no picker in {}",
             String::from_utf8_lossy(&shown)
         );
         shown.extend_from_slice(&piece[..length]);
-        if letters(&String::from_utf8_lossy(&shown)).contains(&wanted) {
+        let letters = letters(&String::from_utf8_lossy(&shown));
+        if SHOWN.iter().all(|text| letters.contains(text)) {
             break start.elapsed();
         }
     };
     // Control and C, which ends it; what it still says is not looked at.
     ours.write_all(b"\x03").unwrap();
-    while ours.read(&mut piece).is_ok_and(|length| length > 0) {}
-    child.wait().unwrap();
+    while read(&mut ours, &mut piece) > 0 {}
     took.as_secs_f64() * 1e3
+}
+
+/// How much came; nothing after the end, or if it takes too long.
+fn read(terminal: &mut File, piece: &mut [u8]) -> usize {
+    let limit = LIMIT.try_into().unwrap();
+    let mut there = [PollFd::new(terminal, PollFlags::IN)];
+    if poll(&mut there, Some(&limit)).unwrap() == 0 {
+        return 0;
+    }
+    terminal.read(piece).unwrap_or(0)
+}
+
+/// A process that does not outlive this value.
+struct Started(Child);
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// The same program with this terminal as its own. The call before it takes less than a millisecond.
@@ -114,13 +140,4 @@ fn letters(screen: &str) -> String {
         }
     }
     letters
-}
-
-/// 30000 as 30,000.
-fn grouped(number: u64) -> String {
-    let (thousands, rest) = (number / 1000, number % 1000);
-    match thousands {
-        0 => rest.to_string(),
-        _ => format!("{thousands},{rest:03}"),
-    }
 }
