@@ -18,6 +18,7 @@ mod write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode};
 
@@ -116,8 +117,17 @@ impl Index {
         files.iter().map(size).sum()
     }
 
-    /// Removes it; the next refresh builds it anew.
-    pub fn start_over(&self) -> Result<(), IndexError> {
+    /// Removes it; the next refresh builds it anew. Whether it could: somebody else may be writing it.
+    pub fn start_over(&self, patience: Duration) -> Result<bool, IndexError> {
+        let Some(_lock) = self.lock(patience)? else {
+            return Ok(false);
+        };
+        self.clear()?;
+        Ok(true)
+    }
+
+    /// Removes it; the lock must be held.
+    fn clear(&self) -> Result<(), IndexError> {
         self.keep(None);
         schema::remove(&self.path)
     }

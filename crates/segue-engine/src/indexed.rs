@@ -50,12 +50,13 @@ pub enum Caught {
     Busy,
 }
 
-/// How long we wait for another process that is at the index. What it can't finish by then is read without it.
-const PATIENCE: Duration = Duration::from_secs(3);
 /// How many of segue's own sessions are taken at once.
 const OWN: u32 = 200;
 
 impl Engine {
+    /// How long we wait for another process that is at the index. What it can't finish by then is read without it.
+    pub const PATIENCE: Duration = Duration::from_secs(3);
+
     /// The index, if there is one.
     #[must_use]
     pub fn index(&self) -> Option<&Index> {
@@ -67,10 +68,19 @@ impl Engine {
         &self,
         tell: Arc<dyn Fn(Progress) + Send + Sync>,
     ) -> Result<Option<Caught>, EngineError> {
+        self.refresh_within(Self::PATIENCE, tell).await
+    }
+
+    /// The same, with as much patience for another process that is at it.
+    pub async fn refresh_within(
+        &self,
+        patience: Duration,
+        tell: Arc<dyn Fn(Progress) + Send + Sync>,
+    ) -> Result<Option<Caught>, EngineError> {
         let Some(index) = self.index.clone() else {
             return Ok(None);
         };
-        let natives = move |catalog: &Catalog| index.refresh(catalog, PATIENCE, tell.as_ref());
+        let natives = move |catalog: &Catalog| index.refresh(catalog, patience, tell.as_ref());
         let refreshed = match self.with_catalog(natives).await? {
             Refreshed::Done(work) => Caught::Up(work),
             Refreshed::Busy => return Ok(Some(Caught::Busy)),
@@ -108,7 +118,7 @@ impl Engine {
         // The oldest first: what is taken is known by its time, and nothing before it is looked at again.
         changed.reverse();
         if !changed.is_empty() {
-            let take = move |_: &Catalog| index.take_own(&changed, PATIENCE);
+            let take = move |_: &Catalog| index.take_own(&changed, Self::PATIENCE);
             self.with_catalog(take).await?;
         }
         Ok(())

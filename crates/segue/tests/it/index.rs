@@ -36,7 +36,9 @@ impl Dice {
 /// Everything that the index tells: all sessions with their counts, and every turn by each of its words' roles.
 fn picture(world: &World) -> Value {
     let search = |words: &str| {
-        let args = ["session", "search", "--json", "--limit", "0", "--each", "9999", words];
+        let args = [
+            "session", "search", "--json", "--limit", "0", "--each", "9999", words,
+        ];
         let mut hits = world.json(args).as_array().unwrap().clone();
         // Sessions of the same time come in the order in which they were taken.
         hits.sort_by_key(ToString::to_string);
@@ -65,7 +67,10 @@ fn assert_as_if_built_anew(world: &World) {
     assert_eq!(work["unreadable"], json!([]), "{work:#}");
     let again = refresh(world);
     let work = |field: &str| again[field].as_u64().unwrap();
-    assert_eq!((work("read"), work("bytes_read"), work("rows_written")), (0, 0, 0));
+    assert_eq!(
+        (work("read"), work("bytes_read"), work("rows_written")),
+        (0, 0, 0)
+    );
     let grown = picture(world);
     let rebuilt = world.json(["index", "rebuild", "--json"]);
     assert_eq!(rebuilt["read"], rebuilt["places"], "{rebuilt:#}");

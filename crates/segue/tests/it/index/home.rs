@@ -37,12 +37,18 @@ impl Home {
     /// Writes so many sessions, with one to four turns each.
     pub(crate) fn write(world: &World, sessions: usize) -> Self {
         let sessions = (0..sessions).map(|number| {
-            let agent = if number % 2 == 0 { Agent::Claude } else { Agent::Codex };
+            let agent = if number % 2 == 0 {
+                Agent::Claude
+            } else {
+                Agent::Codex
+            };
             let mut kept = Kept::new(world, agent, number, &world.project());
             (0..=number % 4).for_each(|_| kept.add());
             kept
         });
-        Self { sessions: sessions.collect() }
+        Self {
+            sessions: sessions.collect(),
+        }
     }
 
     /// How many turns there are in all.
@@ -84,7 +90,10 @@ impl Kept {
     pub(crate) fn add(&mut self) {
         let text = self.next();
         fs::create_dir_all(self.path.parent().unwrap()).unwrap();
-        let file = OpenOptions::new().create(true).append(true).open(&self.path);
+        let file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&self.path);
         file.unwrap().write_all(text.as_bytes()).unwrap();
     }
 
@@ -132,19 +141,26 @@ impl Kept {
         };
         let usage = json!({"input_tokens": 5, "cache_creation_input_tokens": 10, "cache_read_input_tokens": 100,
             "output_tokens": 3});
-        let assistant = |content: Value| json!({"id": format!("m{turn}-{content}"), "type": "message",
-            "role": "assistant", "model": "claude-opus", "content": [content], "usage": usage});
+        let assistant = |content: Value| {
+            json!({"id": format!("m{turn}-{content}"), "type": "message",
+            "role": "assistant", "model": "claude-opus", "content": [content], "usage": usage})
+        };
         let messages = [
             ("user", json!({"role": "user", "content": prompt})),
             (
                 "assistant",
-                assistant(json!({"type": "tool_use", "id": call, "name": "Read", "input": {"file_path": "notes"}})),
+                assistant(
+                    json!({"type": "tool_use", "id": call, "name": "Read", "input": {"file_path": "notes"}}),
+                ),
             ),
             (
                 "user",
                 json!({"role": "user", "content": [{"tool_use_id": call, "type": "tool_result", "content": output}]}),
             ),
-            ("assistant", assistant(json!({"type": "text", "text": answer}))),
+            (
+                "assistant",
+                assistant(json!({"type": "text", "text": answer})),
+            ),
         ];
         let mut text = String::new();
         for (step, (kind, message)) in (0..).zip(messages) {
@@ -164,7 +180,10 @@ impl Kept {
         let mut step = 0;
         let mut record = |kind: &str, payload: Value| {
             let at = self.time(turn, step);
-            line(&mut text, &json!({"timestamp": at, "type": kind, "payload": payload}));
+            line(
+                &mut text,
+                &json!({"timestamp": at, "type": kind, "payload": payload}),
+            );
             step += 1;
         };
         if turn == 1 {
@@ -174,13 +193,17 @@ impl Kept {
                     "cli_version": "0.166.0", "source": "exec", "model_provider": "stub", "git": {"branch": "main"}}),
             );
         }
-        let said = |role: &str, kind: &str, text: &str| {
-            json!({"type": "message", "role": role, "content": [{"type": kind, "text": text}]})
-        };
+        let said = |role: &str, kind: &str, text: &str| json!({"type": "message", "role": role, "content": [{"type": kind, "text": text}]});
         let call = format!("c{turn}");
-        record("event_msg", json!({"type": "task_started", "turn_id": turn.to_string()}));
+        record(
+            "event_msg",
+            json!({"type": "task_started", "turn_id": turn.to_string()}),
+        );
         record("response_item", said("user", "input_text", &prompt));
-        record("event_msg", json!({"type": "user_message", "message": prompt}));
+        record(
+            "event_msg",
+            json!({"type": "user_message", "message": prompt}),
+        );
         record(
             "response_item",
             json!({"type": "function_call", "name": "exec_command", "arguments": "{\"cmd\": \"cat notes\"}",

@@ -18,7 +18,9 @@ const TURNS: usize = 12;
 fn in_pieces(file: &mut File, text: &str, dice: &mut Dice) {
     let mut rest = text.as_bytes();
     while !rest.is_empty() {
-        let end = rest.len().min(usize::try_from(dice.below(400)).unwrap() + 1);
+        let end = rest
+            .len()
+            .min(usize::try_from(dice.below(400)).unwrap() + 1);
         let (piece, after) = rest.split_at(end);
         file.write_all(piece).unwrap();
         rest = after;
@@ -73,7 +75,11 @@ fn what_is_being_written_is_read_again_until_it_is_all_there() {
     let world = world();
     let seed = setting("SEGUE_SEED", 7);
     let sessions = (0..SESSIONS).map(|number| {
-        let agent = if number % 2 == 0 { Agent::Claude } else { Agent::Codex };
+        let agent = if number % 2 == 0 {
+            Agent::Claude
+        } else {
+            Agent::Codex
+        };
         let mut kept = Kept::new(&world, agent, number, &world.project());
         kept.add();
         kept
@@ -82,7 +88,9 @@ fn what_is_being_written_is_read_again_until_it_is_all_there() {
     let _ = super::refresh(&world);
     let quiet = AtomicBool::new(false);
     let looked = std::thread::scope(|scope| {
-        let lookers: Vec<_> = (0..2).map(|_| scope.spawn(|| look(&world, &quiet))).collect();
+        let lookers: Vec<_> = (0..2)
+            .map(|_| scope.spawn(|| look(&world, &quiet)))
+            .collect();
         let writers = (seed..).zip(sessions);
         let writers: Vec<_> = writers
             .map(|(seed, kept)| scope.spawn(move || write(kept, seed)))
@@ -97,7 +105,11 @@ fn what_is_being_written_is_read_again_until_it_is_all_there() {
     crate::say(&format!("looked {looked} times while it was written\n"));
     let all = picture(&world);
     for part in ["prompts", "answers", "output"] {
-        assert_eq!(all[part].as_array().unwrap().len(), SESSIONS * TURNS, "{part}");
+        assert_eq!(
+            all[part].as_array().unwrap().len(),
+            SESSIONS * TURNS,
+            "{part}"
+        );
     }
     for session in all["list"].as_array().unwrap() {
         assert_eq!(session["turns"], TURNS, "{session}");
