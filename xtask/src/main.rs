@@ -7,6 +7,7 @@
 )]
 
 mod clis;
+mod peers;
 #[cfg(test)]
 mod tidy;
 mod tools;
@@ -25,7 +26,8 @@ usage: cargo xtask COMMAND
   test      set up what the tests need, and run every test; with --quick, without the real CLIs
   check     formatting, lints and documentation, with warnings as errors
   clis      install the real CLIs, and print where they are: SEGUE_CLIS for the tests named `real`
-  fixtures  have the real CLIs write the corpus of crates/segue-catalog/fixtures anew";
+  fixtures  have the real CLIs write the corpus of crates/segue-catalog/fixtures anew
+  peers     install what the catalog is measured beside, and print where: SEGUE_PEERS for `--bench catalog`";
 
 fn main() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();
@@ -34,6 +36,9 @@ fn main() -> ExitCode {
         ["test", rest @ ..] => test(rest),
         ["check"] => check(),
         ["fixtures"] => fixtures(),
+        ["peers"] => {
+            peers::prepare(&target_directory()).map(|place| println!("{}", place.display()))
+        }
         ["clis"] => clis::prepare(&root()).map(|place| println!("{}", place.display())),
         _ => {
             eprintln!("{USAGE}");

@@ -27,6 +27,9 @@ pub enum EngineError {
     /// What a list named is not there any more.
     #[error("{0} was in the last list, and is not there any more")]
     Gone(String),
+    /// A native session that the index remembers is gone at its agent, and in no archive.
+    #[error("{0} is not there any more: its agent deleted it, and there is no copy of it")]
+    Deleted(String),
     /// Several sessions fit.
     #[error("{text:?} matches {} sessions", .candidates.len())]
     Ambiguous {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use segue_catalog::index::{
     IndexError, OwnSession, OwnTurn, Progress, Refreshed, Row, State, Which, Work,
 };
-use segue_catalog::{Catalog, Index};
+use segue_catalog::{Catalog, Index, NativeSession};
 use segue_core::{ProviderId, Session, TurnState, Usage};
 use segue_store::{Filter, Page};
 
@@ -168,6 +168,16 @@ impl Engine {
             keep: u32::try_from(same).unwrap_or(u32::MAX),
             turns,
         }))
+    }
+
+    /// Has the index forget a native session that was deleted, with every word of it.
+    pub(crate) async fn forget_indexed(&self, session: &NativeSession) {
+        if let Some(index) = self.index.clone() {
+            let (provider, id) = (session.provider.clone(), session.head.id.clone());
+            let forget = move |_: &Catalog| index.forget(provider.as_str(), &id, Self::PATIENCE);
+            // What can't be written now is told as gone by the next refresh.
+            let _ = self.with_catalog(forget).await;
+        }
     }
 
     /// The newest native sessions that fit a filter and carry none of segue's own, from the index. If it is not to be

@@ -334,6 +334,7 @@ impl Engine {
         let mut natives = self.lookup_native(&text).await?;
         match natives.len() {
             0 if matches!(reference, SessionRef::Number(_)) => Err(EngineError::Gone(text)),
+            0 if self.was_there(&text) => Err(EngineError::Deleted(text)),
             0 => Err(EngineError::NoMatch(text)),
             1 => Ok(Conversation::Native(Box::new(natives.remove(0)))),
             _ => Err(EngineError::Ambiguous {
@@ -341,6 +342,24 @@ impl Engine {
                 candidates: natives.iter().map(Fitting::from).collect(),
             }),
         }
+    }
+
+    /// Whether the index remembers a native session of this name that is not there any more.
+    fn was_there(&self, text: &str) -> bool {
+        let (provider, id) = match text.split_once(':') {
+            Some((provider, id)) => (ProviderId::parse(provider).ok(), id),
+            None => (None, text),
+        };
+        let Ok(id) = NativeId::parse(id) else {
+            return false;
+        };
+        let readers = self.catalog.providers();
+        let readers = readers.filter_map(|name| ProviderId::parse(name).ok());
+        let providers: Vec<_> = provider.map_or_else(|| readers.collect(), |one| vec![one]);
+        self.index.as_ref().is_some_and(|index| {
+            let known = |provider: &ProviderId| matches!(index.row(provider, &id), Ok(Some(_)));
+            providers.iter().any(known)
+        })
     }
 
     /// The native sessions that a text may mean.

@@ -78,7 +78,7 @@ impl Tool {
             }
             Self::Search => {
                 "Find where something was said in the sessions of this project, whichever agent they were with. All \
-                 words must occur in one message; case does not matter. Each hit tells the session and the turn, \
+                 words must occur in one turn; case does not matter. Each hit tells the session and the turn, \
                  for session_history."
             }
         }
@@ -124,7 +124,7 @@ impl Tool {
             Self::Search => json!({
                 "type": "object",
                 "properties": {
-                    "query": {"type": "string", "description": "The words."},
+                    "query": {"type": "string", "description": "The words. \"A phrase\" occurs as it is, a word* may go on, a -word must not occur; role:user, role:assistant, role:tool, provider:NAME, after:7d and before:2025-12-07 narrow it down."},
                     "limit": {
                         "type": "integer",
                         "minimum": 1,

@@ -14,6 +14,7 @@
     reason = "a test kit: a panic is how it speaks"
 )]
 
+pub mod corpus;
 pub mod figures;
 pub mod model;
 mod output;

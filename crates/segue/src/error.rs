@@ -185,6 +185,8 @@ impl From<EngineError> for CliError {
                     listed => format!("it had {listed}; `segue session list` shows a new one"),
                 })
             }
+            EngineError::Deleted(_) => Self::failed(error.to_string())
+                .hint("`segue session archive` keeps copies of those that are still there"),
             EngineError::Gone(_) => {
                 Self::failed(error.to_string()).hint("`segue session list` shows what is there")
             }

@@ -55,9 +55,7 @@ enum Asked {
 
 async fn run(asked: Asked) -> Result<ExitCode, CliError> {
     match asked {
-        Asked::Nothing if commands::pick::is_possible() => {
-            commands::pick::run(cli::TermsArgs::default()).await
-        }
+        Asked::Nothing if commands::pick::is_possible() => commands::pick::run().await,
         Asked::Nothing => {
             // Nobody is there to choose: what can be asked for is told, as for any other mistake.
             let help = Cli::command().render_help();

@@ -132,7 +132,7 @@ pub(crate) fn home() -> Result<PathBuf, CliError> {
 }
 
 /// Our own program, also if its file was replaced meanwhile.
-fn own_program() -> PathBuf {
+pub(crate) fn own_program() -> PathBuf {
     let linux = PathBuf::from("/proc/self/exe");
     if cfg!(target_os = "linux") && linux.exists() {
         return linux;

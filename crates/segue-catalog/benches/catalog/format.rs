@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use segue_catalog::{Claude, Codex, Found, Gemini, Opencode, Reader};
+use segue_testkit::corpus::{Age, Session, Texts, claude, codex, gemini};
 use tempfile::TempDir;
 
-use crate::texts::Texts;
-use crate::{claude, codex, directory, gemini, opencode, transcripts};
+use crate::{directory, opencode, transcripts};
 
 /// How one agent keeps its sessions, as far as the benchmark has to know.
 pub(crate) struct Format {
@@ -34,31 +34,31 @@ pub(crate) const FORMATS: &[Format] = &[
         name: "claude",
         shape: Shape::Lines,
         reader: |home| Box::new(Claude::new(home)),
-        write: claude::write,
+        write: |home, number, bytes, texts| claude::write(home, &new(number, bytes), texts).turns,
     },
     Format {
         name: "codex",
         shape: Shape::Lines,
         reader: |home| Box::new(Codex::new(home)),
-        write: codex::write_paginated,
+        write: |home, number, bytes, texts| codex::write(home, &new(number, bytes), texts).turns,
     },
     Format {
         name: "codex-legacy",
         shape: Shape::Lines,
         reader: |home| Box::new(Codex::new(home)),
-        write: codex::write_legacy,
+        write: |home, number, bytes, texts| codex::write(home, &old(number, bytes), texts).turns,
     },
     Format {
         name: "gemini",
         shape: Shape::Lines,
         reader: |home| Box::new(Gemini::new(home)),
-        write: gemini::write_log,
+        write: |home, number, bytes, texts| gemini::write(home, &new(number, bytes), texts).turns,
     },
     Format {
         name: "gemini-json",
         shape: Shape::Document,
         reader: |home| Box::new(Gemini::new(home)),
-        write: gemini::write_document,
+        write: |home, number, bytes, texts| gemini::write(home, &old(number, bytes), texts).turns,
     },
     Format {
         name: "opencode",
@@ -68,11 +68,24 @@ pub(crate) const FORMATS: &[Format] = &[
     },
 ];
 
+/// What the newest version writes.
+fn new(number: u64, bytes: u64) -> Session {
+    Session::of_bytes(number, bytes)
+}
+
+/// What was written a year before.
+fn old(number: u64, bytes: u64) -> Session {
+    Session {
+        age: Age::Old,
+        ..new(number, bytes)
+    }
+}
+
 impl Format {
     /// A home with one session of at least this many bytes.
     pub(crate) fn large(&self, bytes: u64) -> TempDir {
         let home = directory();
-        let turns = (self.write)(home.path(), 1, bytes, &Texts::new());
+        let turns = (self.write)(home.path(), 1, bytes, &Texts::default());
         let (reader, found) = self.only(home.path());
         // A reader that misses something would be quick for the wrong reason.
         assert_eq!(

@@ -6,10 +6,10 @@ use std::path::Path;
 use std::time::Instant;
 
 use segue_catalog::{Catalog, Found, IdHint, Kind, Reader};
+use segue_testkit::corpus::{Texts, mixed};
 use segue_testkit::figures::{Compared, Contestant, Extent, print_table, take_turns, verdict};
 
 use crate::format::{Format, Shape};
-use crate::texts::{Texts, mixed};
 use crate::{directory, opencode};
 
 /// What the heads of so many may cost.
@@ -44,7 +44,7 @@ pub(crate) fn compare(extent: Extent, formats: &[&Format]) {
 
 fn row(format: &Format, sessions: u64, rounds: usize) -> [String; 9] {
     let home = directory();
-    let texts = Texts::new();
+    let texts = Texts::default();
     for session in 0..sessions {
         // Most sessions are short, some are long.
         let bytes = mixed(session) % (400 << 10);

@@ -12,16 +12,11 @@
     reason = "a benchmark speaks on standard output and stops at the first surprise"
 )]
 
-mod claude;
-mod codex;
 mod format;
-mod gemini;
 mod heads;
 mod large;
 mod opencode;
-mod texts;
 mod transcripts;
-mod written;
 
 use tempfile::TempDir;
 

@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
-
-use crate::texts::{Texts, mixed, uuid};
+use segue_testkit::corpus::{Texts, mixed, uuid};
 
 const SCHEMA: &str = "
     CREATE TABLE IF NOT EXISTS session (id text PRIMARY KEY, parent_id text, directory text, title text,
@@ -109,7 +108,9 @@ impl Rows<'_> {
             self.tool_call();
         }
         self.answer("stop");
-        let answer = self.texts.answer(self.parts);
+        let answer = self
+            .texts
+            .answer(self.parts, 400 + mixed(self.parts) % 1200);
         self.part(&format!(
             r#"{{"type":"text","text":"{answer}","time":{{"start":{at},"end":{at}}}}}"#
         ));
@@ -127,7 +128,8 @@ impl Rows<'_> {
     fn tool_call(&mut self) {
         self.answer("tool-calls");
         let (n, at) = (self.session + self.parts, self.begin);
-        let (thought, listing) = (self.texts.thought(n), self.texts.listing(n));
+        let listing = self.texts.listing(n, 1000 + mixed(n) % 19_000);
+        let thought = self.texts.thought(n);
         self.part(&format!(
             r#"{{"type":"reasoning","text":"{thought}","time":{{"start":{at},"end":{at}}}}}"#
         ));

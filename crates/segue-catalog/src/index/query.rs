@@ -30,6 +30,9 @@ pub enum QueryError {
         /// What is wrong.
         why: String,
     },
+    /// A filter that is to be turned round.
+    #[error("-{0}: a filter can't be turned round; only words can be unwanted")]
+    Without(String),
     /// All words are unwanted ones.
     #[error("a search needs a word that is there, not only words that are not")]
     OnlyWithout,
@@ -79,6 +82,10 @@ struct Term {
 }
 
 const LIMIT: usize = 500;
+
+const FILTERS: [&str; 10] = [
+    "provider", "agent", "project", "dir", "role", "after", "since", "before", "tag", "feature",
+];
 
 impl Query {
     /// Reads what was typed. `when` reads a time.
@@ -134,6 +141,9 @@ impl Query {
         let time = |filter, text: &str| when(text).map_err(|why| QueryError::When { filter, why });
         let filter = token.filter.filter(|_| !token.text.is_empty());
         let value = token.text;
+        if let Some(filter) = filter.filter(|filter| token.without && FILTERS.contains(filter)) {
+            return Err(QueryError::Without(filter.to_owned()));
+        }
         match filter {
             Some("provider" | "agent") => self
                 .providers
@@ -333,6 +343,10 @@ mod tests {
                 "\"king\" says nothing in a session; role: takes user, assistant or tool",
             ),
             ("after:soon a", "after: no time"),
+            (
+                "-provider:codex a",
+                "-provider: a filter can't be turned round; only words can be unwanted",
+            ),
             (&long, "a search takes at most 500 characters, not 501"),
         ] {
             let error = parse(typed).map_err(|error| error.to_string());

@@ -135,7 +135,11 @@ pub(super) fn read(
                 turns,
             });
         }
-        let turns = whole(reader, found, &mut |turns| tell(Told::Turns(turns)))?;
+        let (turns, all, skipped) = whole(reader, found, &mut |turns| tell(Told::Turns(turns)))?;
+        // A file that ends in the middle, and has less than it had, is being written anew.
+        if skipped.torn && before.is_some_and(|before| all < before.turns) {
+            return Ok(Told::Other);
+        }
         placed.bytes = found.size;
         Ok(Told::Whole { placed, turns })
     });
@@ -163,16 +167,19 @@ fn head(
     })))
 }
 
-/// Tells all turns, but for the last ones, which are given back.
+/// Tells all turns, but for the last ones, which are given back with how many there are in all and what could not be
+/// read.
 fn whole(
     reader: &dyn Reader,
     found: &Found,
     tell: &mut dyn FnMut(Vec<Passage>),
-) -> Result<Vec<Passage>, ReadError> {
+) -> Result<(Vec<Passage>, u32, Skipped), ReadError> {
     let open = || reader.records(found, &Start::Beginning);
     let mut passages = Vec::new();
     let mut bytes = 0;
+    let mut all = 0;
     let mut add = |turn: NativeTurn| {
+        all += 1;
         let passage = Passage::from(turn);
         bytes += passage.texts.columns().map(str::len).iter().sum::<usize>();
         if bytes >= ENOUGH {
@@ -181,21 +188,25 @@ fn whole(
         }
         passages.push(passage);
     };
+    let skipped;
     if found.size > LARGE {
         let turns = outline(open()?.as_mut())?.into_turns();
-        replay(&mut Bounded(open()?), &turns, 0, &mut |_, turn| {
+        let mut records = Bounded(open()?);
+        replay(&mut records, &turns, 0, &mut |_, turn| {
             add(turn);
             ControlFlow::Continue(())
         })?;
+        skipped = records.skipped();
     } else {
         let mut fold = Fold::whole();
         let mut records = Bounded(open()?);
         while let Some(record) = records.next()? {
             fold.add(record);
         }
+        skipped = records.skipped();
         fold.into_turns().into_iter().for_each(&mut add);
     }
-    Ok(passages)
+    Ok((passages, all, skipped))
 }
 
 /// The last turn that was known and those after it, and how much was read for them; none if more has changed than

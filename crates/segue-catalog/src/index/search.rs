@@ -72,6 +72,21 @@ pub struct Ask<'a> {
     pub own: Option<&'a HashSet<String>>,
 }
 
+impl Ask<'_> {
+    fn is_timed(&self) -> bool {
+        self.query.after.is_some() || self.query.before.is_some()
+    }
+
+    /// How many turns of a session are looked at: all of them where their time decides.
+    fn looked_at(&self) -> usize {
+        if self.is_timed() {
+            usize::MAX
+        } else {
+            self.each
+        }
+    }
+}
+
 /// By score, only so many turns are looked at: nobody reads on, and common words are in all of them.
 const BEST: u32 = 2000;
 /// Up to so many sessions are looked up one by one; more are met by going through all, the newest first.
@@ -97,7 +112,7 @@ impl Index {
             let expression = ask.query.words.expression();
             match ask.order {
                 Order::Newest => {
-                    let fitting = all(db, &expression, ask.each)?;
+                    let fitting = all(db, &expression, ask.looked_at())?;
                     by_time(db, ask, Some(&fitting))
                 }
                 Order::Best => by_score(db, ask, &expression),
@@ -201,7 +216,7 @@ fn by_score(db: &Connection, ask: &Ask<'_>, expression: &str) -> rusqlite::Resul
         }
         if number != TITLE {
             fits.count += 1;
-            if fits.numbers.len() < ask.each {
+            if fits.numbers.len() < ask.looked_at() {
                 fits.numbers.push(number);
             }
         }
@@ -310,13 +325,13 @@ impl<'a> Taking<'a> {
         if !candidate.fits(self.ask) {
             return Ok(false);
         }
+        let query = self.ask.query;
         let mut turns = Vec::with_capacity(fits.numbers.len());
         for n in fits.numbers {
             turns.extend(turn(self.db, candidate.id, n)?);
         }
-        let query = self.ask.query;
-        let timed = query.after.is_some() || query.before.is_some();
-        if timed && fits.count > 0 {
+        let mut count = fits.count;
+        if self.ask.is_timed() && fits.count > 0 {
             let inside = |turn: &HitTurn| {
                 turn.at.is_none_or(|at| {
                     query.after.is_none_or(|after| at >= after)
@@ -324,6 +339,8 @@ impl<'a> Taking<'a> {
                 })
             };
             turns.retain(inside);
+            count = turns.len();
+            turns.truncate(self.ask.each);
             if turns.is_empty() {
                 return Ok(false);
             }
@@ -346,7 +363,7 @@ impl<'a> Taking<'a> {
         self.hits.hits.push(Hit {
             of: candidate.of,
             turns,
-            count: fits.count,
+            count,
             score: fits.score,
         });
         Ok(false)

@@ -160,6 +160,7 @@ impl Engine {
                 let copy = self.delete_native(doomed, plan.fate).await?;
                 // What was only kept to protect it would bring it back. What can't be removed goes when it is old.
                 let _ = forget_kept(&self.upkeep()?.kept, &doomed.session.head.id);
+                self.forget_indexed(&doomed.session).await;
                 natives.push((doomed.id(), doomed.means.clone(), copy));
             }
             if let Some((hold, _)) = &held

@@ -29,7 +29,7 @@ pub(crate) struct TalkArgs {
 }
 
 /// With whom to talk, and on what terms.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Args)]
 pub(crate) struct TermsArgs {
     /// The agent to use (`segue doctor` lists them)
     #[arg(short, long, value_name = "NAME", env = "SEGUE_PROVIDER", value_hint = ValueHint::Other)]

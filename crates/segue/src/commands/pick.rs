@@ -1,22 +1,21 @@
 //! Bare `segue`, and `segue session resume` without an id: the picker, and what becomes of a choice.
 
+use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
 
-use segue_core::ProviderId;
-
-use super::{repl, session};
-use crate::cli::{OneArgs, ReplArgs, SessionCommand, ShowArgs, TalkArgs, TermsArgs};
+use super::session;
+use crate::cli::{OneArgs, SessionCommand, ShowArgs};
 use crate::error::CliError;
 use crate::picker::{self, Chosen, Machine, Next, Options, Order, Place, reference};
-use crate::setup::App;
-use crate::terminal::Style;
+use crate::setup::{self, App};
+use crate::terminal::{Style, one_line, say};
 
 /// Whether a person can be shown the picker.
 pub(crate) fn is_possible() -> bool {
     picker::is_possible()
 }
 
-pub(crate) async fn run(terms: TermsArgs) -> Result<ExitCode, CliError> {
+pub(crate) async fn run() -> Result<ExitCode, CliError> {
     let app = App::open_to_look()?;
     let agents = app.engine.drivable();
     let options = Options {
@@ -32,7 +31,12 @@ pub(crate) async fn run(terms: TermsArgs) -> Result<ExitCode, CliError> {
     };
     let id = reference(&row)?;
     match next {
-        Next::Resume => session::resume_where_it_was(id, terms).await,
+        Next::Resume => {
+            let why_not = session::depart(&id).await?;
+            let mark = Style::stderr().yellow("segue:");
+            say(&format!("{mark} going on here: {}", one_line(&why_not)));
+            Err(become_repl(&row.id, None))
+        }
         Next::Show => {
             let one = OneArgs { id, json: false };
             let show = ShowArgs {
@@ -44,20 +48,16 @@ pub(crate) async fn run(terms: TermsArgs) -> Result<ExitCode, CliError> {
             session::perform(&App::open_to_look()?, SessionCommand::Show(show)).await?;
             Ok(ExitCode::SUCCESS)
         }
-        Next::Handoff(agent) => {
-            let provider =
-                ProviderId::parse(&agent).map_err(|error| CliError::failed(error.to_string()))?;
-            let talk = TalkArgs {
-                resume: Some(id),
-                continue_last: false,
-                new: false,
-                feature: None,
-                terms: TermsArgs {
-                    provider: Some(provider),
-                    ..terms
-                },
-            };
-            repl::run(ReplArgs { talk }).await
-        }
+        Next::Handoff(agent) => Err(become_repl(&row.id, Some(&agent))),
     }
+}
+
+/// Starts anew as the REPL. The picker listened for signals, and only a new program hears them as any other does.
+fn become_repl(id: &str, agent: Option<&str>) -> CliError {
+    let mut command = std::process::Command::new(setup::own_program());
+    command.arg0("segue").args(["repl", "--resume", id]);
+    if let Some(agent) = agent {
+        command.args(["--provider", agent]);
+    }
+    CliError::failed("cannot start the conversation").because(&command.exec())
 }

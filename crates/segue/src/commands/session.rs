@@ -27,7 +27,7 @@ use crate::setup::App;
 use crate::terminal::{clean, print, say_decision};
 use crate::wire::{SessionJson, print_json};
 
-pub(super) use resume::where_it_was as resume_where_it_was;
+pub(super) use resume::in_its_own as depart;
 
 pub(crate) async fn run(args: SessionArgs) -> Result<ExitCode, CliError> {
     match args.command {

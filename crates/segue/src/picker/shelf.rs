@@ -201,19 +201,20 @@ impl Machine {
     async fn fork(&self, row: &Row) -> Result<String, CliError> {
         let scope = self.app.scope();
         let (session, _) = self.app.engine.take(&reference(row)?, &scope).await?;
-        let forked = self
-            .app
-            .engine
-            .fork(&session, None, &self.app.project)
-            .await?;
+        // A fork goes on where its origin did, unless that directory is gone.
+        let project = if Path::new(&session.project.cwd).is_dir() {
+            &session.project
+        } else {
+            &self.app.project
+        };
+        let forked = self.app.engine.fork(&session, None, project).await?;
         Ok(format!("forked as {}", forked.session.id))
     }
 }
 
 impl Shelf for Machine {
     fn look(&mut self, question: &Question) -> Result<Page, String> {
-        let now = Zoned::now();
-        let when = |text: &str| parse_when(text, &now).map_err(|error| error.to_string());
+        let when = |text: &str| parse_when(text, &Zoned::now()).map_err(|error| error.to_string());
         let query = Query::typed(&question.typed, &when);
         if query == Query::default() {
             return self.newest(question).map_err(in_words);

@@ -124,6 +124,8 @@ fn words_phrases_prefixes_and_filters() {
         ("project:APP1 login", &["1:1"]),
         ("after:2025-03-01T10:23:00Z login", &["2:3,2"]),
         ("before:2025-03-01T10:20:00Z login", &["1:1"]),
+        // An older turn counts although a newer one fits as well.
+        ("before:2025-03-01T10:22:00Z login", &["2:1", "1:1"]),
         ("grosse", &[]),
         ("größe", &["3:1"]),
         ("grö*", &["3:1"]),

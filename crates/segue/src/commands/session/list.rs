@@ -18,8 +18,7 @@ use crate::terminal::{Style, Table, ago, one_line, say};
 use crate::wire::{self, print_json};
 
 pub(super) async fn run(app: &App, args: &ListArgs) -> Result<(), CliError> {
-    let zoned = Zoned::now();
-    let now = zoned.timestamp();
+    let now = Timestamp::now();
     let filter = Filter {
         project: (!args.all).then(|| app.project.key.clone()),
         provider: args.provider.clone(),
@@ -28,7 +27,7 @@ pub(super) async fn run(app: &App, args: &ListArgs) -> Result<(), CliError> {
         since: args
             .since
             .as_deref()
-            .map(|text| parse_when(text, &zoned).map_err(|error| not_a_time(&error)))
+            .map(|text| parse_when(text, &Zoned::now()).map_err(|error| not_a_time(&error)))
             .transpose()?,
         cwd: None,
     };

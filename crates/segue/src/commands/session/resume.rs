@@ -7,7 +7,7 @@ use segue_agents::exec::OwnProgram;
 use segue_core::{ProviderId, SessionRef};
 use serde_json::{Map, Value, json};
 
-use crate::cli::{ChatArgs, ReplArgs, ResumeArgs, TalkArgs, TermsArgs};
+use crate::cli::{ChatArgs, ReplArgs, ResumeArgs, TalkArgs};
 use crate::commands::{chat, pick, repl};
 use crate::config::Flags;
 use crate::error::CliError;
@@ -18,7 +18,7 @@ use crate::wire::print_json;
 pub(super) async fn run(mut args: ResumeArgs) -> Result<ExitCode, CliError> {
     let Some(id) = args.id.take() else {
         if pick::is_possible() {
-            return Box::pin(pick::run(args.terms)).await;
+            return Box::pin(pick::run()).await;
         }
         return Err(CliError::usage("which session?")
             .hint("`segue session list` shows them; `latest` is the newest one of this project"));
@@ -46,34 +46,25 @@ pub(super) async fn run(mut args: ResumeArgs) -> Result<ExitCode, CliError> {
     chat::run(args).await
 }
 
-/// Goes on with a session in the program of its own agent, or here where that can't be.
-pub(crate) async fn where_it_was(id: SessionRef, terms: TermsArgs) -> Result<ExitCode, CliError> {
+/// Becomes the program of a session's own agent; what comes back is why that can't be.
+pub(crate) async fn in_its_own(id: &SessionRef) -> Result<String, CliError> {
     let app = App::open()?;
-    let found = app.find_any(&id).await?;
-    let why_not = match app.engine.depart(&found).await {
-        Ok(departure) => {
-            let config = setup::configuration(&Flags::default())?.config;
-            match setup::own_program_of(&config, &departure) {
-                Some(program) => {
-                    drop(app);
-                    return Err(begin(&program));
-                }
-                None => format!("{} was not found on this machine", departure.provider),
-            }
+    let found = app.find_any(id).await?;
+    let departure = match app.engine.depart(&found).await {
+        Ok(departure) => departure,
+        Err(error) => return Ok(CliError::from(error).message),
+    };
+    let config = setup::configuration(&Flags::default())?.config;
+    match setup::own_program_of(&config, &departure) {
+        Some(program) => {
+            drop(app);
+            Err(begin(&program))
         }
-        Err(error) => CliError::from(error).message,
-    };
-    drop(app);
-    let mark = Style::stderr().yellow("segue:");
-    say(&format!("{mark} going on here: {}", one_line(&why_not)));
-    let talk = TalkArgs {
-        resume: Some(id),
-        continue_last: false,
-        new: false,
-        feature: None,
-        terms,
-    };
-    repl::run(ReplArgs { talk }).await
+        None => Ok(format!(
+            "{} was not found on this machine",
+            departure.provider
+        )),
+    }
 }
 
 /// Becomes another program; what comes back is why not.

@@ -63,8 +63,8 @@ fn query(words: &[String]) -> Result<Query, CliError> {
             several.iter().map(quoted).collect::<Vec<_>>().join(" ")
         }
     };
-    let now = Zoned::now();
-    let when = |text: &str| parse_when(text, &now).map_err(|error| error.to_string());
+    // Which zone we are in takes a while to find out, and rarely matters.
+    let when = |text: &str| parse_when(text, &Zoned::now()).map_err(|error| error.to_string());
     Query::parse(&text, &when).map_err(|error| {
         let refused = CliError::usage(error.to_string());
         match error {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
+use std::time::SystemTime;
 
 pub(crate) struct Written {
     file: BufWriter<File>,
@@ -14,7 +15,7 @@ pub(crate) struct Written {
 impl Written {
     pub(crate) fn create(path: &Path) -> Self {
         Self {
-            file: BufWriter::with_capacity(1 << 20, File::create(path).unwrap()),
+            file: BufWriter::with_capacity(1 << 18, File::create(path).unwrap()),
             text: String::new(),
             bytes: 0,
         }
@@ -32,7 +33,9 @@ impl Written {
         self.bytes += self.text.len() as u64;
     }
 
-    pub(crate) fn finish(mut self) {
-        self.file.flush().unwrap();
+    pub(crate) fn finish(self, modified: SystemTime) -> u64 {
+        let file = self.file.into_inner().unwrap();
+        file.set_modified(modified).unwrap();
+        self.bytes
     }
 }

@@ -3,66 +3,59 @@
 use std::fs;
 use std::path::Path;
 
-use crate::texts::{Texts, mixed, time, uuid};
-use crate::written::Written;
+use super::Counts;
+use super::session::{Age, Session, uuid};
+use super::texts::Texts;
+use super::written::Written;
 
-/// What Codex 0.166 writes. Records are numbered, and events are whole items.
-pub(crate) fn write_paginated(home: &Path, session: u64, bytes: u64, texts: &Texts) -> u64 {
-    write(home, session, bytes, texts, Dialect::Paginated)
-}
-
-/// What Codex 0.137 and those before it wrote.
-pub(crate) fn write_legacy(home: &Path, session: u64, bytes: u64, texts: &Texts) -> u64 {
-    write(home, session, bytes, texts, Dialect::Legacy)
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Dialect {
-    Paginated,
-    Legacy,
-}
-
-fn write(home: &Path, session: u64, bytes: u64, texts: &Texts, dialect: Dialect) -> u64 {
-    let (at, id) = (time(session, 0), uuid(session, 0));
+/// Writes a session into a home of Codex: as 0.166 does, with numbered records and whole items as events, or as
+/// 0.137 and those before it did.
+pub fn write(home: &Path, session: &Session, texts: &Texts) -> Counts {
+    let (at, id) = (session.time(0), session.id());
     let directory = home.join("sessions").join(at[..10].replace('-', "/"));
     fs::create_dir_all(&directory).unwrap();
     let name = format!("rollout-{}-{id}.jsonl", at[..19].replace(':', "-"));
     let mut file = File {
         out: Written::create(&directory.join(name)),
         texts,
-        session,
-        dialect,
+        session: *session,
         id,
         turn: String::new(),
         ordinal: 0,
+        messages: 0,
     };
     file.beginning();
     let mut turns = 0;
-    while turns == 0 || file.out.bytes < bytes {
+    while session.goes_on(turns, file.out.bytes) {
         file.turn(turns);
         turns += 1;
     }
-    file.out.finish();
-    turns
+    let bytes = file.out.finish(session.modified(file.ordinal));
+    Counts {
+        sessions: 1,
+        turns,
+        messages: file.messages,
+        bytes,
+    }
 }
 
 struct File<'a> {
     out: Written,
     texts: &'a Texts,
-    session: u64,
-    dialect: Dialect,
+    session: Session,
     id: String,
     /// The id of the turn.
     turn: String,
     ordinal: u64,
+    messages: u64,
 }
 
 impl File<'_> {
     fn record(&mut self, kind: &str, payload: &str) {
-        let (at, ordinal) = (time(self.session, self.ordinal), self.ordinal);
-        let ordinal = match self.dialect {
-            Dialect::Paginated => format!(r#""ordinal":{ordinal},"#),
-            Dialect::Legacy => String::new(),
+        let (at, ordinal) = (self.session.time(self.ordinal), self.ordinal);
+        let ordinal = match self.session.age {
+            Age::New => format!(r#""ordinal":{ordinal},"#),
+            Age::Old => String::new(),
         };
         self.out.line(format_args!(
             r#"{{"timestamp":"{at}",{ordinal}"type":"{kind}","payload":{{{payload}}}}}"#
@@ -78,42 +71,46 @@ impl File<'_> {
         } else {
             ""
         };
-        let more = match self.dialect {
-            Dialect::Paginated => format!(
+        let more = match self.session.age {
+            Age::New => format!(
                 r#","internal_chat_message_metadata_passthrough":{{"turn_id":"{}","create_time":1794792514.360485{about}}}"#,
                 self.turn
             ),
-            Dialect::Legacy => String::new(),
+            Age::Old => String::new(),
         };
         self.record("response_item", &format!("{item}{more}"));
     }
 
     /// The same for the screen, in the words of either dialect.
     fn event(&mut self, item: &str, message: &str) {
-        let payload = match self.dialect {
-            Dialect::Paginated => format!(
+        let payload = match self.session.age {
+            Age::New => format!(
                 r#""type":"item_completed","thread_id":"{}","turn_id":"{}","item":{{{item}}},"started_at_ms":1794792514361,"completed_at_ms":1794792514361"#,
                 self.id, self.turn
             ),
-            Dialect::Legacy if message.is_empty() => return,
-            Dialect::Legacy => message.to_owned(),
+            Age::Old if message.is_empty() => return,
+            Age::Old => message.to_owned(),
         };
         self.record("event_msg", &payload);
     }
 
     fn beginning(&mut self) {
-        let (id, at) = (&self.id, time(self.session, 0));
-        let (project, instructions) = (self.session % 50, self.texts.instructions_of(21_600));
-        let mode = match self.dialect {
-            Dialect::Paginated => r#""history_mode":"paginated","#,
-            Dialect::Legacy => "",
+        let (id, at) = (&self.id, self.session.time(0));
+        let (cwd, branch) = (self.session.cwd(), self.session.branch());
+        let (mode, version, told) = match self.session.age {
+            Age::New => (r#""history_mode":"paginated","#, "0.166.0", 21_600),
+            Age::Old => ("", "0.137.0", 8000),
         };
+        let instructions = self.texts.instructions_of(told);
         let payload = format!(
-            r#""session_id":"{id}","id":"{id}","timestamp":"{at}","cwd":"/src/app-{project}","originator":"codex_exec","cli_version":"0.166.0","source":"exec","thread_source":"user","model_provider":"openai","base_instructions":{{"text":"{instructions}"}},{mode}"git":{{"commit_hash":"d6812e23cdac5780aaf8b84ab359f7d2a4dc4141","branch":"main"}}"#
+            r#""session_id":"{id}","id":"{id}","timestamp":"{at}","cwd":"{cwd}","originator":"codex_exec","cli_version":"{version}","source":"exec","thread_source":"user","model_provider":"openai","base_instructions":{{"text":"{instructions}"}},{mode}"git":{{"commit_hash":"d6812e23cdac5780aaf8b84ab359f7d2a4dc4141","branch":"{branch}"}}"#
         );
         self.record("session_meta", &payload);
         self.begin_turn(0);
-        let skills = self.texts.instructions_of(4500);
+        let skills = self.texts.instructions_of(match self.session.age {
+            Age::New => 4500,
+            Age::Old => 1000,
+        });
         self.item(&format!(
             r#""type":"message","role":"developer","content":[{{"type":"input_text","text":"<skills_instructions>{skills}"}}]"#
         ));
@@ -121,7 +118,7 @@ impl File<'_> {
         self.item(&format!(
             r#""type":"message","role":"user","content":[{{"type":"input_text","text":"<environment_context>{place}"}}]"#
         ));
-        if self.dialect == Dialect::Paginated {
+        if self.session.age == Age::New {
             self.record("world_state", &format!(
                 r#""full":true,"state":{{"agents_md":{{}},"host_skills":{{"body":"{skills}","includeInstructions":true}}}}"#
             ));
@@ -129,7 +126,7 @@ impl File<'_> {
     }
 
     fn begin_turn(&mut self, turn: u64) {
-        self.turn = uuid(self.session, (1 << 40) + turn);
+        self.turn = uuid(self.session.number, (1 << 40) + turn);
         let id = self.turn.clone();
         self.record("event_msg", &format!(
             r#""type":"task_started","turn_id":"{id}","started_at":1794792514,"model_context_window":258400,"collaboration_mode_kind":"default""#
@@ -143,7 +140,7 @@ impl File<'_> {
         if turn > 0 {
             self.begin_turn(turn);
         }
-        let prompt = self.texts.prompt(self.session + turn);
+        let prompt = self.texts.prompt(self.session.seed(self.ordinal));
         self.item(&format!(
             r#""type":"message","role":"user","content":[{{"type":"input_text","text":"{prompt}"}}]"#
         ));
@@ -155,11 +152,14 @@ impl File<'_> {
                 r#""type":"user_message","message":"{prompt}","images":[],"local_images":[],"text_elements":[]"#
             ),
         );
-        for _ in 0..=mixed(turn) % 8 {
+        for _ in 0..self.session.calls(turn) {
             self.tool_call();
         }
         let n = self.ordinal;
-        let answer = self.texts.answer(n);
+        let answer = self
+            .texts
+            .answer(self.session.seed(n), self.session.answer_length(n));
+        self.messages += 2;
         self.event(
             &format!(
                 r#""type":"AgentMessage","id":"msg_{n}","content":[{{"type":"Text","text":"{answer}"}}]"#
@@ -178,7 +178,29 @@ impl File<'_> {
     }
 
     fn tool_call(&mut self) {
-        let n = self.session + self.ordinal;
+        let n = self.session.seed(self.ordinal);
+        let length = self.session.output_length(self.ordinal);
+        if self.session.thinks(self.ordinal) {
+            self.thought(n);
+        }
+        let (path, listing) = (self.texts.path(n), self.texts.listing(n, length));
+        self.item(&format!(
+            r#""type":"function_call","id":"fc_{n}","name":"exec_command","arguments":"{{\"cmd\":\"sed -n 1,200p {path}\"}}","call_id":"call_{n}""#
+        ));
+        self.event(
+            &format!(
+                r#""type":"CommandExecution","id":"call_{n}","process_id":"94269","command":["/bin/bash","-lc","sed -n 1,200p {path}"],"cwd":"file:///src/app","source":"unified_exec_startup","status":"completed","aggregated_output":"{listing}","exit_code":0,"duration":{{"secs":0,"nanos":4939}}"#
+            ),
+            "",
+        );
+        self.item(&format!(
+            r#""type":"function_call_output","call_id":"call_{n}","output":"Chunk ID: 7b21d1\nWall time: 0.0000 seconds\nProcess exited with code 0\nOutput:\n{listing}""#
+        ));
+        self.tokens();
+        self.messages += 2;
+    }
+
+    fn thought(&mut self, n: u64) {
         let (thought, blob) = (self.texts.thought(n), self.texts.blob(n));
         self.event(
             &format!(
@@ -189,25 +211,11 @@ impl File<'_> {
         self.item(&format!(
             r#""type":"reasoning","id":"rs_{n}","summary":[{{"type":"summary_text","text":"{thought}"}}],"content":null,"encrypted_content":"{blob}""#
         ));
-        self.item(&format!(
-            r#""type":"function_call","id":"fc_{n}","name":"exec_command","arguments":"{{\"cmd\":\"sed -n 1,200p src/lib-{n}.rs\"}}","call_id":"call_{n}""#
-        ));
-        let listing = self.texts.listing(n);
-        self.event(
-            &format!(
-                r#""type":"CommandExecution","id":"call_{n}","process_id":"94269","command":["/bin/bash","-lc","sed -n 1,200p src/lib-{n}.rs"],"cwd":"file:///src/app","source":"unified_exec_startup","status":"completed","aggregated_output":"{listing}","exit_code":0,"duration":{{"secs":0,"nanos":4939}}"#
-            ),
-            "",
-        );
-        self.item(&format!(
-            r#""type":"function_call_output","call_id":"call_{n}","output":"Chunk ID: 7b21d1\nWall time: 0.0000 seconds\nProcess exited with code 0\nOutput:\n{listing}""#
-        ));
-        self.tokens();
     }
 
     fn tokens(&mut self) {
         let usage = r#"{"input_tokens":10100,"cached_input_tokens":9000,"cache_write_input_tokens":0,"output_tokens":420,"reasoning_output_tokens":50,"total_tokens":10520}"#;
-        if self.dialect == Dialect::Paginated {
+        if self.session.age == Age::New {
             let (id, turn) = (&self.id, &self.turn);
             let payload = format!(
                 r#""thread_id":"{id}","turn_id":"{turn}","session_id":"{id}","usage":{usage},"turn_token_usage":{usage},"thread_token_usage":{usage}"#

@@ -1,54 +1,74 @@
-//! Sessions as Claude Code 2.1.325 writes them: the chain, the attachments in it, and the dumps of its requests.
+//! Sessions as Claude Code writes them: the chain, the attachments in it, and, since 2.1.3xx, the dumps of its requests.
 
 use std::fs;
 use std::path::Path;
 
-use crate::texts::{Texts, mixed, time, uuid};
-use crate::written::Written;
+use super::Counts;
+use super::draw::mixed;
+use super::session::{Age, Session, uuid};
+use super::texts::Texts;
+use super::written::Written;
 
-/// Writes a session of at least this size, and of one turn at least.
-pub(crate) fn write(home: &Path, session: u64, bytes: u64, texts: &Texts) -> u64 {
-    let project = session % 50;
-    let directory = home.join(format!("projects/-src-app-{project}"));
+/// Writes a session into a home of Claude Code.
+pub fn write(home: &Path, session: &Session, texts: &Texts) -> Counts {
+    let cwd = session.cwd();
+    let directory = home.join("projects").join(cwd.replace('/', "-"));
     fs::create_dir_all(&directory).unwrap();
-    let id = uuid(session, 0);
+    let (id, branch) = (session.id(), session.branch());
+    let (version, entrypoint) = match session.age {
+        Age::New => ("2.1.325", r#""entrypoint":"sdk-cli","#),
+        Age::Old => ("2.0.42", ""),
+    };
     let mut file = File {
         out: Written::create(&directory.join(format!("{id}.jsonl"))),
         texts,
-        session,
+        session: *session,
         common: format!(
-            r#""userType":"external","entrypoint":"sdk-cli","cwd":"/src/app-{project}","sessionId":"{id}","version":"2.1.325","gitBranch":"main""#
+            r#""userType":"external",{entrypoint}"cwd":"{cwd}","sessionId":"{id}","version":"{version}","gitBranch":"{branch}""#
         ),
         id,
         step: 0,
+        requests: 0,
+        messages: 0,
     };
     let mut turns = 0;
-    while turns == 0 || file.out.bytes < bytes {
+    while session.goes_on(turns, file.out.bytes) {
         file.turn(turns);
         turns += 1;
     }
-    file.out.finish();
-    turns
+    let bytes = file.out.finish(session.modified(file.step));
+    Counts {
+        sessions: 1,
+        turns,
+        messages: file.messages,
+        bytes,
+    }
 }
 
 struct File<'a> {
     out: Written,
     texts: &'a Texts,
-    session: u64,
+    session: Session,
     /// The id of the session.
     id: String,
     /// How records of the chain end.
     common: String,
     /// How many records the chain has.
     step: u64,
+    /// How often the model was asked.
+    requests: u64,
+    messages: u64,
 }
 
 impl File<'_> {
     fn turn(&mut self, turn: u64) {
-        let prompt = self.texts.prompt(self.session + turn);
-        self.queue(prompt);
+        let prompt = self.texts.prompt(self.session.seed(self.step));
+        self.queue(&prompt);
         let said = format!(r#"{{"role":"user","content":"{prompt}"}}"#);
-        let more = r#""permissionMode":"default","promptSource":"sdk","turnOrigin":"sdk","#;
+        let more = match self.session.age {
+            Age::New => r#""permissionMode":"default","promptSource":"sdk","turnOrigin":"sdk","#,
+            Age::Old => "",
+        };
         self.link(&format!(r#""type":"user","message":{said},"#), more);
         if turn == 0 {
             self.attachments();
@@ -58,15 +78,20 @@ impl File<'_> {
             self.shape();
         }
         self.blob(&said);
-        for request in 0..=mixed(turn) % 8 {
-            self.request(request);
+        for _ in 0..self.session.calls(turn) {
+            self.request();
             self.tool_call();
         }
-        self.request(0);
-        let answer = self.texts.answer(self.step);
+        self.request();
+        let (n, length) = (
+            self.session.seed(self.step),
+            self.session.answer_length(self.step),
+        );
+        let answer = self.texts.answer(n, length);
         let text = format!(r#"{{"text":"{answer}","type":"text"}}"#);
         self.assistant(&text, "end_turn");
-        self.state(prompt);
+        self.state(&prompt);
+        self.messages += 2;
     }
 
     /// A record of the chain: it names the one before it.
@@ -74,9 +99,10 @@ impl File<'_> {
         let Self { session, step, .. } = *self;
         let parent = match step {
             0 => "null".to_owned(),
-            _ => format!(r#""{}""#, uuid(session, step)),
+            _ => format!(r#""{}""#, uuid(session.number, step)),
         };
-        let (key, at, common) = (uuid(session, step + 1), time(session, step), &self.common);
+        let key = uuid(session.number, step + 1);
+        let (at, common) = (session.time(step), &self.common);
         self.out.line(format_args!(
             r#"{{"parentUuid":{parent},"isSidechain":false,{what}"uuid":"{key}","timestamp":"{at}",{more}{common}}}"#
         ));
@@ -84,7 +110,13 @@ impl File<'_> {
     }
 
     fn assistant(&mut self, block: &str, stop: &str) {
-        let request = self.step / 3;
+        let request = self.session.number << 20 | self.requests;
+        if self.session.age == Age::Old {
+            self.link(&format!(
+                r#""message":{{"id":"msg_{request:012}","type":"message","role":"assistant","model":"claude-sonnet-4-5","content":[{block}],"stop_reason":"{stop}","stop_sequence":null,"usage":{{"input_tokens":101,"cache_creation_input_tokens":7,"cache_read_input_tokens":34011,"output_tokens":420,"service_tier":"standard"}}}},"requestId":"req_{request:012}","type":"assistant","#
+            ), "");
+            return;
+        }
         let what = format!(
             r#""message":{{"content":[{block}],"id":"msg_{request:012}","model":"claude-opus-5-5","role":"assistant","stop_reason":"{stop}","stop_sequence":null,"type":"message","usage":{{"input_tokens":101,"cache_creation_input_tokens":7,"cache_read_input_tokens":34011,"output_tokens":420,"output_tokens_details":{{"thinking_tokens":0}},"server_tool_use":{{"web_search_requests":0,"web_fetch_requests":0}},"service_tier":"standard","cache_creation":{{"ephemeral_1h_input_tokens":0,"ephemeral_5m_input_tokens":0}},"inference_geo":"","iterations":[],"speed":"standard","fallback_credit":null}},"stop_details":null}},"toolInputStreamMs":4,"apiBlockIndex":0,"requestRef":"c6e86fe9-307e-49be-b069-b6adda2d1fd0","requestedModel":"claude-opus-5-5","promptCacheRequested":"5m","type":"assistant","#
         );
@@ -94,29 +126,44 @@ impl File<'_> {
 
     /// A thought, a call, and its result, which is told twice: to the model, and for the screen.
     fn tool_call(&mut self) {
-        let n = self.session + self.step;
-        let (thought, signature) = (self.texts.thought(n), self.texts.blob(n));
-        let thought =
-            format!(r#"{{"signature":"{signature}","thinking":"{thought}","type":"thinking"}}"#);
-        self.assistant(&thought, "tool_use");
-        let call = format!(
-            r#"{{"id":"toolu_{n:016}","input":{{"file_path":"/src/app/lib-{n}.rs","limit":400}},"name":"Read","type":"tool_use"}}"#
+        let n = self.session.seed(self.step);
+        let call = n >> 1;
+        if self.session.thinks(self.step) {
+            let (thought, signature) = (self.texts.thought(n), self.texts.blob(n));
+            let thought = format!(
+                r#"{{"signature":"{signature}","thinking":"{thought}","type":"thinking"}}"#
+            );
+            self.assistant(&thought, "tool_use");
+        }
+        let path = format!("{}/{}", self.session.cwd(), self.texts.path(n));
+        let use_of_tool = format!(
+            r#"{{"id":"toolu_{call:020}","input":{{"file_path":"{path}","limit":400}},"name":"Read","type":"tool_use"}}"#
         );
-        self.assistant(&call, "tool_use");
-        let listing = self.texts.listing(n);
+        self.assistant(&use_of_tool, "tool_use");
+        let listing = self.texts.listing(n, self.session.output_length(self.step));
         let said = format!(
-            r#"{{"role":"user","content":[{{"tool_use_id":"toolu_{n:016}","type":"tool_result","content":"{listing}"}}]}}"#
+            r#"{{"role":"user","content":[{{"tool_use_id":"toolu_{call:020}","type":"tool_result","content":"{listing}"}}]}}"#
         );
+        let source = match self.session.age {
+            Age::New => format!(
+                r#""sandboxed":false,"sourceToolAssistantUUID":"{}","#,
+                uuid(self.session.number, self.step)
+            ),
+            Age::Old => String::new(),
+        };
         let more = format!(
-            r#""toolUseResult":{{"type":"text","file":{{"filePath":"/src/app/lib-{n}.rs","content":"{listing}","numLines":120,"startLine":1,"totalLines":120}}}},"sandboxed":false,"sourceToolAssistantUUID":"{}","#,
-            uuid(self.session, self.step)
+            r#""toolUseResult":{{"type":"text","file":{{"filePath":"{path}","content":"{listing}","numLines":120,"startLine":1,"totalLines":120}}}},{source}"#
         );
         self.link(&format!(r#""type":"user","message":{said},"#), &more);
         self.blob(&said);
+        self.messages += 2;
     }
 
     fn queue(&mut self, prompt: &str) {
-        let (id, at) = (&self.id, time(self.session, self.step));
+        if self.session.age == Age::Old {
+            return;
+        }
+        let (id, at) = (&self.id, self.session.time(self.step));
         let operation = r#"{"type":"queue-operation","operation":"#;
         self.out.line(format_args!(
             r#"{operation}"enqueue","timestamp":"{at}","sessionId":"{id}","content":"{prompt}"}}"#
@@ -128,6 +175,9 @@ impl File<'_> {
 
     /// What is told to the model once: where it is, what it can do, who made it.
     fn attachments(&mut self) {
+        if self.session.age == Age::Old {
+            return;
+        }
         for length in [700, 160, 400, 1700, 6000, 600, 70, 580, 6000] {
             let text = self.texts.instructions_of(length);
             let what = format!(
@@ -141,7 +191,10 @@ impl File<'_> {
     }
 
     fn shape(&mut self) {
-        let (id, at) = (&self.id, time(self.session, self.step));
+        if self.session.age == Age::Old {
+            return;
+        }
+        let (id, at) = (&self.id, self.session.time(self.step));
         let instructions = self.texts.instructions_of(12_000);
         self.out.line(format_args!(
             r#"{{"type":"api-request-shape","sessionId":"{id}","shapeHash":"d03d0f8d1d0ed2d397d9db1913710f7a0f1b8c80b6c2b5e2d879ea188f070178","timestamp":"{at}","version":"2.1.325","shape":{{"system":[{{"type":"text","text":"{instructions}"}}],"tools":[{{"name":"Bash","description":"{instructions}","input_schema":{{"type":"object","properties":{{"command":{{"description":"The command to execute","type":"string"}}}}}}}},{{"name":"Agent","description":"{instructions}"}}]}}}}"#
@@ -149,22 +202,35 @@ impl File<'_> {
     }
 
     fn blob(&mut self, said: &str) {
+        if self.session.age == Age::Old {
+            return;
+        }
         let (id, hash) = (&self.id, mixed(self.step));
         self.out.line(format_args!(
             r#"{{"type":"api-request-blob","sessionId":"{id}","hash":"{hash:064x}","message":{said}}}"#
         ));
     }
 
-    fn request(&mut self, n: u64) {
-        let (id, at) = (&self.id, time(self.session, self.step));
-        let (own, hash) = (uuid(self.session, u64::MAX - n), mixed(self.step));
+    fn request(&mut self) {
+        self.requests += 1;
+        if self.session.age == Age::Old {
+            return;
+        }
+        let (id, at) = (&self.id, self.session.time(self.step));
+        let (own, hash) = (
+            uuid(self.session.number, 1 << 41 | self.requests),
+            mixed(self.step),
+        );
         self.out.line(format_args!(
             r#"{{"type":"api-request","sessionId":"{id}","id":"{own}","timestamp":"{at}","version":"2.1.325","querySource":"sdk","shapeHash":"d03d0f8d1d0ed2d397d9db1913710f7a0f1b8c80b6c2b5e2d879ea188f070178","params":{{"model":"claude-opus-5-5","betas":["claude-code-20250219","interleaved-thinking-2025-05-14","context-management-2025-06-27"],"max_tokens":128000,"thinking":{{"type":"adaptive","display":"omitted"}},"output_config":{{"effort":"medium"}}}},"keep":2,"tail":["{hash:064x}","{hash:064x}"],"cacheControl":[{{"path":["system",0],"value":{{"type":"ephemeral"}}}}],"requestDigest":"{hash:064x}"}}"#
         ));
     }
 
     fn state(&mut self, prompt: &str) {
-        let (id, leaf) = (&self.id, uuid(self.session, self.step));
+        if self.session.age == Age::Old {
+            return;
+        }
+        let (id, leaf) = (&self.id, uuid(self.session.number, self.step));
         self.out.line(format_args!(
             r#"{{"type":"last-prompt","lastPrompt":"{prompt}","leafUuid":"{leaf}","sessionId":"{id}"}}"#
         ));

@@ -1,0 +1,69 @@
+//! Native sessions for the benchmarks, made up: `corpus DIRECTORY [--sessions N] [--seed N]`.
+
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command-line tool for developers"
+)]
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use segue_testkit::corpus::Corpus;
+
+const USAGE: &str = "\
+usage: corpus DIRECTORY [--sessions N] [--seed N]
+
+  DIRECTORY    where .claude, .codex and .gemini go; a new or an empty one
+  --sessions   how many; 3000 otherwise, which are about 200 MB
+  --seed       another seed gives other sessions of the same make";
+
+fn main() -> ExitCode {
+    let (directory, corpus) = match wanted() {
+        Ok(wanted) => wanted,
+        Err(complaint) => {
+            eprintln!("error: {complaint}\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    for (home, counts) in corpus.write(&directory) {
+        println!(
+            "{home}: {} sessions, {} turns, {} messages, {} MB",
+            counts.sessions,
+            counts.turns,
+            counts.messages,
+            counts.bytes / 1_000_000
+        );
+    }
+    ExitCode::SUCCESS
+}
+
+fn wanted() -> Result<(PathBuf, Corpus), String> {
+    let mut corpus = Corpus {
+        sessions: 3000,
+        seed: 1,
+    };
+    let mut directory = None;
+    let mut args = std::env::args().skip(1);
+    while let Some(arg) = args.next() {
+        let place = match arg.as_str() {
+            "--sessions" => &mut corpus.sessions,
+            "--seed" => &mut corpus.seed,
+            _ if arg.starts_with('-') => return Err(format!("unknown option {arg}")),
+            _ => {
+                directory = Some(PathBuf::from(arg));
+                continue;
+            }
+        };
+        let value = args.next().ok_or(format!("{arg} needs a number"))?;
+        *place = value.parse().map_err(|error| format!("{value}: {error}"))?;
+    }
+    let directory = directory.ok_or("which directory?")?;
+    let empty = directory
+        .read_dir()
+        .is_ok_and(|mut entries| entries.next().is_none());
+    if directory.exists() && !empty {
+        return Err(format!("{} is not an empty directory", directory.display()));
+    }
+    Ok((directory, corpus))
+}

@@ -1,0 +1,63 @@
+//! Numbers that look like chance and are the same in every run.
+
+/// One such number for each number (splitmix64).
+pub fn mixed(n: u64) -> u64 {
+    let n = n.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let n = (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    n ^ (n >> 31)
+}
+
+/// One after the other, from a seed.
+pub(crate) struct Draw(u64);
+
+impl Draw {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(mixed(seed))
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(1);
+        mixed(self.0)
+    }
+
+    /// Less than `limit`, each as likely as the others.
+    pub(crate) fn below(&mut self, limit: usize) -> usize {
+        usize::try_from(self.next() % limit as u64).unwrap()
+    }
+
+    /// From 0 to less than 1.
+    #[allow(clippy::cast_precision_loss, reason = "53 bits")]
+    pub(crate) fn share(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// Around `median`; one in six is more than `spread` times that, one in six less than that part of it. This is
+    /// how lengths of files and of texts are spread.
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "clamped"
+    )]
+    pub(crate) fn spread(&mut self, median: f64, spread: f64, limit: u64) -> u64 {
+        let radius = (-2.0 * (1.0 - self.share()).ln()).sqrt();
+        let normal = radius * (std::f64::consts::TAU * self.share()).cos();
+        let drawn = median * (spread.ln() * normal).exp();
+        (drawn as u64).clamp(1, limit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_spread_has_its_median_and_a_long_tail() {
+        let mut draw = Draw::new(1);
+        let mut drawn: Vec<u64> = (0..10_000).map(|_| draw.spread(100.0, 3.0, 5000)).collect();
+        drawn.sort_unstable();
+        assert!((90..110).contains(&drawn[5000]), "{}", drawn[5000]);
+        assert!((270..330).contains(&drawn[8413]), "{}", drawn[8413]);
+        assert!(drawn[0] >= 1 && drawn[9999] <= 5000);
+    }
+}

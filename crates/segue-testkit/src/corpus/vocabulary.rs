@@ -1,0 +1,118 @@
+//! The words that people and tools use: a few very often, most hardly ever.
+//!
+//! An index of some dozen words that come again and again is no measurement: its lists are long and its tables
+//! short. So there are [`WORDS`] of them, and the word of rank *n* is used about 1/*n* as often as the first.
+
+use std::collections::HashSet;
+
+use super::draw::Draw;
+
+/// How many words there are.
+const WORDS: usize = 50_000;
+
+/// The most frequent ones, escaped for JSON.
+const COMMON: &str = "the to a and of in is it that for we on this with be not as are i if file so but can you from \
+    test at by an when have error or code was use has all which will no line run should there new only one add same \
+    then does what it's now set see get function name path your them read more into each call value type after before \
+    because my fix first also just any data out up make don't string write how where would change still check return \
+    default were config than two other need version tests build already key list user been let's done some method state \
+    module time output look both while argument class commit server could missing index request field server's message \
+    field's \\\"strict\\\" parser buffer branch – → “quoted” session memory cache naïve größer 函数 ✓ für über não où";
+
+const ONSETS: [&str; 24] = [
+    "b", "c", "d", "f", "g", "h", "l", "m", "n", "p", "r", "s", "t", "v", "w", "st", "tr", "pr",
+    "cl", "br", "ch", "sh", "pl", "gr",
+];
+const VOWELS: [&str; 10] = ["a", "e", "i", "o", "u", "ea", "io", "ou", "ai", "ee"];
+const CODAS: [&str; 14] = [
+    "", "", "", "", "", "", "n", "r", "s", "t", "l", "m", "nd", "x",
+];
+const ENDINGS: [&str; 12] = [
+    "", "", "", "s", "ed", "ing", "er", "ion", "ly", "able", "ment", "al",
+];
+
+/// A list of distinct words, the most frequent one first.
+pub struct Vocabulary(Vec<String>);
+
+impl Default for Vocabulary {
+    fn default() -> Self {
+        let mut words: Vec<String> = Vec::with_capacity(WORDS);
+        let mut known = HashSet::new();
+        for word in COMMON.split_ascii_whitespace() {
+            if known.insert(word.to_owned()) {
+                words.push(word.to_owned());
+            }
+        }
+        let mut draw = Draw::new(7);
+        while words.len() < WORDS {
+            // Rare words are longer.
+            let syllables = 1 + usize::from(words.len() > 1000) + draw.below(2);
+            let word = made_up(&mut draw, syllables);
+            if known.insert(word.clone()) {
+                words.push(word);
+            }
+        }
+        Self(words)
+    }
+}
+
+fn made_up(draw: &mut Draw, syllables: usize) -> String {
+    let mut word = String::new();
+    for _ in 0..syllables {
+        word.push_str(ONSETS[draw.below(ONSETS.len())]);
+        word.push_str(match draw.below(60) {
+            0 => "ä",
+            1 => "é",
+            _ => VOWELS[draw.below(VOWELS.len())],
+        });
+        word.push_str(CODAS[draw.below(CODAS.len())]);
+    }
+    word.push_str(ENDINGS[draw.below(ENDINGS.len())]);
+    word
+}
+
+impl Vocabulary {
+    /// The word of a rank, from 0; the last one beyond.
+    pub fn word(&self, rank: usize) -> &str {
+        &self.0[rank.min(self.0.len() - 1)]
+    }
+
+    /// Some word, as often as it is used.
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a rank"
+    )]
+    pub(crate) fn some(&self, draw: &mut Draw) -> &str {
+        let rank = (self.0.len() as f64).powf(draw.share()) - 1.0;
+        self.word(rank as usize)
+    }
+
+    /// Some word that can be part of a name: of plain letters, and not among the most frequent.
+    pub(crate) fn some_name(&self, draw: &mut Draw) -> &str {
+        loop {
+            let word = self.some(draw);
+            if word.len() > 3 && word.bytes().all(|byte| byte.is_ascii_lowercase()) {
+                return word;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_words_are_frequent_and_most_are_rare() {
+        let vocabulary = Vocabulary::default();
+        let mut draw = Draw::new(3);
+        let mut drawn: Vec<&str> = (0..100_000).map(|_| vocabulary.some(&mut draw)).collect();
+        let first = drawn.iter().filter(|word| **word == "the").count();
+        drawn.sort_unstable();
+        drawn.dedup();
+        assert!((5000..8000).contains(&first), "{first}");
+        assert!(drawn.len() > 15_000, "{}", drawn.len());
+    }
+}

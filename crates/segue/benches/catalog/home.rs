@@ -1,0 +1,140 @@
+//! The sessions, and the homes in which the programs see them.
+
+use std::fmt;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use segue_testkit::corpus::{Corpus, Counts};
+use tempfile::TempDir;
+
+/// A corpus on the disk.
+pub(crate) struct Written {
+    directory: TempDir,
+    /// What was written for each agent, by the name of its home.
+    pub(crate) counts: [(&'static str, Counts); 3],
+}
+
+/// The agents whose sessions both segue and fast-resume read.
+pub(crate) const BOTH_READ: &[&str] = &[".claude", ".codex"];
+pub(crate) const ALL: &[&str] = &[".claude", ".codex", ".gemini"];
+
+impl Written {
+    pub(crate) fn new(sessions: u64) -> Self {
+        let directory = directory();
+        let corpus = Corpus { sessions, seed: 1 };
+        let counts = corpus.write(directory.path());
+        Self { directory, counts }
+    }
+
+    /// How much there is of these agents.
+    pub(crate) fn of(&self, agents: &[&str]) -> Counts {
+        let mut all = Counts::default();
+        for (name, counts) in self.counts {
+            if agents.contains(&name) {
+                all += counts;
+            }
+        }
+        all
+    }
+
+    pub(crate) fn path(&self, agent: &str) -> PathBuf {
+        self.directory.path().join(agent)
+    }
+
+    /// A home in which these agents were used, and nothing else.
+    pub(crate) fn home(&self, agents: &[&str]) -> Home {
+        let home = directory();
+        for agent in agents {
+            symlink(self.path(agent), home.path().join(agent)).unwrap();
+        }
+        Home(home)
+    }
+
+    /// Something is said in one of the sessions.
+    pub(crate) fn grow(&self, number: u64) {
+        let project = self.path(".claude/projects/-src-app-1");
+        let mut sessions: Vec<_> = fs::read_dir(project).unwrap().map(Result::unwrap).collect();
+        sessions.sort_by_key(fs::DirEntry::file_name);
+        let path = sessions.first().unwrap().path();
+        let id = path.file_stem().unwrap().to_str().unwrap();
+        let line = format!(
+            r#"{{"parentUuid":null,"isSidechain":false,"type":"user","message":{{"role":"user","content":"and what about number {number}?"}},"uuid":"00000000-0000-7000-8000-{number:012}","timestamp":"2026-11-15T12:00:00.000Z","cwd":"/src/app-1","sessionId":"{id}","version":"2.1.325"}}"#
+        );
+        let mut file = fs::OpenOptions::new().append(true).open(&path).unwrap();
+        std::io::Write::write_all(&mut file, format!("{line}\n").as_bytes()).unwrap();
+    }
+}
+
+impl fmt::Display for Written {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Counts {
+            sessions,
+            turns,
+            messages,
+            bytes,
+        } = self.of(ALL);
+        let megabytes = bytes / 1_000_000;
+        write!(
+            f,
+            "## {sessions} sessions, {turns} turns, {messages} messages, {megabytes} MB"
+        )
+    }
+}
+
+/// Somebody's home.
+pub(crate) struct Home(TempDir);
+
+impl Home {
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// A program in this home, with nothing else from this environment. What it says is not looked at.
+    pub(crate) fn command(&self, program: impl AsRef<Path>, args: &[&str]) -> Command {
+        let mut command = Command::new(program.as_ref());
+        command
+            .args(args)
+            .env_clear()
+            .env("HOME", self.path())
+            .env("PATH", "/usr/bin:/bin")
+            .env("LANG", "C.UTF-8")
+            .env("TERM", "xterm")
+            .current_dir(self.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        command
+    }
+
+    pub(crate) fn segue(&self, args: &[&str]) -> Command {
+        let mut command = self.command(env!("CARGO_BIN_EXE_segue"), args);
+        command.env("SEGUE_HOME", self.path().join("segue"));
+        command
+    }
+
+    /// How many bytes the files have whose path begins like this.
+    pub(crate) fn size(&self, of: &str) -> u64 {
+        let of = self.path().join(of);
+        let (directory, prefix) = (of.parent().unwrap(), of.file_name().unwrap());
+        let prefix = prefix.to_str().unwrap();
+        let entries = fs::read_dir(directory).unwrap().map(Result::unwrap);
+        let own = entries.filter(|entry| entry.file_name().to_str().unwrap().starts_with(prefix));
+        own.map(|entry| size(&entry.path())).sum()
+    }
+}
+
+fn size(path: &Path) -> u64 {
+    let data = path.metadata().unwrap();
+    if !data.is_dir() {
+        return data.len();
+    }
+    let entries = fs::read_dir(path).unwrap();
+    entries.map(|entry| size(&entry.unwrap().path())).sum()
+}
+
+/// A directory on the disk that the build is on; the usual one for temporary files may be memory.
+fn directory() -> TempDir {
+    TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
