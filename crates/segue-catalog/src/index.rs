@@ -117,7 +117,7 @@ impl Index {
         files.iter().map(size).sum()
     }
 
-    /// Removes it; the next refresh builds it anew. Whether it could: somebody else may be writing it.
+    /// Empties it; the next refresh builds it anew. Whether it could: somebody else may be writing it.
     pub fn start_over(&self, patience: Duration) -> Result<bool, IndexError> {
         let Some(_lock) = self.lock(patience)? else {
             return Ok(false);
@@ -126,10 +126,10 @@ impl Index {
         Ok(true)
     }
 
-    /// Removes it; the lock must be held.
+    /// Empties it; the lock must be held.
     fn clear(&self) -> Result<(), IndexError> {
         self.keep(None);
-        schema::remove(&self.path)
+        schema::empty(&self.path)
     }
 
     fn beside(&self, extension: &str) -> PathBuf {
@@ -147,7 +147,11 @@ impl Index {
             Some((_, db)) => db,
             None => schema::open_to_read(&self.path)?,
         };
-        let seen = look(&db)?;
+        // It may have been emptied under our hands.
+        let seen = look(&db).map_err(|error| match schema::is_made(&db) {
+            Ok(false) => IndexError::Missing,
+            _ => error.into(),
+        })?;
         self.keep(Some((file.ino(), db)));
         Ok(seen)
     }

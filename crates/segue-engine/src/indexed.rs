@@ -50,6 +50,8 @@ pub enum Caught {
     Busy,
 }
 
+/// What is written at a time may be there only after something that was written later.
+const LATE: Duration = Duration::from_mins(1);
 /// How many of segue's own sessions are taken at once.
 const OWN: u32 = 200;
 
@@ -94,8 +96,9 @@ impl Engine {
         let Some(index) = self.index.clone() else {
             return Ok(());
         };
+        let seen = index.own_seen()?;
         let filter = Filter {
-            since: index.own_seen()?,
+            since: seen.and_then(|seen| seen.checked_sub(LATE).ok()),
             ..Filter::default()
         };
         let mut page = Page::first(OWN);
@@ -118,10 +121,27 @@ impl Engine {
         // The oldest first: what is taken is known by its time, and nothing before it is looked at again.
         changed.reverse();
         if !changed.is_empty() {
-            let take = move |_: &Catalog| index.take_own(&changed, Self::PATIENCE);
+            let take = move |_: &Catalog| index.take_own(&changed, seen, Self::PATIENCE);
             self.with_catalog(take).await?;
         }
         Ok(())
+    }
+
+    /// Has the index take a session in which nothing happened for so long that no refresh would look at it.
+    pub(crate) async fn index_late(&self, session: &Session) {
+        let Some(index) = self.index.clone() else {
+            return;
+        };
+        // Without any of segue's own, the next refresh takes all of them.
+        let seen = index.own_seen().ok().flatten();
+        if seen.is_none_or(|seen| seen <= session.updated_at) {
+            return;
+        }
+        if let Ok(Some(news)) = self.news_of(&index, session.clone()).await {
+            let take = move |_: &Catalog| index.take_own(&[news], seen, Self::PATIENCE);
+            // What can't be written now is found again once the session goes on.
+            let _ = self.with_catalog(take).await;
+        }
     }
 
     /// What the index does not have of a session yet.
@@ -205,13 +225,15 @@ impl Engine {
                 Err(error) => return Err(error),
             },
         }
-        let natives = match self.pages(&index, filter, limit).await {
-            Ok(natives) => natives,
+        let natives = self.pages(&index, filter, limit).await;
+        let known = natives.and_then(|natives| Ok((natives, index.failures()?)));
+        let (natives, failed) = match known {
+            Ok(known) => known,
             Err(EngineError::Index(IndexError::Missing)) => return Ok(Err(None)),
             Err(EngineError::Index(error)) => return Ok(Err(Some(error.in_full()))),
             Err(error) => return Err(error),
         };
-        let failed = index.failures()?.into_iter();
+        let failed = failed.into_iter();
         unreadable.extend(failed.map(|failure| (failure.provider, failure.why)));
         Ok(Ok(Indexed {
             natives,
