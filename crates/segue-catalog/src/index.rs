@@ -147,8 +147,13 @@ impl Index {
             Some((_, db)) => db,
             None => schema::open_to_read(&self.path)?,
         };
-        // It may have been emptied under our hands.
-        let seen = look(&db).map_err(|error| match schema::is_made(&db) {
+        // All that is looked at is of one moment: it may be emptied and filled under our hands.
+        let looked = db.unchecked_transaction().and_then(|moment| {
+            let seen = look(&moment)?;
+            moment.commit()?;
+            Ok(seen)
+        });
+        let seen = looked.map_err(|error| match schema::is_made(&db) {
             Ok(false) => IndexError::Missing,
             _ => error.into(),
         })?;

@@ -33,7 +33,7 @@ fn write(mut kept: Kept, seed: u64) -> Kept {
     let mut dice = Dice(seed);
     let open = |path: &std::path::Path| OpenOptions::new().append(true).open(path).unwrap();
     for turn in 1..TURNS {
-        if turn == TURNS / 2 && kept.number % 4 == 0 {
+        if turn == TURNS / 2 && kept.number.is_multiple_of(4) {
             let mut file = File::create(&kept.path).unwrap();
             in_pieces(&mut file, &kept.whole(), &mut dice);
         }
