@@ -258,13 +258,13 @@ impl Engine {
             ..Which::default()
         };
         let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
-        let page = limit.max(100);
+        // Some of them will be part of segue's own.
+        let page = limit.saturating_add(20);
         let mut natives: Vec<Native> = Vec::new();
         let mut after = 0;
         while natives.len() < wanted {
-            let (index, which) = (Arc::clone(index), which.clone());
-            let look = move |_: &Catalog| index.list(&which, page, after);
-            let rows: Vec<Row> = self.with_catalog(look).await?;
+            // A page is there in less time than another thread takes to begin.
+            let rows: Vec<Row> = index.list(&which, page, after)?;
             let last = rows.len() < page as usize;
             let rows = rows.into_iter().map(Native::from).collect();
             natives.extend(self.not_carried(rows).await?);

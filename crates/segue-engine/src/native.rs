@@ -282,20 +282,18 @@ impl Engine {
         &self,
         natives: Vec<Native>,
     ) -> Result<Vec<Native>, EngineError> {
-        let mut by_provider: HashMap<ProviderId, Vec<NativeId>> = HashMap::new();
+        let mut asked = Vec::with_capacity(natives.len() * 2);
         for native in &natives {
-            let ids = by_provider.entry(native.session.provider.clone());
-            ids.or_default().push(native.session.head.id.clone());
+            let NativeSession { provider, head, .. } = &native.session;
+            asked.push((provider.clone(), head.id.clone()));
+            asked.extend(spoken_to(provider).map(|driver| (driver, head.id.clone())));
         }
-        let mut carried = HashSet::new();
-        for (provider, ids) in by_provider {
-            for driver in [Some(provider.clone()), spoken_to(&provider)] {
-                let Some(driver) = driver else { continue };
-                for id in self.store.carried(&driver, &ids).await? {
-                    carried.insert((provider.clone(), id));
-                }
-            }
-        }
+        let carried: HashSet<(ProviderId, NativeId)> = if asked.is_empty() {
+            HashSet::new()
+        } else {
+            let carried = self.store.carried(&asked).await?.into_iter();
+            carried.map(|(driver, id)| (keeper(&driver), id)).collect()
+        };
         let free = |native: &Native| {
             let session = &native.session;
             !carried.contains(&(session.provider.clone(), session.head.id.clone()))

@@ -295,8 +295,8 @@ impl Engine {
             }
             // The user may have gone on with one of ours in the agent's own program since.
             let carrier = self.carrier(&provider, &id).await?;
-            let ids = std::slice::from_ref(&id);
-            let past = carrier.is_none() && !self.store.carried(&provider, ids).await?.is_empty();
+            let named = [(provider.clone(), id.clone())];
+            let past = carrier.is_none() && !self.store.carried(&named).await?.is_empty();
             if past {
                 // It carried one of ours, which has gone on elsewhere.
                 continue;

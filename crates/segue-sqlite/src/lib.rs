@@ -163,9 +163,12 @@ impl Store for SqliteStore {
             .await
     }
 
-    async fn carried(&self, provider: &ProviderId, ids: &[NativeId]) -> Result<Vec<NativeId>> {
-        let (provider, ids) = (provider.clone(), ids.to_vec());
-        self.read("search", move |db| ops::find::carried(db, &provider, ids))
+    async fn carried(
+        &self,
+        natives: &[(ProviderId, NativeId)],
+    ) -> Result<Vec<(ProviderId, NativeId)>> {
+        let natives = natives.to_vec();
+        self.read("search", move |db| ops::find::carried(db, natives))
             .await
     }
 

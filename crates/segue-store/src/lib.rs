@@ -66,8 +66,9 @@ pub trait Store: Send + Sync {
     async fn find(&self, filter: &Filter, page: Page) -> Result<Found>;
     /// The sessions that a typed reference may mean.
     async fn candidates(&self, text: &str) -> Result<Vec<Candidate>>;
-    /// Those of a provider's native sessions that some session here has ever run on.
-    async fn carried(&self, provider: &ProviderId, ids: &[NativeId]) -> Result<Vec<NativeId>>;
+    /// Those of some native sessions that some session here has ever run on.
+    async fn carried(&self, natives: &[(ProviderId, NativeId)])
+    -> Result<Vec<(ProviderId, NativeId)>>;
 
     // Turns.
 

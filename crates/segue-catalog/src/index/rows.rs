@@ -103,10 +103,11 @@ pub enum Sort {
 }
 
 impl Sort {
+    /// By time there is an index, so that only as many rows are looked at as are asked for.
     fn sql(self, reverse: bool) -> &'static str {
         match (self, reverse) {
-            (Self::Updated, false) => "updated_at DESC, session.native_id",
-            (Self::Updated, true) => "updated_at, session.native_id",
+            (Self::Updated, false) => "updated_at DESC, session.id DESC",
+            (Self::Updated, true) => "updated_at, session.id",
             (Self::Created, false) => "created_at DESC, session.native_id",
             (Self::Created, true) => "created_at, session.native_id",
             (Self::Turns, false) => "turns DESC, updated_at DESC",

@@ -119,13 +119,12 @@ pub(crate) fn candidates(db: &Connection, text: &str) -> Outcome<Vec<Candidate>>
 
 pub(crate) fn carried(
     db: &Connection,
-    provider: &ProviderId,
-    mut ids: Vec<NativeId>,
-) -> Outcome<Vec<NativeId>> {
+    mut natives: Vec<(ProviderId, NativeId)>,
+) -> Outcome<Vec<(ProviderId, NativeId)>> {
     let mut statement =
         db.prepare_cached("SELECT 1 FROM legs WHERE native_id = ? AND provider = ?")?;
     let mut failed = None;
-    ids.retain(|id| {
+    natives.retain(|(provider, id)| {
         let exists = statement.exists([id.as_str(), provider.as_str()]);
         exists.unwrap_or_else(|error| {
             failed = Some(error);
@@ -134,6 +133,6 @@ pub(crate) fn carried(
     });
     match failed {
         Some(error) => Err(error.into()),
-        None => Ok(ids),
+        None => Ok(natives),
     }
 }

@@ -252,18 +252,18 @@ pub async fn carried_native_sessions_are_known(store: &dyn Store) {
     let (_, lease) = open_session(store, 1).await;
     let first = store.open_leg(&lease, native("n-old")).await.unwrap();
     store.open_leg(&lease, native("n-new")).await.unwrap();
-    let ids = ["n-other", "n-old", "n-new", "n-ol"].map(|id| NativeId::parse(id).unwrap());
-    let carried = store.carried(&first.provider, &ids).await.unwrap();
-    assert_eq!(
-        carried,
-        [
-            NativeId::parse("n-old").unwrap(),
-            NativeId::parse("n-new").unwrap()
-        ]
-    );
+    let of = |provider: &ProviderId, ids: &[&str]| {
+        let named = ids
+            .iter()
+            .map(|id| (provider.clone(), NativeId::parse(id).unwrap()));
+        named.collect::<Vec<_>>()
+    };
     let stranger = ProviderId::parse("stranger").unwrap();
-    assert_eq!(store.carried(&stranger, &ids).await.unwrap(), []);
-    assert_eq!(store.carried(&first.provider, &[]).await.unwrap(), []);
+    let mut asked = of(&first.provider, &["n-other", "n-old", "n-new", "n-ol"]);
+    asked.extend(of(&stranger, &["n-old"]));
+    let carried = store.carried(&asked).await.unwrap();
+    assert_eq!(carried, of(&first.provider, &["n-old", "n-new"]));
+    assert_eq!(store.carried(&[]).await.unwrap(), []);
 }
 
 /// A native session becomes one of ours with all that was said in it, and its leg can go on.
