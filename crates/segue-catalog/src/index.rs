@@ -18,6 +18,7 @@ mod write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode};
 
@@ -116,10 +117,19 @@ impl Index {
         files.iter().map(size).sum()
     }
 
-    /// Removes it; the next refresh builds it anew.
-    pub fn start_over(&self) -> Result<(), IndexError> {
+    /// Empties it; the next refresh builds it anew. Whether it could: somebody else may be writing it.
+    pub fn start_over(&self, patience: Duration) -> Result<bool, IndexError> {
+        let Some(_lock) = self.lock(patience)? else {
+            return Ok(false);
+        };
+        self.clear()?;
+        Ok(true)
+    }
+
+    /// Empties it; the lock must be held.
+    fn clear(&self) -> Result<(), IndexError> {
         self.keep(None);
-        schema::remove(&self.path)
+        schema::empty(&self.path)
     }
 
     fn beside(&self, extension: &str) -> PathBuf {
@@ -137,7 +147,16 @@ impl Index {
             Some((_, db)) => db,
             None => schema::open_to_read(&self.path)?,
         };
-        let seen = look(&db)?;
+        // All that is looked at is of one moment: it may be emptied and filled under our hands.
+        let looked = db.unchecked_transaction().and_then(|moment| {
+            let seen = look(&moment)?;
+            moment.commit()?;
+            Ok(seen)
+        });
+        let seen = looked.map_err(|error| match schema::is_made(&db) {
+            Ok(false) => IndexError::Missing,
+            _ => error.into(),
+        })?;
         self.keep(Some((file.ino(), db)));
         Ok(seen)
     }

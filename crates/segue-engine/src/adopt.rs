@@ -57,7 +57,9 @@ impl Engine {
                     if count == 1 { "" } else { "s" }
                 );
                 let decision = Decision::new(DecisionKind::Session, text);
-                Ok((self.existing(&session).await?, Some(decision)))
+                let session = self.existing(&session).await?;
+                self.index_late(&session).await;
+                Ok((session, Some(decision)))
             }
         }
     }

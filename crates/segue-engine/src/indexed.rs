@@ -50,12 +50,15 @@ pub enum Caught {
     Busy,
 }
 
-/// How long we wait for another process that is at the index. What it can't finish by then is read without it.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// What is written at a time may be there only after something that was written later.
+const LATE: Duration = Duration::from_mins(1);
 /// How many of segue's own sessions are taken at once.
 const OWN: u32 = 200;
 
 impl Engine {
+    /// How long we wait for another process that is at the index. What it can't finish by then is read without it.
+    pub const PATIENCE: Duration = Duration::from_secs(3);
+
     /// The index, if there is one.
     #[must_use]
     pub fn index(&self) -> Option<&Index> {
@@ -67,10 +70,19 @@ impl Engine {
         &self,
         tell: Arc<dyn Fn(Progress) + Send + Sync>,
     ) -> Result<Option<Caught>, EngineError> {
+        self.refresh_within(Self::PATIENCE, tell).await
+    }
+
+    /// The same, with as much patience for another process that is at it.
+    pub async fn refresh_within(
+        &self,
+        patience: Duration,
+        tell: Arc<dyn Fn(Progress) + Send + Sync>,
+    ) -> Result<Option<Caught>, EngineError> {
         let Some(index) = self.index.clone() else {
             return Ok(None);
         };
-        let natives = move |catalog: &Catalog| index.refresh(catalog, PATIENCE, tell.as_ref());
+        let natives = move |catalog: &Catalog| index.refresh(catalog, patience, tell.as_ref());
         let refreshed = match self.with_catalog(natives).await? {
             Refreshed::Done(work) => Caught::Up(work),
             Refreshed::Busy => return Ok(Some(Caught::Busy)),
@@ -84,8 +96,9 @@ impl Engine {
         let Some(index) = self.index.clone() else {
             return Ok(());
         };
+        let seen = index.own_seen()?;
         let filter = Filter {
-            since: index.own_seen()?,
+            since: seen.and_then(|seen| seen.checked_sub(LATE).ok()),
             ..Filter::default()
         };
         let mut page = Page::first(OWN);
@@ -108,10 +121,27 @@ impl Engine {
         // The oldest first: what is taken is known by its time, and nothing before it is looked at again.
         changed.reverse();
         if !changed.is_empty() {
-            let take = move |_: &Catalog| index.take_own(&changed, PATIENCE);
+            let take = move |_: &Catalog| index.take_own(&changed, seen, Self::PATIENCE);
             self.with_catalog(take).await?;
         }
         Ok(())
+    }
+
+    /// Has the index take a session in which nothing happened for so long that no refresh would look at it.
+    pub(crate) async fn index_late(&self, session: &Session) {
+        let Some(index) = self.index.clone() else {
+            return;
+        };
+        // Without any of segue's own, the next refresh takes all of them.
+        let seen = index.own_seen().ok().flatten();
+        if seen.is_none_or(|seen| seen <= session.updated_at) {
+            return;
+        }
+        if let Ok(Some(news)) = self.news_of(&index, session.clone()).await {
+            let take = move |_: &Catalog| index.take_own(&[news], seen, Self::PATIENCE);
+            // What can't be written now is found again once the session goes on.
+            let _ = self.with_catalog(take).await;
+        }
     }
 
     /// What the index does not have of a session yet.
@@ -164,7 +194,7 @@ impl Engine {
     pub(crate) async fn forget_indexed(&self, session: &NativeSession) {
         if let Some(index) = self.index.clone() {
             let (provider, id) = (session.provider.clone(), session.head.id.clone());
-            let forget = move |_: &Catalog| index.forget(provider.as_str(), &id, PATIENCE);
+            let forget = move |_: &Catalog| index.forget(provider.as_str(), &id, Self::PATIENCE);
             // What can't be written now is told as gone by the next refresh.
             let _ = self.with_catalog(forget).await;
         }
@@ -195,13 +225,15 @@ impl Engine {
                 Err(error) => return Err(error),
             },
         }
-        let natives = match self.pages(&index, filter, limit).await {
-            Ok(natives) => natives,
+        let natives = self.pages(&index, filter, limit).await;
+        let known = natives.and_then(|natives| Ok((natives, index.failures()?)));
+        let (natives, failed) = match known {
+            Ok(known) => known,
             Err(EngineError::Index(IndexError::Missing)) => return Ok(Err(None)),
             Err(EngineError::Index(error)) => return Ok(Err(Some(error.in_full()))),
             Err(error) => return Err(error),
         };
-        let failed = index.failures()?.into_iter();
+        let failed = failed.into_iter();
         unreadable.extend(failed.map(|failure| (failure.provider, failure.why)));
         Ok(Ok(Indexed {
             natives,

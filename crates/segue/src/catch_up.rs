@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use segue_catalog::index::Progress;
 use segue_core::ProviderId;
-use segue_engine::{Caught, EngineError, Freshness};
+use segue_engine::{Caught, Engine, EngineError, Freshness};
 
 use crate::error::CliError;
 use crate::setup::App;
@@ -56,16 +56,21 @@ impl App {
         if !refresh {
             return caught;
         }
-        match self.caught_up().await {
+        match self.caught_up(Engine::PATIENCE).await {
             Ok(Some(Caught::Up(work))) => {
+                let unreadable = work.unreadable.into_iter();
+                let told = unreadable.map(|(provider, error)| (provider, error.in_full()));
+                caught.unreadable.extend(told);
                 if let Some(index) = self.engine.index() {
                     // A project that moved is found the next time.
                     let _ = index.place(&self.project.cwd, &self.project.key, Duration::ZERO);
+                    // What could not be read before, and was not tried again.
+                    let before = index.failures().unwrap_or_default().into_iter();
+                    let told = before.map(|failure| (failure.provider, failure.why));
+                    caught.unreadable.extend(told);
                 }
-                let unreadable = work.unreadable.into_iter();
-                caught.unreadable = unreadable
-                    .map(|(provider, error)| (provider, error.in_full()))
-                    .collect();
+                caught.unreadable.sort();
+                caught.unreadable.dedup();
                 caught
             }
             Ok(_) => CaughtUp::without_index(Behind::Busy),
@@ -74,13 +79,16 @@ impl App {
     }
 
     /// Brings the index up to date, and tells on a terminal how far it is.
-    pub(crate) async fn caught_up(&self) -> Result<Option<Caught>, EngineError> {
+    pub(crate) async fn caught_up(
+        &self,
+        patience: Duration,
+    ) -> Result<Option<Caught>, EngineError> {
         let meter = Arc::new(Meter::new());
         let tell = {
             let meter = Arc::clone(&meter);
             Arc::new(move |progress| meter.tell(progress))
         };
-        let caught = self.engine.refresh(tell).await;
+        let caught = self.engine.refresh_within(patience, tell).await;
         meter.clear();
         caught
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use rusqlite::OptionalExtension;
+use rusqlite::{Connection, OptionalExtension};
 use segue_core::{Message, NativeId, SessionId, Title};
 
 use super::read::{Passage, Placed};
@@ -49,11 +49,7 @@ pub struct OwnTurn {
 impl Index {
     /// When the newest of segue's own sessions that the index has was last touched.
     pub fn own_seen(&self) -> Result<Option<Timestamp>, IndexError> {
-        let seen = self.reading(|db| {
-            db.prepare_cached("SELECT max(updated_at) FROM session WHERE provider = ?1")?
-                .query_row([OWN], |row| row.get::<_, Option<i64>>(0))
-        });
-        match seen {
+        match self.reading(newest) {
             Ok(at) => Ok(at.and_then(|at| Timestamp::from_millisecond(at).ok())),
             Err(IndexError::Missing) => Ok(None),
             Err(error) => Err(error),
@@ -94,16 +90,21 @@ impl Index {
         }
     }
 
-    /// Takes what is new in segue's own sessions. Whether it could: somebody else may be at it.
+    /// Takes what is new in segue's own sessions since what [`Index::own_seen`] told. Whether it could: somebody else
+    /// may be at it, or have emptied the index meanwhile, so that more than these would be new.
     pub fn take_own(
         &self,
         sessions: &[OwnSession],
+        since: Option<Timestamp>,
         patience: Duration,
     ) -> Result<bool, IndexError> {
         let Some(_lock) = self.lock(patience)? else {
             return Ok(false);
         };
         let db = schema::open_to_write(&self.path)?;
+        if since.is_some() && newest(&db)?.is_none() {
+            return Ok(false);
+        }
         let mut writer = Writer::new(&db)?;
         for own in sessions {
             let Some(placed) = own.placed() else { continue };
@@ -148,6 +149,12 @@ impl Index {
         writer.commit()?;
         Ok(true)
     }
+}
+
+/// When the newest of segue's own sessions was last touched.
+fn newest(db: &Connection) -> rusqlite::Result<Option<i64>> {
+    db.prepare_cached("SELECT max(updated_at) FROM session WHERE provider = ?1")?
+        .query_row([OWN], |row| row.get(0))
 }
 
 impl OwnSession {

@@ -246,7 +246,7 @@ fn grown(
     if let Some(first) = turns.first_mut() {
         first.after.get_or_insert(mark);
     }
-    Ok(Some((turns, found.size - from)))
+    Ok(Some((turns, found.size.saturating_sub(from))))
 }
 
 /// So many records of a turn are read to show a piece of it; what comes later in one that long is not looked at.

@@ -89,7 +89,7 @@ impl Index {
         }
         match self.catch_up(catalog, &walked, tell) {
             Err(error) if error.is_damage() => {
-                self.start_over()?;
+                self.clear()?;
                 self.catch_up(catalog, &walked, tell)
             }
             outcome => outcome,
@@ -138,7 +138,7 @@ impl Index {
                 return Ok(());
             }
             if !known.is_empty() && !schema::is_sound(&self.path) {
-                self.start_over().map_err(std::io::Error::other)?;
+                self.clear().map_err(std::io::Error::other)?;
             }
             lock.set_len(0)?;
             lock.rewind()?;

@@ -129,7 +129,8 @@ pub(super) const COLUMNS: &str = "session.id, session.provider, session.native_i
 pub(super) const TABLES: &str = "session LEFT JOIN source ON source.id = session.source";
 
 impl Index {
-    /// The native sessions that fit, so many of them after the first so many.
+    /// The native sessions that fit, so many of them after the first so many. While the index is built for the first
+    /// time it is as if there were none: nobody could tell what is missing in the list.
     pub fn list(&self, which: &Which, limit: u32, after: u32) -> Result<Vec<Row>, IndexError> {
         let (condition, mut values) = which.sql();
         let order = which.sort.sql(which.reverse);
@@ -137,11 +138,16 @@ impl Index {
             "SELECT {COLUMNS} FROM {TABLES} WHERE {condition} ORDER BY {order} LIMIT ? OFFSET ?"
         );
         values.extend([Value::from(limit), Value::from(after)]);
-        self.reading(|db| {
+        let listed = self.reading(|db| {
+            if !is_whole(db)? {
+                return Ok(None);
+            }
             let mut statement = db.prepare_cached(&sql)?;
             let rows = statement.query_map(rusqlite::params_from_iter(values), row)?;
-            rows.filter_map(Result::transpose).collect()
-        })
+            let rows: rusqlite::Result<Vec<Row>> = rows.filter_map(Result::transpose).collect();
+            rows.map(Some)
+        });
+        listed?.ok_or(IndexError::Missing)
     }
 
     /// How many native sessions fit.
@@ -237,6 +243,12 @@ impl Which {
         }
         (conditions.join(" AND "), values)
     }
+}
+
+/// Whether a refresh has come to its end.
+fn is_whole(db: &Connection) -> rusqlite::Result<bool> {
+    db.prepare_cached("SELECT EXISTS (SELECT 1 FROM seen WHERE what = 'walk')")?
+        .query_row([], |row| row.get(0))
 }
 
 fn row_of(db: &Connection, provider: &str, id: &str) -> rusqlite::Result<Option<Row>> {

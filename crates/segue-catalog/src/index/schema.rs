@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::IndexError;
@@ -52,7 +53,7 @@ pub(super) fn open_to_write(path: &Path) -> Result<Connection, IndexError> {
         0 => {}
         _ => {
             drop(db);
-            remove(path)?;
+            empty(path)?;
             return open_to_write(path);
         }
     }
@@ -105,6 +106,11 @@ pub(super) fn is_sound(path: &Path) -> bool {
     check().unwrap_or(false)
 }
 
+/// Whether there is something in it, and of our version.
+pub(super) fn is_made(db: &Connection) -> Result<bool, IndexError> {
+    Ok(version(db)? == VERSION)
+}
+
 fn version(db: &Connection) -> Result<i64, IndexError> {
     Ok(db.pragma_query_value(None, "user_version", |row| row.get(0))?)
 }
@@ -118,8 +124,21 @@ pub(super) fn for_many(db: &Connection, many: bool) -> rusqlite::Result<()> {
     Ok(())
 }
 
+/// Empties the index, whatever is in it. Others may be looking at it, and what is taken away under their hands is an
+/// error to them; so the file only goes where nothing else helps.
+pub(super) fn empty(path: &Path) -> Result<(), IndexError> {
+    let emptied = || -> Result<(), IndexError> {
+        let db = connect(path)?;
+        db.set_db_config(DbConfig::SQLITE_DBCONFIG_RESET_DATABASE, true)?;
+        db.execute_batch("VACUUM")?;
+        db.set_db_config(DbConfig::SQLITE_DBCONFIG_RESET_DATABASE, false)?;
+        Ok(())
+    };
+    emptied().or_else(|_| remove(path))
+}
+
 /// Removes the index with all that belongs to it.
-pub(super) fn remove(path: &Path) -> Result<(), IndexError> {
+fn remove(path: &Path) -> Result<(), IndexError> {
     for suffix in ["", "-wal", "-shm"] {
         let mut name = path.as_os_str().to_owned();
         name.push(suffix);

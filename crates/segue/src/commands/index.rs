@@ -1,7 +1,7 @@
 //! `segue index`: the file that lists and searches ask.
 
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use segue_catalog::Index;
 use segue_catalog::index::{IndexError, Which, Work};
@@ -14,6 +14,9 @@ use crate::setup::App;
 use crate::terminal::{Style, bytes, one_line, print, say};
 use crate::wire::print_json;
 
+/// Who asks for the index itself waits for whoever is at it, even if that is the first to read everything.
+const PATIENCE: Duration = Duration::from_mins(1);
+
 pub(crate) async fn run(args: IndexArgs) -> Result<ExitCode, CliError> {
     let app = App::open_to_look()?;
     let Some(index) = app.engine.index() else {
@@ -24,11 +27,18 @@ pub(crate) async fn run(args: IndexArgs) -> Result<ExitCode, CliError> {
         IndexCommand::Status(output) => status(index, &output)?,
         IndexCommand::Refresh(output) => refresh(&app, index, &output).await?,
         IndexCommand::Rebuild(output) => {
-            index.start_over().map_err(EngineError::from)?;
+            if !index.start_over(PATIENCE).map_err(EngineError::from)? {
+                return Err(busy());
+            }
             refresh(&app, index, &output).await?;
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn busy() -> CliError {
+    CliError::failed("another process is bringing the index up to date")
+        .hint("try again in a moment")
 }
 
 fn status(index: &Index, output: &IndexOutput) -> Result<(), CliError> {
@@ -86,11 +96,8 @@ fn status(index: &Index, output: &IndexOutput) -> Result<(), CliError> {
 
 async fn refresh(app: &App, index: &Index, output: &IndexOutput) -> Result<(), CliError> {
     let began = Instant::now();
-    let Some(Caught::Up(work)) = app.caught_up().await? else {
-        return Err(
-            CliError::failed("another process is bringing the index up to date")
-                .hint("try again in a moment"),
-        );
+    let Some(Caught::Up(work)) = app.caught_up(PATIENCE).await? else {
+        return Err(busy());
     };
     let Work {
         places,

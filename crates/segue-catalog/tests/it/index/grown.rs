@@ -2,6 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::time::Duration;
 
 use segue_catalog::Index;
 use segue_catalog::index::State;
@@ -31,7 +32,7 @@ fn an_index_that_grew_line_by_line_is_the_one_that_is_built_at_once() {
             }
             refresh(&index, &catalog);
             let fresh = Index::new(whole.path());
-            fresh.start_over().unwrap();
+            assert!(fresh.start_over(Duration::ZERO).unwrap());
             refresh(&fresh, &catalog);
             if listed(&fresh, false).is_empty() {
                 // Nothing counts in it at the moment; what was there stays until something does.

@@ -212,7 +212,7 @@ fn segues_own_sessions_are_found_by_words_and_titles_and_forgotten() {
     let wait = std::time::Duration::from_secs(1);
     assert_eq!(index.own_seen().unwrap(), None);
     let first = own(0, vec![turn("7", "refund twice"), turn("8", "charge")]);
-    assert!(index.take_own(&[first], wait).unwrap());
+    assert!(index.take_own(&[first], None, wait).unwrap());
     assert_eq!(index.own_seen().unwrap(), Some(now));
     assert_eq!(found(&index, "refund"), ["9:1"]);
     assert_eq!(found(&index, "overhaul"), ["9:"]);
@@ -225,7 +225,7 @@ fn segues_own_sessions_are_found_by_words_and_titles_and_forgotten() {
 
     // The second turn was taken back, and another took its place.
     let reverted = own(1, vec![turn("9", "cancel")]);
-    assert!(index.take_own(&[reverted], wait).unwrap());
+    assert!(index.take_own(&[reverted], None, wait).unwrap());
     assert_eq!(found(&index, "charge"), Vec::<String>::new());
     assert_eq!(found(&index, "cancel"), ["9:2"]);
 

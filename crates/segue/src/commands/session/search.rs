@@ -112,7 +112,7 @@ fn show(app: &App, report: &SearchReport) {
     }
     if report.unreadable > 0 {
         say(&format!(
-            "{mark} {} session file(s) could not be read; `segue index status` tells which",
+            "{mark} {} session file(s) could not be read; `segue session list` tells which",
             report.unreadable
         ));
     }

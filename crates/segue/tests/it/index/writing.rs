@@ -1,8 +1,10 @@
 //! Agents write while their sessions are read: by half lines, by truncating, by putting a new file in the place.
+//!
+//! They write until 40 commands have looked; `SEGUE_INDEX_LOOKS` makes it more, `SEGUE_SEED` repeats one.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use segue_testkit::World;
@@ -12,7 +14,6 @@ use super::{Agent, Dice, Kept, assert_as_if_built_anew, picture, setting};
 use crate::world;
 
 const SESSIONS: usize = 8;
-const TURNS: usize = 12;
 
 /// Writes a text in pieces that end anywhere, also within a character.
 fn in_pieces(file: &mut File, text: &str, dice: &mut Dice) {
@@ -28,31 +29,38 @@ fn in_pieces(file: &mut File, text: &str, dice: &mut Dice) {
     }
 }
 
-/// Writes all turns of a session; in the middle it is written anew, in place or beside it.
-fn write(mut kept: Kept, seed: u64) -> Kept {
+/// Writes turns of a session as long as somebody looks; every now and then all of it anew, in place or beside it.
+fn write(mut kept: Kept, seed: u64, to_come: &AtomicUsize) -> Kept {
     let mut dice = Dice(seed);
-    let open = |path: &std::path::Path| OpenOptions::new().append(true).open(path).unwrap();
-    for turn in 1..TURNS {
-        if turn == TURNS / 2 && kept.number % 4 == 0 {
-            let mut file = File::create(&kept.path).unwrap();
-            in_pieces(&mut file, &kept.whole(), &mut dice);
-        }
-        if turn == TURNS / 2 && kept.number % 4 == 1 {
-            let beside = kept.path.with_extension("new");
-            fs::write(&beside, kept.whole()).unwrap();
-            fs::rename(beside, &kept.path).unwrap();
+    while to_come.load(Ordering::Relaxed) > 0 || kept.turns < 8 {
+        match (kept.turns % 6, kept.number % 4) {
+            (5, 0) => {
+                let mut file = File::create(&kept.path).unwrap();
+                in_pieces(&mut file, &kept.whole(), &mut dice);
+            }
+            (5, 1) => {
+                let beside = kept.path.with_extension("new");
+                fs::write(&beside, kept.whole()).unwrap();
+                fs::rename(beside, &kept.path).unwrap();
+            }
+            _ => {}
         }
         let text = kept.next();
-        in_pieces(&mut open(&kept.path), &text, &mut dice);
+        let mut file = OpenOptions::new().append(true).open(&kept.path).unwrap();
+        in_pieces(&mut file, &text, &mut dice);
+        std::thread::sleep(Duration::from_millis(dice.below(150)));
     }
     kept
 }
 
-/// Looks until everything is written; how often.
-fn look(world: &World, quiet: &AtomicBool) -> usize {
-    let mut looked = 0;
-    while !quiet.load(Ordering::Relaxed) || looked < 10 {
-        let args: &[&str] = match looked % 3 {
+/// Looks again and again. Nothing fails, and what is cut off for a moment is still the session it was.
+fn look(world: &World, to_come: &AtomicUsize) {
+    let next = || {
+        let take = |left: usize| left.checked_sub(1);
+        to_come.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
+    };
+    while let Ok(left) = next() {
+        let args: &[&str] = match left % 3 {
             0 => &["index", "refresh", "--json"],
             1 => &["session", "list", "--all", "--json", "--limit", "0"],
             _ => &["session", "search", "--json", "--limit", "0", "asked"],
@@ -61,19 +69,17 @@ fn look(world: &World, quiet: &AtomicBool) -> usize {
         assert_eq!(output.code, Some(0), "{args:?}: {output}");
         assert_eq!(output.stderr, "", "{args:?}: {output}");
         if args[1] == "list" {
-            // What is cut off for a moment is still the session it was.
             let told: Value = serde_json::from_str(&output.raw_stdout).unwrap();
             assert_eq!(told.as_array().unwrap().len(), SESSIONS, "{output}");
         }
-        looked += 1;
     }
-    looked
 }
 
 #[test]
 fn what_is_being_written_is_read_again_until_it_is_all_there() {
     let world = world();
     let seed = setting("SEGUE_SEED", 7);
+    let looks = usize::try_from(setting("SEGUE_INDEX_LOOKS", 40)).unwrap();
     let sessions = (0..SESSIONS).map(|number| {
         let agent = if number % 2 == 0 {
             Agent::Claude
@@ -86,33 +92,32 @@ fn what_is_being_written_is_read_again_until_it_is_all_there() {
     });
     let sessions: Vec<Kept> = sessions.collect();
     let _ = super::refresh(&world);
-    let quiet = AtomicBool::new(false);
-    let looked = std::thread::scope(|scope| {
-        let lookers: Vec<_> = (0..2)
-            .map(|_| scope.spawn(|| look(&world, &quiet)))
-            .collect();
+    let to_come = AtomicUsize::new(looks);
+    let written: Vec<Kept> = std::thread::scope(|scope| {
+        let to_come = &to_come;
         let writers = (seed..).zip(sessions);
         let writers: Vec<_> = writers
-            .map(|(seed, kept)| scope.spawn(move || write(kept, seed)))
+            .map(|(seed, kept)| scope.spawn(move || write(kept, seed, to_come)))
             .collect();
-        for writer in writers {
-            assert_eq!(writer.join().unwrap().turns, TURNS);
+        for _ in 0..2 {
+            scope.spawn(|| look(&world, to_come));
         }
-        quiet.store(true, Ordering::Relaxed);
-        let looked = lookers.into_iter().map(|looker| looker.join().unwrap());
-        looked.sum::<usize>()
+        let written = writers.into_iter().map(|writer| writer.join().unwrap());
+        written.collect()
     });
-    crate::say(&format!("looked {looked} times while it was written\n"));
+    let turns: usize = written.iter().map(|kept| kept.turns).sum();
+    crate::say(&format!(
+        "{turns} turns written while {looks} commands looked, seed {seed}\n"
+    ));
     let all = picture(&world);
     for part in ["prompts", "answers", "output"] {
-        assert_eq!(
-            all[part].as_array().unwrap().len(),
-            SESSIONS * TURNS,
-            "{part}"
-        );
+        assert_eq!(all[part].as_array().unwrap().len(), turns, "{part}");
     }
-    for session in all["list"].as_array().unwrap() {
-        assert_eq!(session["turns"], TURNS, "{session}");
+    let listed = all["list"].as_array().unwrap();
+    for kept in &written {
+        let is_it = |row: &&Value| row["native_session_id"] == kept.id;
+        let row = listed.iter().find(is_it).unwrap();
+        assert_eq!(row["turns"], kept.turns, "{row}");
     }
     assert_as_if_built_anew(&world);
 }
