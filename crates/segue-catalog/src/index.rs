@@ -22,11 +22,11 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode};
 
-pub use own::{OwnSession, OwnTurn};
+pub use own::{OwnMark, OwnSession, OwnTurn};
 pub use query::{Order, Query, QueryError, Words};
 pub(crate) use read::texts_after;
 pub use refresh::{Progress, Refreshed, Work};
-pub use rows::{Failure, Row, Sort, State, Which};
+pub use rows::{Failure, Row, State, Which};
 pub use search::{Ask, Hit, HitTurn, Hits, Of};
 pub use snippet::{Snippet, snippet};
 pub use texts::Texts;
@@ -48,6 +48,9 @@ pub enum IndexError {
     /// There is none yet.
     #[error("there is no index yet")]
     Missing,
+    /// It is of a newer segue.
+    #[error("the index is of a newer segue")]
+    Newer,
     /// Its file can't be used.
     #[error("cannot use the index {}", path.display())]
     Io {

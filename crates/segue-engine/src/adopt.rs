@@ -58,7 +58,6 @@ impl Engine {
                 );
                 let decision = Decision::new(DecisionKind::Session, text);
                 let session = self.existing(&session).await?;
-                self.index_late(&session).await;
                 Ok((session, Some(decision)))
             }
         }

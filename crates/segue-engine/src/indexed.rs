@@ -1,14 +1,15 @@
 //! The index of the catalog: kept up with what agents and segue itself have written, and asked for lists.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use segue_catalog::index::{
-    IndexError, OwnSession, OwnTurn, Progress, Refreshed, Row, State, Which, Work,
+    IndexError, OwnMark, OwnSession, OwnTurn, Progress, Refreshed, Row, State, Which, Work,
 };
 use segue_catalog::{Catalog, Index, NativeSession};
-use segue_core::{ProviderId, Session, TurnState, Usage};
-use segue_store::{Filter, Page};
+use segue_core::{ProviderId, Session, SessionId, TurnState, Usage};
+use segue_store::Filter;
 
 use crate::native::keeper;
 use crate::{Engine, EngineError, Native};
@@ -50,10 +51,8 @@ pub enum Caught {
     Busy,
 }
 
-/// What is written at a time may be there only after something that was written later.
-const LATE: Duration = Duration::from_mins(1);
 /// How many of segue's own sessions are taken at once.
-const OWN: u32 = 200;
+const OWN: usize = 50;
 
 impl Engine {
     /// How long we wait for another process that is at the index. What it can't finish by then is read without it.
@@ -91,84 +90,55 @@ impl Engine {
         Ok(Some(refreshed))
     }
 
-    /// Takes what is new in segue's own sessions into the index.
+    /// Takes what is new in segue's own sessions into the index, and forgets what is not there any more.
     async fn refresh_own(&self) -> Result<(), EngineError> {
         let Some(index) = self.index.clone() else {
             return Ok(());
         };
-        let seen = index.own_seen()?;
-        let filter = Filter {
-            since: seen.and_then(|seen| seen.checked_sub(LATE).ok()),
-            ..Filter::default()
-        };
-        let mut page = Page::first(OWN);
+        let known = index.own_marks()?.into_iter();
+        let mut known: HashMap<String, OwnMark> =
+            known.map(|mark| (mark.id.clone(), mark)).collect();
         let mut changed = Vec::new();
-        loop {
-            let found = self.store.find(&filter, page).await?;
-            for session in found.sessions {
-                changed.extend(self.news_of(&index, session).await?);
+        for mark in self.store.marks().await? {
+            let before = known.remove(mark.id.as_str());
+            let as_before = before.is_some_and(|before| {
+                before.updated_at == mark.updated_at.as_millisecond()
+                    && before.head == mark.head.map(|head| head.0)
+            });
+            if as_before {
+                continue;
             }
-            match found.next {
-                Some(next) => {
-                    page = Page {
-                        after: Some(next),
-                        limit: OWN,
-                    }
-                }
-                None => break,
+            if let Some(session) = self.store.session(&mark.id).await? {
+                changed.push(self.news_of(&index, session).await?);
+            }
+            if changed.len() >= OWN {
+                take_own(self, &index, &mut changed).await?;
             }
         }
-        // The oldest first: what is taken is known by its time, and nothing before it is looked at again.
-        changed.reverse();
-        if !changed.is_empty() {
-            let take = move |_: &Catalog| index.take_own(&changed, seen, Self::PATIENCE);
-            self.with_catalog(take).await?;
+        take_own(self, &index, &mut changed).await?;
+        for id in known.into_keys() {
+            if let Ok(id) = SessionId::parse(&id) {
+                let index = Arc::clone(&index);
+                self.with_catalog(move |_| index.forget_own(&id, Self::PATIENCE))
+                    .await?;
+            }
         }
         Ok(())
     }
 
-    /// Has the index take a session in which nothing happened for so long that no refresh would look at it.
-    pub(crate) async fn index_late(&self, session: &Session) {
-        let Some(index) = self.index.clone() else {
-            return;
-        };
-        // Without any of segue's own, the next refresh takes all of them.
-        let seen = index.own_seen().ok().flatten();
-        if seen.is_none_or(|seen| seen <= session.updated_at) {
-            return;
-        }
-        if let Ok(Some(news)) = self.news_of(&index, session.clone()).await {
-            let take = move |_: &Catalog| index.take_own(&[news], seen, Self::PATIENCE);
-            // What can't be written now is found again once the session goes on.
-            let _ = self.with_catalog(take).await;
-        }
-    }
-
     /// What the index does not have of a session yet.
-    async fn news_of(
-        &self,
-        index: &Index,
-        session: Session,
-    ) -> Result<Option<OwnSession>, EngineError> {
+    async fn news_of(&self, index: &Index, session: Session) -> Result<OwnSession, EngineError> {
         let turns = self.store.turns(&session.id).await?;
         let finished = turns
             .into_iter()
             .filter(|turn| turn.state != TurnState::Running);
         let finished: Vec<_> = finished.collect();
-        let (known, touched) = match index.own_turns(&session.id)? {
-            Some((known, touched)) => (known, Some(touched)),
-            None => (Vec::new(), None),
-        };
+        let known = index.own_turns(&session.id)?;
         let same = known
             .iter()
             .zip(&finished)
             .take_while(|(known, turn)| **known == turn.id.0.to_string())
             .count();
-        let as_known = same == known.len() && same == finished.len();
-        let when = session.updated_at.as_millisecond();
-        if as_known && touched.is_some_and(|touched| touched.as_millisecond() == when) {
-            return Ok(None);
-        }
         let mut turns = Vec::new();
         for turn in finished.iter().skip(same) {
             turns.push(OwnTurn {
@@ -177,7 +147,7 @@ impl Engine {
                 messages: self.store.messages(turn.id).await?,
             });
         }
-        Ok(Some(OwnSession {
+        Ok(OwnSession {
             id: session.id,
             title: session.title,
             provider: session.provider.to_string(),
@@ -185,9 +155,10 @@ impl Engine {
             cwd: session.project.cwd,
             created_at: session.created_at,
             updated_at: session.updated_at,
+            head: session.head.map(|head| head.0),
             keep: u32::try_from(same).unwrap_or(u32::MAX),
             turns,
-        }))
+        })
     }
 
     /// Has the index forget a native session that was deleted, with every word of it.
@@ -275,6 +246,21 @@ impl Engine {
         }
         Ok(natives)
     }
+}
+
+/// Hands what has been gathered of segue's own sessions to the index.
+async fn take_own(
+    engine: &Engine,
+    index: &Arc<Index>,
+    changed: &mut Vec<OwnSession>,
+) -> Result<(), EngineError> {
+    let changed = std::mem::take(changed);
+    if !changed.is_empty() {
+        let index = Arc::clone(index);
+        let take = move |_: &Catalog| index.take_own(&changed, Engine::PATIENCE);
+        engine.with_catalog(take).await?;
+    }
+    Ok(())
 }
 
 /// Native sessions from the index.

@@ -22,8 +22,8 @@ use segue_core::{
     ProviderId, Session, SessionId, Title, Turn, TurnId,
 };
 use segue_store::{
-    Adopted, Entry, Filter, Finish, ForkPoint, Found, Granted, Holder, Lease, LeaseRequest, NewLeg,
-    NewSession, Page, Result, Retag, Started, Store, TagCount,
+    Adopted, Entry, Filter, Finish, ForkPoint, Found, Granted, Holder, Lease, LeaseRequest, Mark,
+    NewLeg, NewSession, Page, Result, Retag, Started, Store, TagCount,
 };
 
 use fault::Fault;
@@ -161,6 +161,10 @@ impl Store for SqliteStore {
         let text = text.to_owned();
         self.read("search", move |db| ops::find::candidates(db, &text))
             .await
+    }
+
+    async fn marks(&self) -> Result<Vec<Mark>> {
+        self.read("look through", ops::find::marks).await
     }
 
     async fn carried(

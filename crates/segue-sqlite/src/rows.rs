@@ -9,7 +9,7 @@ use segue_core::{
     Attempt, Failure, FailureClass, FeatureId, Leg, LegEnd, LegId, NativeId, ProcessMark, Project,
     ProviderId, Session, SessionId, Tag, Title, TitleSource, Turn, TurnId, TurnState, Usage,
 };
-use segue_store::{BoxError, Holder};
+use segue_store::{BoxError, Holder, Mark};
 
 type Outcome<T> = Result<T, rusqlite::Error>;
 
@@ -54,6 +54,15 @@ where
         None => Ok(None),
         Some(_) => parsed(row, column).map(Some),
     }
+}
+
+/// What tells whether a session has changed.
+pub(crate) fn mark(row: &Row<'_>) -> Outcome<Mark> {
+    Ok(Mark {
+        id: parsed(row, 0)?,
+        updated_at: time(row, 1)?,
+        head: row.get::<_, Option<i64>>(2)?.map(TurnId),
+    })
 }
 
 /// A text column with one of a few names.

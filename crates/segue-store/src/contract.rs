@@ -38,7 +38,7 @@ pub use sessions::{
     a_native_session_is_adopted_whole, a_persons_title_stays, a_session_starts_whole,
     candidates_are_found_by_every_name, carried_native_sessions_are_known,
     decisions_are_kept_in_order, filters_select, ids_are_unique_and_unknown_ones_are_said,
-    paging_sees_each_session_once, what_is_created_is_found_again,
+    marks_tell_what_has_changed, paging_sees_each_session_once, what_is_created_is_found_again,
 };
 pub use tags::{
     a_fork_takes_the_tags_over, a_missing_session_takes_no_tags, tags_are_counted,
@@ -68,6 +68,7 @@ macro_rules! store_contract {
             paging_sees_each_session_once
             candidates_are_found_by_every_name
             carried_native_sessions_are_known
+            marks_tell_what_has_changed
             decisions_are_kept_in_order
             a_session_starts_whole
             a_persons_title_stays

@@ -21,7 +21,7 @@ use segue_core::{
 
 pub use error::{BoxError, StoreError};
 pub use lease::{Granted, Holder, Lease, LeaseRequest, Started};
-pub use query::{Cursor, Filter, Found, Page, TagCount};
+pub use query::{Cursor, Filter, Found, Mark, Page, TagCount};
 pub use write::{
     Adopted, AdoptedTurn, Draft, DraftKind, Entry, Finish, ForkPoint, NewLeg, NewSession, Retag,
 };
@@ -64,11 +64,15 @@ pub trait Store: Send + Sync {
     async fn session(&self, id: &SessionId) -> Result<Option<Session>>;
     /// The sessions that fit a filter, newest first, a page at a time.
     async fn find(&self, filter: &Filter, page: Page) -> Result<Found>;
+    /// What tells of each session whether it has changed.
+    async fn marks(&self) -> Result<Vec<Mark>>;
     /// The sessions that a typed reference may mean.
     async fn candidates(&self, text: &str) -> Result<Vec<Candidate>>;
     /// Those of some native sessions that some session here has ever run on.
-    async fn carried(&self, natives: &[(ProviderId, NativeId)])
-    -> Result<Vec<(ProviderId, NativeId)>>;
+    async fn carried(
+        &self,
+        natives: &[(ProviderId, NativeId)],
+    ) -> Result<Vec<(ProviderId, NativeId)>>;
 
     // Turns.
 

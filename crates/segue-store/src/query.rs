@@ -1,7 +1,7 @@
 //! Finding sessions.
 
 use jiff::Timestamp;
-use segue_core::{FeatureId, ProviderId, Session, SessionId, Tag};
+use segue_core::{FeatureId, ProviderId, Session, SessionId, Tag, TurnId};
 
 /// Which sessions; every field that is set must fit.
 #[derive(Debug, Clone, Default)]
@@ -62,4 +62,15 @@ pub struct Found {
     pub sessions: Vec<Session>,
     /// Where to go on, if there are more.
     pub next: Option<Cursor>,
+}
+
+/// What tells whether a session has changed: another head, or touched at another time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mark {
+    /// The session.
+    pub id: SessionId,
+    /// When it was last touched.
+    pub updated_at: Timestamp,
+    /// Its last turn.
+    pub head: Option<TurnId>,
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::OptionalExtension;
 use segue_core::{Message, NativeId, SessionId, Title};
 
 use super::read::{Passage, Placed};
@@ -29,10 +29,23 @@ pub struct OwnSession {
     pub created_at: Timestamp,
     /// When it was last touched.
     pub updated_at: Timestamp,
+    /// The turn it ends with, also one that is still running.
+    pub head: Option<i64>,
     /// How many of its turns the index has, and may keep.
     pub keep: u32,
     /// The turns after those.
     pub turns: Vec<OwnTurn>,
+}
+
+/// What tells whether one of segue's own sessions is as the index has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnMark {
+    /// What the session is called.
+    pub id: String,
+    /// When it was last touched, in milliseconds.
+    pub updated_at: i64,
+    /// The turn it ends with.
+    pub head: Option<i64>,
 }
 
 /// A turn of one of segue's own sessions.
@@ -47,76 +60,81 @@ pub struct OwnTurn {
 }
 
 impl Index {
-    /// When the newest of segue's own sessions that the index has was last touched.
-    pub fn own_seen(&self) -> Result<Option<Timestamp>, IndexError> {
-        match self.reading(newest) {
-            Ok(at) => Ok(at.and_then(|at| Timestamp::from_millisecond(at).ok())),
-            Err(IndexError::Missing) => Ok(None),
-            Err(error) => Err(error),
+    /// What the index has of segue's own sessions.
+    pub fn own_marks(&self) -> Result<Vec<OwnMark>, IndexError> {
+        let marks = self.reading(|db| {
+            db.prepare_cached(
+                "SELECT native_id, updated_at, head FROM session WHERE provider = ?1",
+            )?
+            .query_map([OWN], |row| {
+                Ok(OwnMark {
+                    id: row.get(0)?,
+                    updated_at: row.get(1)?,
+                    head: row.get(2)?,
+                })
+            })?
+            .collect()
+        });
+        match marks {
+            Err(IndexError::Missing) => Ok(Vec::new()),
+            marks => marks,
         }
     }
 
-    /// Which turns of one of segue's own sessions the index has, in their order, and when the session was touched.
-    pub fn own_turns(
-        &self,
-        id: &SessionId,
-    ) -> Result<Option<(Vec<String>, Timestamp)>, IndexError> {
+    /// Which turns of one of segue's own sessions the index has, in their order.
+    pub fn own_turns(&self, id: &SessionId) -> Result<Vec<String>, IndexError> {
         let known = self.reading(|db| {
-            let session = db
-                .prepare_cached(
-                    "SELECT id, updated_at FROM session WHERE provider = ?1 AND native_id = ?2",
-                )?
-                .query_row([OWN, id.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
+            let session: Option<i64> = db
+                .prepare_cached("SELECT id FROM session WHERE provider = ?1 AND native_id = ?2")?
+                .query_row([OWN, id.as_str()], |row| row.get(0))
                 .optional()?;
-            let Some((session, updated)) = session else {
-                return Ok(None);
+            let Some(session) = session else {
+                return Ok(Vec::new());
             };
             let range = [turn_id(session, 0), turn_id(session + 1, 0) - 1];
-            let turns = db
-                .prepare_cached("SELECT after FROM turn WHERE id BETWEEN ?1 AND ?2 ORDER BY id")?
+            db.prepare_cached("SELECT after FROM turn WHERE id BETWEEN ?1 AND ?2 ORDER BY id")?
                 .query_map(range, |row| row.get::<_, Option<String>>(0))?
                 .map(|after| {
                     after.map(|after| after.as_deref().and_then(own_id).unwrap_or_default())
                 })
-                .collect::<rusqlite::Result<Vec<String>>>()?;
-            Ok(Some((turns, updated)))
+                .collect()
         });
         match known {
-            Ok(known) => Ok(known.and_then(|(turns, updated)| {
-                Some((turns, Timestamp::from_millisecond(updated).ok()?))
-            })),
-            Err(IndexError::Missing) => Ok(None),
-            Err(error) => Err(error),
+            Err(IndexError::Missing) => Ok(Vec::new()),
+            known => known,
         }
     }
 
-    /// Takes what is new in segue's own sessions since what [`Index::own_seen`] told. Whether it could: somebody else
-    /// may be at it, or have emptied the index meanwhile, so that more than these would be new.
+    /// Takes what is new in segue's own sessions. Whether it could: somebody else may be at it.
     pub fn take_own(
         &self,
         sessions: &[OwnSession],
-        since: Option<Timestamp>,
         patience: Duration,
     ) -> Result<bool, IndexError> {
         let Some(_lock) = self.lock(patience)? else {
             return Ok(false);
         };
         let db = schema::open_to_write(&self.path)?;
-        if since.is_some() && newest(&db)?.is_none() {
-            return Ok(false);
-        }
         let mut writer = Writer::new(&db)?;
         for own in sessions {
             let Some(placed) = own.placed() else { continue };
+            let there = writer.session(OWN, own.id.as_str())?;
+            // The index was emptied meanwhile: the next refresh brings all of it.
+            if there.is_none() && own.keep > 0 {
+                continue;
+            }
             let turns: Vec<Passage> = own.turns.iter().map(OwnTurn::passage).collect();
-            if let Some(session) = writer.session(OWN, own.id.as_str())? {
+            let session = if let Some(session) = there {
                 writer.append(session, &placed, State::Live, own.keep + 1, &turns)?;
+                session
             } else {
                 let mut growing = writer.grow();
                 writer.add(&mut growing, &turns)?;
                 writer.title(growing.id, &placed)?;
                 writer.replace(OWN, &growing, &placed, None, State::Live)?;
-            }
+                growing.id
+            };
+            writer.ends_with(session, own.head)?;
         }
         writer.commit()?;
         Ok(true)
@@ -127,7 +145,7 @@ impl Index {
         self.forget_row(OWN, id.as_str(), patience)
     }
 
-    /// Forgets a native session. One that is still there comes back once it changes.
+    /// Forgets a native session. One that is still there comes back with the next refresh.
     pub fn forget(
         &self,
         provider: &str,
@@ -146,15 +164,10 @@ impl Index {
         if let Some(session) = writer.session(provider, id)? {
             writer.forget(session)?;
         }
+        writer.forget_places(provider, id)?;
         writer.commit()?;
         Ok(true)
     }
-}
-
-/// When the newest of segue's own sessions was last touched.
-fn newest(db: &Connection) -> rusqlite::Result<Option<i64>> {
-    db.prepare_cached("SELECT max(updated_at) FROM session WHERE provider = ?1")?
-        .query_row([OWN], |row| row.get(0))
 }
 
 impl OwnSession {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use jiff::Timestamp;
-use segue_core::{Cost, Usage};
+use segue_core::Usage;
 
 use super::texts::{Bounded, Texts};
 use crate::record::Back;
@@ -23,7 +23,6 @@ pub(super) struct Passage {
     pub(super) messages: u32,
     pub(super) usage: Usage,
     pub(super) model: Option<String>,
-    pub(super) cost: Option<Cost>,
     /// As the full-text index takes them.
     pub(super) texts: Texts,
 }
@@ -35,7 +34,6 @@ impl From<NativeTurn> for Passage {
             messages: turn.said,
             usage: turn.usage,
             model: turn.model,
-            cost: turn.cost,
             texts: Texts::of(&turn.messages).spaced(),
             after: turn.after,
         }

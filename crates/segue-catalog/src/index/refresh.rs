@@ -63,6 +63,8 @@ const COMMIT: usize = 64 * 1024 * 1024;
 const RETRY: Duration = Duration::from_millis(10);
 /// What the readers may be ahead of the writer, in messages of at most a few hundred kilobytes each.
 const AHEAD: usize = 32;
+/// More changes than this are many.
+const MANY: usize = 200;
 /// Fewer changes than this are not worth another thread.
 const FEW: usize = 8;
 
@@ -170,7 +172,7 @@ impl Index {
     ) -> Result<Work, IndexError> {
         let db = schema::open_to_write(&self.path)?;
         let known = known(&db)?;
-        let changes = walked.compare(known);
+        let changes = walked.compare(catalog, known);
         let mut work = Work {
             places: walked.found.len(),
             gone: changes.gone.len(),
@@ -186,13 +188,11 @@ impl Index {
             changes: &changes.changed,
             growing: HashMap::new(),
             rest: Vec::new(),
+            settled: true,
             work: &mut work,
         };
-        // Many at a time are merged once, at the end.
-        let many = changes.changed.len() > 200;
-        if many {
-            schema::for_many(&db, true)?;
-        }
+        // Of many at a time, nothing is merged before all are there.
+        schema::for_many(&db, changes.changed.len() > MANY)?;
         fetch(&readers, &changes.changed, |index, told| {
             bringing.take(index, told)?;
             tell(Progress {
@@ -202,14 +202,16 @@ impl Index {
             Ok(())
         })?;
         bringing.commit()?;
+        let settled = bringing.settled;
         for copy in &changes.copies {
             take_copy(catalog, copy, &mut writer, &mut work)?;
         }
-        writer.remember("walk", walked.print)?;
-        writer.commit()?;
-        if many {
-            schema::for_many(&db, false)?;
+        if settled {
+            writer.remember("walk", walked.print)?;
         }
+        writer.remember("whole", 1)?;
+        writer.commit()?;
+        schema::for_many(&db, false)?;
         work.rows = writer.rows;
         Ok(work)
     }
@@ -233,9 +235,10 @@ fn take_copy(
     };
     let name = provider.as_str();
     let note = |verdict, why| Noted {
-        verdict,
         native_id: Some(id.as_str()),
         why,
+        copy: true,
+        ..Noted::found(verdict)
     };
     if let Some((session, live)) = writer.holding(name, id)? {
         if live {
@@ -339,7 +342,7 @@ impl Walked {
         }
     }
 
-    fn compare(&self, mut known: HashMap<Key, Known>) -> Changes {
+    fn compare(&self, catalog: &Catalog, mut known: HashMap<Key, Known>) -> Changes {
         let mut changed = Vec::new();
         let mut twins: Vec<(&ProviderId, &Found, Known)> = Vec::new();
         for (provider, found) in &self.found {
@@ -357,17 +360,24 @@ impl Walked {
                 }),
             }
         }
-        // What could not be looked at is not gone.
-        let unsure = |key: &Key| {
-            let of = |(provider, _): &&(ProviderId, ReadError)| provider.as_str() == key.provider;
-            self.unreadable.iter().any(|unreadable| of(&unreadable))
+        // What could not be looked at is not gone, nor what is in another home than the one that was looked at.
+        let is_gone = |(key, known): &(Key, Known)| {
+            let unreadable = |(provider, _): &(ProviderId, _)| provider.as_str() == key.provider;
+            let elsewhere = |provider: &ProviderId| {
+                let home = catalog.home_of(provider);
+                home.is_some_and(|home| !key.path.starts_with(home))
+            };
+            known.copy
+                || !self.unreadable.iter().any(unreadable)
+                    && !ProviderId::parse(&key.provider).is_ok_and(|provider| elsewhere(&provider))
         };
-        let gone: Vec<(Key, Known)> = known.into_iter().filter(|(key, _)| !unsure(key)).collect();
+        let gone: Vec<(Key, Known)> = known.into_iter().filter(is_gone).collect();
         for (provider, found, twin) in twins {
             let orphaned = |(key, gone): &&(Key, Known)| {
                 key.provider == provider.as_str() && gone.native_id == twin.native_id
             };
-            if gone.iter().any(|gone| orphaned(&gone)) {
+            // Whoever found out before may have been killed on the way.
+            if !twin.held || gone.iter().any(|gone| orphaned(&gone)) {
                 changed.push(Change {
                     provider: provider.clone(),
                     found: found.clone(),
@@ -431,6 +441,9 @@ struct Known {
     session: Option<i64>,
     turns: u32,
     after: Option<String>,
+    copy: bool,
+    /// Whether there is a place that the session of this name is at.
+    held: bool,
 }
 
 impl Known {
@@ -456,7 +469,9 @@ fn known(db: &Connection) -> rusqlite::Result<HashMap<Key, Known>> {
     let mut rows = db.prepare(
         "SELECT source.id, source.provider, path, part, size, modified, verdict, source.native_id,
              session.id, session.turns, session.state,
-             (SELECT after FROM turn WHERE turn.id = (session.id << 20) + session.turns)
+             (SELECT after FROM turn WHERE turn.id = (session.id << 20) + session.turns), copy,
+             EXISTS (SELECT 1 FROM session AS held WHERE held.provider = source.provider
+                 AND held.native_id = source.native_id AND held.source IS NOT NULL)
          FROM source LEFT JOIN session ON session.source = source.id",
     )?;
     let rows = rows.query_map([], |row| {
@@ -476,6 +491,8 @@ fn known(db: &Connection) -> rusqlite::Result<HashMap<Key, Known>> {
             turns: row.get::<_, Option<u32>>(9)?.unwrap_or(0),
             archived: state.map(|state| state == State::Archived.code()),
             after: row.get(11)?,
+            copy: row.get(12)?,
+            held: row.get(13)?,
         };
         Ok((key, known))
     })?;
@@ -544,6 +561,8 @@ struct Bringing<'a, 'db> {
     growing: HashMap<usize, Growing>,
     /// What else there is to write.
     rest: Vec<(usize, Rest)>,
+    /// Whether nothing has to be looked at again that has not changed.
+    settled: bool,
     work: &'a mut Work,
 }
 
@@ -555,7 +574,8 @@ enum Rest {
         first: u32,
         turns: Vec<Passage>,
     },
-    Nothing(Option<Growing>, Option<String>),
+    Nothing(Option<Growing>),
+    Failed(Option<Growing>, String, bool),
 }
 
 impl Bringing<'_, '_> {
@@ -588,21 +608,24 @@ impl Bringing<'_, '_> {
                     turns,
                 }
             }
-            Told::Other => Rest::Nothing(self.growing.remove(&index), None),
+            Told::Other => Rest::Nothing(self.growing.remove(&index)),
             Told::Failed(error) => {
                 let provider = self
                     .changes
                     .get(index)
                     .map(|change| change.provider.clone());
                 let why = error.in_full();
+                // What could not be read for now may be readable as it is.
+                let for_now = matches!(error, ReadError::Io { .. });
                 let unreadable = provider.map(|provider| (provider, error));
                 self.work.unreadable.extend(unreadable);
-                Rest::Nothing(self.growing.remove(&index), Some(why))
+                Rest::Failed(self.growing.remove(&index), why, for_now)
             }
         };
         self.rest.push((index, rest));
         self.work.read += 1;
-        if self.writer.pending >= COMMIT {
+        // Half a session must not be left behind by a kill.
+        if self.writer.pending >= COMMIT && self.growing.is_empty() {
             self.commit()?;
         }
         Ok(())
@@ -631,14 +654,14 @@ impl Bringing<'_, '_> {
         };
         let writer = &mut *self.writer;
         let held = |id, verdict| Noted {
-            verdict,
             native_id: Some(id),
-            why: None,
+            ..Noted::found(verdict)
         };
         match rest {
             Rest::Whole(growing, placed) => {
                 let id = placed.head.id.as_str();
                 let source = writer.note(provider, found, held(id, Verdict::Session))?;
+                writer.displace(source, id)?;
                 if writer.is_twin(provider, id, source, found.size)? {
                     writer.drop_turns(growing.id, 0)?;
                     writer.note(provider, found, held(id, Verdict::Twin))?;
@@ -653,27 +676,35 @@ impl Bringing<'_, '_> {
                 turns,
             } => {
                 let id = placed.head.id.as_str();
+                let session = before.as_ref().map(|(session, _)| *session);
+                // A fuller copy of it may have come to light in the meantime: then it is read as a whole the next time.
+                if session.is_none() || writer.session(provider, id)? != session {
+                    self.settled = false;
+                    return Ok(());
+                }
                 writer.note(provider, found, held(id, Verdict::Session))?;
-                if let Some((session, _)) = before {
-                    writer.append(*session, &placed, state, first, &turns)?;
+                if let Some(session) = session {
+                    writer.append(session, &placed, state, first, &turns)?;
                 }
             }
-            Rest::Nothing(growing, why) => {
+            // What was there before stays as it was: it may be in the middle of being written.
+            Rest::Nothing(growing) => {
                 if let Some(growing) = growing {
                     writer.drop_turns(growing.id, 0)?;
                 }
-                // What was there before stays as it was: it may be in the middle of being written.
-                let verdict = if why.is_some() {
-                    Verdict::Failed
-                } else {
-                    Verdict::Other
-                };
+                writer.note(provider, found, Noted::found(Verdict::Other))?;
+            }
+            Rest::Failed(growing, why, for_now) => {
+                if let Some(growing) = growing {
+                    writer.drop_turns(growing.id, 0)?;
+                }
                 let noted = Noted {
-                    verdict,
-                    native_id: None,
-                    why: why.as_deref(),
+                    why: Some(&why),
+                    settled: !for_now,
+                    ..Noted::found(Verdict::Failed)
                 };
                 writer.note(provider, found, noted)?;
+                self.settled &= !for_now;
             }
         }
         Ok(())

@@ -17,7 +17,7 @@ use crate::{Found, Head, IdHint, Kind, NativeSession};
 pub enum State {
     /// It is.
     Live,
-    /// It is, put away by the agent.
+    /// It was put away by the agent, or is gone there and segue has a copy.
     Archived,
     /// It is not there any more.
     Gone,
@@ -83,43 +83,6 @@ pub struct Which {
     pub since: Option<Timestamp>,
     /// Also those that are not there any more.
     pub gone: bool,
-    /// In which order.
-    pub sort: Sort,
-    /// The other way round.
-    pub reverse: bool,
-}
-
-/// In which order sessions are listed; the largest or newest comes first, and names by the alphabet.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each is called what it is")]
-pub enum Sort {
-    #[default]
-    Updated,
-    Created,
-    Turns,
-    Tokens,
-    Title,
-    Provider,
-}
-
-impl Sort {
-    /// By time there is an index, so that only as many rows are looked at as are asked for.
-    fn sql(self, reverse: bool) -> &'static str {
-        match (self, reverse) {
-            (Self::Updated, false) => "updated_at DESC, session.id DESC",
-            (Self::Updated, true) => "updated_at, session.id",
-            (Self::Created, false) => "created_at DESC, session.native_id",
-            (Self::Created, true) => "created_at, session.native_id",
-            (Self::Turns, false) => "turns DESC, updated_at DESC",
-            (Self::Turns, true) => "turns, updated_at DESC",
-            (Self::Tokens, false) => "total DESC NULLS LAST, updated_at DESC",
-            (Self::Tokens, true) => "total NULLS LAST, updated_at DESC",
-            (Self::Title, false) => "title COLLATE NOCASE, updated_at DESC",
-            (Self::Title, true) => "title COLLATE NOCASE DESC, updated_at DESC",
-            (Self::Provider, false) => "session.provider, updated_at DESC",
-            (Self::Provider, true) => "session.provider DESC, updated_at DESC",
-        }
-    }
 }
 
 pub(super) const COLUMNS: &str = "session.id, session.provider, session.native_id, state, project, cwd, branch, title,
@@ -129,13 +92,14 @@ pub(super) const COLUMNS: &str = "session.id, session.provider, session.native_i
 pub(super) const TABLES: &str = "session LEFT JOIN source ON source.id = session.source";
 
 impl Index {
-    /// The native sessions that fit, so many of them after the first so many. While the index is built for the first
+    /// The native sessions that fit, the newest first: so many of them after the first so many. While the index is built for the first
     /// time it is as if there were none: nobody could tell what is missing in the list.
     pub fn list(&self, which: &Which, limit: u32, after: u32) -> Result<Vec<Row>, IndexError> {
         let (condition, mut values) = which.sql();
-        let order = which.sort.sql(which.reverse);
+        // By time there is an index, so that only as many rows are looked at as are asked for.
         let sql = format!(
-            "SELECT {COLUMNS} FROM {TABLES} WHERE {condition} ORDER BY {order} LIMIT ? OFFSET ?"
+            "SELECT {COLUMNS} FROM {TABLES} WHERE {condition}
+             ORDER BY updated_at DESC, session.id DESC LIMIT ? OFFSET ?"
         );
         values.extend([Value::from(limit), Value::from(after)]);
         let listed = self.reading(|db| {
@@ -247,7 +211,7 @@ impl Which {
 
 /// Whether a refresh has come to its end.
 fn is_whole(db: &Connection) -> rusqlite::Result<bool> {
-    db.prepare_cached("SELECT EXISTS (SELECT 1 FROM seen WHERE what = 'walk')")?
+    db.prepare_cached("SELECT EXISTS (SELECT 1 FROM seen WHERE what = 'whole')")?
         .query_row([], |row| row.get(0))
 }
 

@@ -11,7 +11,7 @@ use super::IndexError;
 const SCHEMA: &str = include_str!("schema.sql");
 
 /// Another version means another shape, or that something else is read out of sessions: it is built anew.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 
 /// Marks the file as ours, for `file` and the like.
 const APPLICATION: i64 = 0x5365_6769;
@@ -36,11 +36,10 @@ pub(super) fn open_to_read(path: &Path) -> Result<Connection, IndexError> {
     }
     // What a killed writer left can only be put right by somebody who may write.
     let db = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-    db.execute_batch(
-        "PRAGMA query_only = 1; PRAGMA cache_size = -16000",
-    )?;
+    db.execute_batch("PRAGMA query_only = 1; PRAGMA cache_size = -16000")?;
     match version(&db)? {
         VERSION => Ok(db),
+        newer if newer > VERSION => Err(IndexError::Newer),
         _ => Err(IndexError::Missing),
     }
 }
@@ -51,6 +50,7 @@ pub(super) fn open_to_write(path: &Path) -> Result<Connection, IndexError> {
     match version(&db)? {
         VERSION => return Ok(db),
         0 => {}
+        newer if newer > VERSION => return Err(IndexError::Newer),
         _ => {
             drop(db);
             empty(path)?;
@@ -115,7 +115,8 @@ fn version(db: &Connection) -> Result<i64, IndexError> {
     Ok(db.pragma_query_value(None, "user_version", |row| row.get(0))?)
 }
 
-/// Gathers much before it is written out, or little again; then merges what was gathered.
+/// How words are gathered: much before any of it is written out and nothing merged, or as usual. A process that was killed
+/// may have left it either way.
 pub(super) fn for_many(db: &Connection, many: bool) -> rusqlite::Result<()> {
     let (hash, merge) = if many { (16 << 20, 0) } else { (1 << 20, 4) };
     let set = "INSERT INTO text (text, rank) VALUES (?1, ?2)";

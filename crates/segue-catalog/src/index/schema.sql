@@ -11,6 +11,8 @@ CREATE TABLE source (
     verdict   INTEGER NOT NULL,
     -- The session it holds, or holds less of than another source does.
     native_id TEXT,
+    -- Whether it is a copy in segue's archive.
+    copy      INTEGER NOT NULL,
     -- Why it could not be read.
     why       TEXT,
     UNIQUE (provider, path, part)
@@ -42,6 +44,8 @@ CREATE TABLE session (
     cached       INTEGER,
     total        INTEGER,
     context      INTEGER,
+    -- Of one of segue's own: the turn it ends with.
+    head         INTEGER,
     UNIQUE (provider, native_id)
 ) STRICT;
 
@@ -58,18 +62,10 @@ CREATE TABLE turn (
     -- Where to start in order to read it again; none for the beginning.
     after    TEXT,
     messages INTEGER NOT NULL,
-    model    INTEGER,
     input    INTEGER,
     output   INTEGER,
     cached   INTEGER,
-    total    INTEGER,
-    context  INTEGER,
-    cost     INTEGER
-) STRICT;
-
-CREATE TABLE model (
-    id   INTEGER PRIMARY KEY,
-    name TEXT NOT NULL UNIQUE
+    total    INTEGER
 ) STRICT;
 
 -- What the last refresh saw, to know at a glance that nothing changed since.

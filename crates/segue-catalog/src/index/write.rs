@@ -1,11 +1,10 @@
 //! What was read goes into the index: rows, turns, words.
 
-use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
-use segue_core::{Cost, Title, TitleSource, Usage};
+use segue_core::{Title, TitleSource, Usage};
 
 use super::State;
 use super::read::{Passage, Placed};
@@ -48,6 +47,9 @@ pub(super) struct Noted<'a> {
     pub(super) verdict: Verdict,
     pub(super) native_id: Option<&'a str>,
     pub(super) why: Option<&'a str>,
+    pub(super) copy: bool,
+    /// Whether it is worth a second look only once it changes.
+    pub(super) settled: bool,
 }
 
 /// A session that is being read as a whole.
@@ -66,6 +68,19 @@ struct Sum {
     model: Option<String>,
     first_prompt: Option<String>,
     last_prompt: Option<String>,
+}
+
+impl Noted<'_> {
+    /// Nothing but what was found.
+    pub(super) fn found(verdict: Verdict) -> Self {
+        Self {
+            verdict,
+            native_id: None,
+            why: None,
+            copy: false,
+            settled: true,
+        }
+    }
 }
 
 impl Sum {
@@ -111,7 +126,6 @@ pub(super) struct Writer<'a> {
     db: &'a Connection,
     /// The newest id of a session.
     last: i64,
-    models: HashMap<String, i64>,
     /// How many bytes of text were written since the last commit.
     pub(super) pending: usize,
     /// How many rows were changed.
@@ -130,7 +144,6 @@ impl<'a> Writer<'a> {
         Ok(Self {
             db,
             last,
-            models: HashMap::new(),
             pending: 0,
             rows: 0,
         })
@@ -180,27 +193,20 @@ impl<'a> Writer<'a> {
     }
 
     fn turn(&mut self, id: i64, passage: &Passage) -> Sql<()> {
-        let model = match &passage.model {
-            Some(model) => Some(self.model(model)?),
-            None => None,
-        };
         let usage = passage.usage;
         let after = passage.after.as_ref().map(ToString::to_string);
         self.run(
-            "INSERT INTO turn (id, at, after, messages, model, input, output, cached, total, context, cost)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+            "INSERT INTO turn (id, at, after, messages, input, output, cached, total)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
             params![
                 id,
                 passage.at.map(Timestamp::as_millisecond),
                 after,
                 passage.messages,
-                model,
                 usage.input_tokens,
                 usage.output_tokens,
                 usage.cached_tokens,
                 usage.total_tokens,
-                usage.context_tokens,
-                passage.cost.map(Cost::micros),
             ],
         )?;
         let columns = passage.texts.columns();
@@ -211,20 +217,6 @@ impl<'a> Writer<'a> {
             params![id, prompt, answer, call, output],
         )?;
         Ok(())
-    }
-
-    fn model(&mut self, name: &str) -> Sql<i64> {
-        if let Some(&id) = self.models.get(name) {
-            return Ok(id);
-        }
-        self.run("INSERT OR IGNORE INTO model (name) VALUES (?1)", [name])?;
-        let id = self
-            .db
-            .query_row("SELECT id FROM model WHERE name = ?1", [name], |row| {
-                row.get(0)
-            })?;
-        self.models.insert(name.to_owned(), id);
-        Ok(id)
     }
 
     /// Takes back the turns of a session that could not be read to its end, or that is gone.
@@ -288,7 +280,7 @@ impl<'a> Writer<'a> {
         self.describe(session, placed, state)?;
         let range = [turn_id(session, 0), turn_id(session + 1, 0) - 1];
         let mut sum: Sum = self.db.prepare_cached(
-            "SELECT count(*), sum(messages), sum(input), sum(output), sum(cached), sum(total) FROM turn
+            "SELECT count(*), coalesce(sum(messages), 0), sum(input), sum(output), sum(cached), sum(total) FROM turn
              WHERE id BETWEEN ?1 AND ?2",
         )?.query_row(range, |row| {
             Ok(Sum {
@@ -394,7 +386,9 @@ impl<'a> Writer<'a> {
     pub(super) fn holding(&self, provider: &str, native_id: &str) -> Sql<Option<(i64, bool)>> {
         self.db
             .prepare_cached(
-                "SELECT id, source IS NOT NULL FROM session WHERE provider = ?1 AND native_id = ?2",
+                "SELECT session.id, source.id IS NOT NULL AND NOT source.copy
+                 FROM session LEFT JOIN source ON source.id = session.source
+                 WHERE session.provider = ?1 AND session.native_id = ?2",
             )?
             .query_row([provider, native_id], |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()
@@ -421,7 +415,8 @@ impl<'a> Writer<'a> {
             .db
             .prepare_cached(
                 "SELECT source.size FROM session JOIN source ON source.id = session.source
-                 WHERE session.provider = ?1 AND session.native_id = ?2 AND source.id <> ?3",
+                 WHERE session.provider = ?1 AND session.native_id = ?2 AND source.id <> ?3
+                     AND NOT source.copy",
             )?
             .query_row(params![provider, native_id, source], |row| row.get(0))
             .optional()?;
@@ -432,6 +427,34 @@ impl<'a> Writer<'a> {
     pub(super) fn forget(&mut self, session: i64) -> Sql<()> {
         self.drop_turns(session, 0)?;
         self.run("DELETE FROM session WHERE id = ?1", [session])?;
+        Ok(())
+    }
+
+    /// Another session than before is at a place.
+    pub(super) fn displace(&mut self, source: i64, native_id: &str) -> Sql<()> {
+        self.run(
+            "UPDATE session SET state = ?3, source = NULL WHERE source = ?1 AND native_id <> ?2",
+            params![source, native_id, State::Gone.code()],
+        )?;
+        Ok(())
+    }
+
+    /// Forgets where a session was found, so that it is read anew if it is there.
+    pub(super) fn forget_places(&mut self, provider: &str, native_id: &str) -> Sql<()> {
+        self.run(
+            "DELETE FROM source WHERE provider = ?1 AND native_id = ?2",
+            [provider, native_id],
+        )?;
+        self.run("DELETE FROM seen WHERE what = 'walk'", [])?;
+        Ok(())
+    }
+
+    /// Notes which turn one of segue's own ends with.
+    pub(super) fn ends_with(&mut self, session: i64, head: Option<i64>) -> Sql<()> {
+        self.run(
+            "UPDATE session SET head = ?2 WHERE id = ?1",
+            params![session, head],
+        )?;
         Ok(())
     }
 
@@ -448,8 +471,8 @@ impl<'a> Writer<'a> {
     /// Notes what a place looked like, and what was found there.
     pub(super) fn note(&mut self, provider: &str, found: &Found, noted: Noted<'_>) -> Sql<i64> {
         self.run(
-            "INSERT INTO source (provider, path, part, size, modified, verdict, native_id, why)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+            "INSERT INTO source (provider, path, part, size, modified, verdict, native_id, why, copy)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
              ON CONFLICT (provider, path, part) DO UPDATE SET
                  size = excluded.size, modified = excluded.modified, verdict = excluded.verdict,
                  native_id = coalesce(excluded.native_id, native_id), why = excluded.why",
@@ -458,10 +481,15 @@ impl<'a> Writer<'a> {
                 found.path.as_os_str().as_bytes(),
                 found.part(),
                 found.size,
-                nanoseconds(found.modified),
+                if noted.settled {
+                    nanoseconds(found.modified)
+                } else {
+                    i64::MIN
+                },
                 noted.verdict as i64,
                 noted.native_id,
                 noted.why,
+                noted.copy,
             ],
         )?;
         self.db

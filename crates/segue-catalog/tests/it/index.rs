@@ -73,9 +73,9 @@ fn dump(index: &Index) -> BTreeSet<String> {
              total, context FROM session",
     ));
     all.extend(rows(
-        "SELECT 'turn', session.native_id, turn.id & 1048575, at, after, turn.messages, model.name, turn.input,
-             turn.output, turn.cached, turn.total, turn.context, turn.cost
-         FROM turn JOIN session ON session.id = turn.id >> 20 LEFT JOIN model ON model.id = turn.model",
+        "SELECT 'turn', session.native_id, turn.id & 1048575, at, after, turn.messages, turn.input, turn.output,
+             turn.cached, turn.total
+         FROM turn JOIN session ON session.id = turn.id >> 20",
     ));
     db.execute_batch("CREATE VIRTUAL TABLE temp.words USING fts5vocab(main, 'text', 'instance')")
         .unwrap();

@@ -3,7 +3,7 @@
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 use segue_core::{Candidate, MatchedBy, NativeId, ProviderId, SessionId};
-use segue_store::{Cursor, Filter, Found, Page};
+use segue_store::{Cursor, Filter, Found, Mark, Page};
 
 use super::Outcome;
 use crate::rows::{self, micros};
@@ -115,6 +115,12 @@ pub(crate) fn candidates(db: &Connection, text: &str) -> Outcome<Vec<Candidate>>
         &[text, &end],
     )?;
     Ok(found)
+}
+
+pub(crate) fn marks(db: &Connection) -> Outcome<Vec<Mark>> {
+    let mut statement = db.prepare_cached("SELECT id, updated_at, head_id FROM sessions")?;
+    let marks = statement.query_map([], rows::mark)?;
+    Ok(marks.collect::<Result<_, _>>()?)
 }
 
 pub(crate) fn carried(

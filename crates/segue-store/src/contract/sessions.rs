@@ -2,11 +2,13 @@
 
 use segue_core::{
     Candidate, Decision, DecisionKind, FeatureId, MatchedBy, Message, NativeId, ProviderId, Role,
-    Title, TitleSource, TurnState, Usage,
+    SessionId, Title, TitleSource, TurnState, Usage,
 };
 
-use super::{at, finished, id, native, new_session, open_session, owner, prompt, story};
-use crate::{Adopted, AdoptedTurn, Filter, Page, Store, StoreError};
+use super::{
+    at, finished, id, native, new_session, open_session, owner, prompt, story, whole_turn,
+};
+use crate::{Adopted, AdoptedTurn, Filter, Mark, Page, Store, StoreError};
 
 /// A session that was made is there, with all that was said of it.
 pub async fn what_is_created_is_found_again(store: &dyn Store) {
@@ -245,6 +247,26 @@ pub async fn a_persons_title_stays(store: &dyn Store) {
         .unwrap();
     let session = store.session(&id(1)).await.unwrap().unwrap();
     assert_eq!(session.title, mine);
+}
+
+/// Whether a session has changed can be told without reading it.
+pub async fn marks_tell_what_has_changed(store: &dyn Store) {
+    assert_eq!(store.marks().await.unwrap(), []);
+    let (session, lease) = open_session(store, 1).await;
+    let (other, _) = open_session(store, 2).await;
+    let first = store.marks().await.unwrap();
+    assert_eq!(first.len(), 2);
+    let turn = whole_turn(store, &lease, "hello").await;
+    let second = store.marks().await.unwrap();
+    let of = |marks: &[Mark], id: &SessionId| marks.iter().find(|mark| mark.id == *id).cloned();
+    assert_eq!(of(&second, &other.id), of(&first, &other.id));
+    assert_ne!(of(&second, &session.id), of(&first, &session.id));
+    let mark = of(&second, &session.id).unwrap();
+    let now = store.session(&session.id).await.unwrap().unwrap();
+    assert_eq!(
+        (mark.head, mark.updated_at),
+        (Some(turn.id), now.updated_at)
+    );
 }
 
 /// It can be told which native sessions are carried by sessions here.

@@ -206,14 +206,19 @@ fn segues_own_sessions_are_found_by_words_and_titles_and_forgotten() {
         cwd: "/work/pay".to_owned(),
         created_at: now,
         updated_at: now,
+        head: Some(8),
         keep,
         turns,
     };
     let wait = std::time::Duration::from_secs(1);
-    assert_eq!(index.own_seen().unwrap(), None);
+    assert_eq!(index.own_marks().unwrap(), []);
     let first = own(0, vec![turn("7", "refund twice"), turn("8", "charge")]);
-    assert!(index.take_own(&[first], None, wait).unwrap());
-    assert_eq!(index.own_seen().unwrap(), Some(now));
+    assert!(index.take_own(&[first], wait).unwrap());
+    let marks = index.own_marks().unwrap();
+    assert_eq!(
+        (marks.len(), marks[0].updated_at, marks[0].head),
+        (1, now.as_millisecond(), Some(8))
+    );
     assert_eq!(found(&index, "refund"), ["9:1"]);
     assert_eq!(found(&index, "overhaul"), ["9:"]);
     assert_eq!(found(&index, "provider:codex charge"), ["9:2"]);
@@ -221,11 +226,11 @@ fn segues_own_sessions_are_found_by_words_and_titles_and_forgotten() {
         found(&index, "provider:claude charge"),
         Vec::<String>::new()
     );
-    assert_eq!(index.own_turns(&id).unwrap().unwrap().0, ["7", "8"]);
+    assert_eq!(index.own_turns(&id).unwrap(), ["7", "8"]);
 
     // The second turn was taken back, and another took its place.
     let reverted = own(1, vec![turn("9", "cancel")]);
-    assert!(index.take_own(&[reverted], None, wait).unwrap());
+    assert!(index.take_own(&[reverted], wait).unwrap());
     assert_eq!(found(&index, "charge"), Vec::<String>::new());
     assert_eq!(found(&index, "cancel"), ["9:2"]);
 

@@ -1,10 +1,12 @@
 //! Files that are no sessions for a moment, an index that is damaged, and others who are at it.
 
 use std::fs::{self, File};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use segue_catalog::Index;
 use segue_catalog::index::Refreshed;
+use segue_catalog::{Catalog, Found, Head, Index, ReadError, Reader, Records, Start, Whereabouts};
 
 use super::{catalog, dump, listed, one_each, refresh};
 use crate::agents::{AGENTS, of_lines};
@@ -151,5 +153,114 @@ fn what_can_not_be_looked_at_is_not_gone() {
     fs::write(&projects, "a file where a directory was").unwrap();
     let work = refresh(&index, &catalog);
     assert_eq!((work.gone, work.unreadable.len()), (0, 1));
+    assert_eq!(listed(&index, false).len(), 1);
+}
+
+/// A reader that can't read at first.
+struct Hindered(Box<dyn Reader>, Arc<AtomicBool>);
+
+impl Reader for Hindered {
+    fn provider(&self) -> &'static str {
+        self.0.provider()
+    }
+
+    fn find(&self) -> Whereabouts {
+        self.0.find()
+    }
+
+    fn head(&self, found: &Found) -> Result<Head, ReadError> {
+        if self.1.load(Ordering::Relaxed) {
+            return Err(ReadError::Io {
+                path: found.path.clone(),
+                source: std::io::ErrorKind::PermissionDenied.into(),
+            });
+        }
+        self.0.head(found)
+    }
+
+    fn records(&self, found: &Found, start: &Start) -> Result<Box<dyn Records>, ReadError> {
+        self.0.records(found, start)
+    }
+}
+
+#[test]
+fn what_could_not_be_read_for_a_moment_is_read_as_soon_as_it_can_be() {
+    let agent = of_lines().find(|agent| agent.name == "claude").unwrap();
+    let (home, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    agent.put(home.path(), agent.sample.as_bytes());
+    let hindered = Arc::new(AtomicBool::new(true));
+    let reader = Hindered((agent.reader)(home.path()), Arc::clone(&hindered));
+    let catalog = Catalog::new(vec![Arc::new(reader)]);
+    let index = Index::new(place.path());
+    assert_eq!(refresh(&index, &catalog).unreadable.len(), 1);
+    assert_eq!(index.failures().unwrap().len(), 1);
+    assert_eq!(listed(&index, false), []);
+    hindered.store(false, Ordering::Relaxed);
+    refresh(&index, &catalog);
+    assert_eq!(listed(&index, false).len(), 1);
+    assert_eq!(index.failures().unwrap(), []);
+    assert_eq!(refresh(&index, &catalog).rows, 0);
+}
+
+#[test]
+fn a_session_that_grows_while_a_fuller_one_of_its_name_appears_is_found() {
+    let agent = of_lines().find(|agent| agent.name == "claude").unwrap();
+    let (home, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let lines: Vec<&str> = agent.sample.lines().collect();
+    let half = lines.len() / 2;
+    let less = format!("{}\n", lines[..half].join("\n"));
+    let path = agent.put(&home.path().join(agent.name), less.as_bytes());
+    let catalog = catalog(home.path(), &[agent]);
+    let index = Index::new(place.path());
+    refresh(&index, &catalog);
+    let other = path.parent().unwrap().parent().unwrap().join("-copied");
+    fs::create_dir(&other).unwrap();
+    fs::write(other.join(path.file_name().unwrap()), agent.sample).unwrap();
+    let more = format!("{}\n", lines[..=half].join("\n"));
+    fs::write(&path, more).unwrap();
+    for _ in 0..3 {
+        refresh(&index, &catalog);
+    }
+    let anew = tempfile::tempdir().unwrap();
+    let fresh = Index::new(anew.path());
+    refresh(&fresh, &catalog);
+    assert_eq!(dump(&index), dump(&fresh));
+    assert_eq!(refresh(&index, &catalog).read, 0);
+}
+
+#[test]
+fn what_was_forgotten_and_put_back_as_it_was_is_found_again() {
+    let agent = of_lines().find(|agent| agent.name == "claude").unwrap();
+    let (home, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let path = agent.put(&home.path().join(agent.name), agent.sample.as_bytes());
+    let catalog = catalog(home.path(), &[agent]);
+    let index = Index::new(place.path());
+    refresh(&index, &catalog);
+    let known = listed(&index, false);
+    let aside = home.path().join("aside");
+    fs::rename(&path, &aside).unwrap();
+    let id = &known[0].session.head.id;
+    assert!(index.forget("claude", id, Duration::from_secs(1)).unwrap());
+    fs::rename(&aside, &path).unwrap();
+    refresh(&index, &catalog);
+    assert_eq!(listed(&index, false), known);
+}
+
+#[test]
+fn what_is_in_another_home_is_not_gone() {
+    let agent = of_lines().find(|agent| agent.name == "claude").unwrap();
+    let (home, other, place) = (
+        tempfile::tempdir().unwrap(),
+        tempfile::tempdir().unwrap(),
+        tempfile::tempdir().unwrap(),
+    );
+    agent.put(&home.path().join(agent.name), agent.sample.as_bytes());
+    let (one, two) = (
+        catalog(home.path(), &[agent]),
+        catalog(other.path(), &[agent]),
+    );
+    let index = Index::new(place.path());
+    refresh(&index, &one);
+    assert_eq!(refresh(&index, &two).gone, 0);
     assert_eq!(listed(&index, false).len(), 1);
 }
