@@ -79,7 +79,7 @@ pub enum EngineError {
     #[error(transparent)]
     Own(#[from] OwnError),
     /// Somebody is at work in a native session.
-    #[error("{id} is in use by process {pid} ({program})")]
+    #[error("process {pid} ({program}) is at work in {id}")]
     InUse {
         /// Which.
         id: ConversationId,

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use segue_agents::exec::OwnProgram;
 use segue_core::{ProviderId, SessionRef};
-use segue_engine::Departure;
+use segue_engine::{Departure, EngineError, Obstacle};
 use serde_json::{Map, Value, json};
 
 use crate::cli::{ChatArgs, ReplArgs, ResumeArgs, TalkArgs};
@@ -53,6 +53,13 @@ pub(crate) async fn in_its_own(id: &SessionRef) -> Result<String, CliError> {
     let found = app.find_any(id).await?;
     let departure = match app.engine.depart(&found).await {
         Ok(departure) => departure,
+        // What can't go on there because it does go on there can't go on here either.
+        Err(
+            error @ EngineError::Stays {
+                why: Obstacle::Busy { .. },
+                ..
+            },
+        ) => return Err(error.into()),
         Err(error) => return Ok(CliError::from(error).message),
     };
     let config = setup::configuration(&Flags::default())?.config;
