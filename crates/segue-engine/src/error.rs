@@ -79,7 +79,7 @@ pub enum EngineError {
     #[error(transparent)]
     Own(#[from] OwnError),
     /// Somebody is at work in a native session.
-    #[error("process {pid} ({program}) is at work in {id}")]
+    #[error("{id} is in use by process {pid} ({program})")]
     InUse {
         /// Which.
         id: ConversationId,
