@@ -20,16 +20,34 @@ pub struct Busy {
     pub program: String,
 }
 
+/// Whose work counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    /// Everybody's, also that of who only reads.
+    Anybodys,
+    /// That of programs which segue did not start: whoever goes on with a session of segue's own has a lease for it.
+    Strangers,
+}
+
+/// Whether a program has the file of a session open all the while it is at work in it.
+#[must_use]
+pub fn keeps_open(agent: &str) -> bool {
+    agent == "codex"
+}
+
 /// Who is at work in a session that is in these files, of an agent with this home.
 #[must_use]
-pub fn at_work(id: &NativeId, files: &[PathBuf], home: &Path) -> Option<Busy> {
+pub fn at_work(id: &NativeId, files: &[PathBuf], home: &Path, whose: Whose) -> Option<Busy> {
     let files: Vec<PathBuf> = files
         .iter()
         .filter_map(|path| path.canonicalize().ok())
         .collect();
     let me = std::process::id();
     let ours = lineage(me);
-    let own_program = fs::read_link("/proc/self/exe").ok();
+    let own_program = program_of(me);
+    // segue itself is told ids all the time.
+    let is_segue = |pid: u32| own_program.is_some() && program_of(pid) == own_program;
+    let counts = |pid: u32| whose == Whose::Anybodys || !lineage(pid).into_iter().any(is_segue);
     let mut pids: Vec<u32> = names(Path::new("/proc"))
         .iter()
         .filter_map(|name| name.parse().ok())
@@ -38,18 +56,24 @@ pub fn at_work(id: &NativeId, files: &[PathBuf], home: &Path) -> Option<Busy> {
     pids.sort_unstable();
     let busy = pids.into_iter().find_map(|pid| {
         let process = PathBuf::from(format!("/proc/{pid}"));
-        // segue itself is told ids all the time.
-        let is_segue =
-            own_program.is_some() && fs::read_link(process.join("exe")).ok() == own_program;
         let args = arguments(&process);
-        let named = !is_segue && args.iter().skip(1).any(|arg| names_it(arg, id));
-        let busy = named || has_open(&process, &files);
-        busy.then(|| Busy {
+        let named = args.iter().skip(1).any(|arg| names_it(arg, id)) && !is_segue(pid);
+        let busy = named || has_open(&process, &files, whose);
+        (busy && counts(pid)).then(|| Busy {
             pid,
             program: program(&args),
         })
     });
-    busy.or_else(|| registered(id, &home.join("sessions")))
+    busy.or_else(|| registered(id, &home.join("sessions"), counts))
+}
+
+/// The program that a process runs, also if its file was replaced since.
+fn program_of(pid: u32) -> Option<PathBuf> {
+    let path = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
+    let replaced = path
+        .to_str()
+        .and_then(|path| path.strip_suffix(" (deleted)"));
+    Some(replaced.map(PathBuf::from).unwrap_or(path))
 }
 
 /// Whether an argument is this id: `ID` or `--resume=ID`.
@@ -70,11 +94,24 @@ fn program(args: &[String]) -> String {
     first.rsplit('/').next().unwrap_or(first).to_owned()
 }
 
-fn has_open(process: &Path, files: &[PathBuf]) -> bool {
+fn has_open(process: &Path, files: &[PathBuf], whose: Whose) -> bool {
+    if files.is_empty() {
+        return false;
+    }
     let descriptors = process.join("fd");
-    let names = names(&descriptors).into_iter();
-    let mut open = names.filter_map(|name| fs::read_link(descriptors.join(name)).ok());
-    open.any(|path| files.contains(&path))
+    names(&descriptors).into_iter().any(|name| {
+        let path = fs::read_link(descriptors.join(&name));
+        path.is_ok_and(|path| files.contains(&path))
+            && (whose == Whose::Anybodys || can_write(process, &name))
+    })
+}
+
+/// Whether a descriptor is open for writing; who only reads is not at work.
+fn can_write(process: &Path, descriptor: &str) -> bool {
+    let info = fs::read_to_string(process.join("fdinfo").join(descriptor)).unwrap_or_default();
+    let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
+    let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok());
+    flags.is_some_and(|flags| flags & 3 != 0)
 }
 
 fn names(directory: &Path) -> Vec<String> {
@@ -115,14 +152,14 @@ struct Registered {
     proc_start: Option<String>,
 }
 
-fn registered(id: &NativeId, registry: &Path) -> Option<Busy> {
+fn registered(id: &NativeId, registry: &Path, counts: impl Fn(u32) -> bool) -> Option<Busy> {
     let files = names(registry).into_iter();
     let files = files.filter(|name| name.strip_suffix(".json").is_some());
     let mut known = files.filter_map(|name| {
         let json = fs::read(registry.join(name)).ok()?;
         serde_json::from_slice::<Registered>(&json).ok()
     });
-    let found = known.find(|one| one.session_id == id.as_str() && lives(one))?;
+    let found = known.find(|one| one.session_id == id.as_str() && lives(one) && counts(one.pid))?;
     Some(Busy {
         pid: found.pid,
         program: "claude".to_owned(),
@@ -152,7 +189,8 @@ mod tests {
         let file = home.path().join("session.jsonl");
         fs::write(&file, "").unwrap();
         let id = NativeId::parse(ID).unwrap();
-        let look = || at_work(&id, std::slice::from_ref(&file), home.path());
+        let files = std::slice::from_ref(&file);
+        let look = || at_work(&id, files, home.path(), Whose::Anybodys);
         assert_eq!(look(), None);
         // We have it open ourselves, which does not count.
         let open = File::open(&file).unwrap();
@@ -173,7 +211,7 @@ mod tests {
         fs::create_dir(&registry).unwrap();
         let start = stat(pid, 22).unwrap();
         let other = NativeId::parse("other").unwrap();
-        let look = || at_work(&other, &[], home.path());
+        let look = || at_work(&other, &[], home.path(), Whose::Anybodys);
         for (start, busy) in [(start, true), (start + 1, false)] {
             let entry =
                 format!("{{\"pid\":{pid},\"sessionId\":\"other\",\"procStart\":\"{start}\"}}");
@@ -190,10 +228,42 @@ mod tests {
         let mut named = Command::new("sh");
         named.args(["-c", "read x", "sh", &format!("--resume={ID}")]);
         let mut child = named.stdin(Stdio::piped()).spawn().unwrap();
-        let busy = at_work(&id, &[], Path::new("/nowhere"));
+        let busy = at_work(&id, &[], Path::new("/nowhere"), Whose::Anybodys);
         assert_eq!(busy.map(|busy| busy.pid), Some(child.id()));
         child.kill().unwrap();
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn of_strangers_only_who_writes_counts() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("session.jsonl");
+        fs::write(&file, "").unwrap();
+        let id = NativeId::parse("one").unwrap();
+        let files = std::slice::from_ref(&file);
+        let reading = File::open(&file).unwrap();
+        let writing = File::options().append(true).open(&file).unwrap();
+        for (open, writes) in [(reading, false), (writing, true)] {
+            let mut sleep = Command::new("sleep");
+            // Not started by this program, as far as anybody can tell: its parent is a shell that is gone.
+            let mut shell = Command::new("sh");
+            shell.args(["-c", "sleep 60 >&2 & echo $!"]);
+            let shell = shell
+                .stdin(Stdio::null())
+                .stderr(Stdio::from(open.try_clone().unwrap()));
+            let pid = String::from_utf8(shell.output().unwrap().stdout).unwrap();
+            let pid: u32 = pid.trim().parse().unwrap();
+            let mut child = sleep.arg("60").stdin(Stdio::from(open)).spawn().unwrap();
+            let look = |whose| at_work(&id, files, home.path(), whose);
+            let all = look(Whose::Anybodys).unwrap().pid;
+            assert!([pid, child.id()].contains(&all));
+            let found = look(Whose::Strangers).map(|busy| busy.pid);
+            assert_eq!(found, writes.then_some(pid));
+            let raw = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+            rustix::process::kill_process(raw, rustix::process::Signal::KILL).unwrap();
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@
 mod acp;
 mod answer;
 mod chats;
+mod entrust;
 mod guarded;
 mod headless;
 mod keep;
@@ -25,6 +26,7 @@ use std::sync::Arc;
 use segue_core::{NativeId, ProviderId};
 
 use self::acp::GeminiAcp;
+pub use self::entrust::Entrust;
 use self::guarded::{Guarded, Life};
 use self::headless::{Format, Headless};
 use self::keep::Keep;

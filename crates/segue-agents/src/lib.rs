@@ -36,7 +36,7 @@ pub use classify::Refusal;
 pub use claude::claude;
 pub use codex::codex;
 pub use error::AgentError;
-pub use gemini::{forget as forget_kept, gemini};
+pub use gemini::{Entrust, forget as forget_kept, gemini};
 pub use mark::{Life, end_agent, life, mark_of, wait_until_gone};
 pub use own::{Own, OwnError};
 pub use process::{Exit, Leash};

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use segue_agents::busy::Busy;
 use segue_agents::exec::resume_args;
 use segue_catalog::index::State;
 use segue_core::{Leg, NativeId, ProviderId, Session, Turn, can_go_on};
@@ -32,6 +33,13 @@ pub enum Obstacle {
         /// On which machine.
         host: String,
     },
+    /// A program that segue did not start is at work in it.
+    Busy {
+        /// Its process.
+        pid: u32,
+        /// What it is called.
+        program: String,
+    },
     /// No agent has been told anything of it yet.
     NoNative,
     /// The last turn is not in the agent's session: it was reverted, or another one is to take over.
@@ -40,6 +48,8 @@ pub enum Obstacle {
     Gone(ProviderId),
     /// The agent has put it away.
     Archived(ProviderId, NativeId),
+    /// Only segue's archive has it.
+    OnlyCopy(ProviderId, NativeId),
     /// Nobody knows which directory it belongs to.
     NoDirectory,
     /// That directory is not there.
@@ -52,10 +62,19 @@ impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Held { pid, host } => write!(f, "process {pid} on {host} is at work in it"),
+            Self::Busy { pid, program } => {
+                write!(f, "process {pid} ({program}) is at work in it")
+            }
             Self::NoNative => f.write_str("no agent has a session of its own for it yet"),
             Self::Behind(provider) => write!(f, "its last turn is not in {provider}'s own session"),
             Self::Gone(provider) => write!(f, "{provider} does not have it any more"),
             Self::Archived(provider, _) => write!(f, "{provider} has archived it"),
+            Self::OnlyCopy(provider, _) => {
+                write!(
+                    f,
+                    "{provider} does not have it any more, only segue's archive does"
+                )
+            }
             Self::NoDirectory => f.write_str("nothing tells which directory it belongs to"),
             Self::DirectoryGone(path) => {
                 write!(f, "its directory {} is not there", path.display())
@@ -70,14 +89,25 @@ impl fmt::Display for Obstacle {
 impl Engine {
     /// How to go on with a conversation in the agent's own program.
     pub async fn depart(&self, conversation: &Conversation) -> Result<Departure, EngineError> {
-        let outcome = match conversation {
-            Conversation::Native(native) => departure(native, None),
+        let mut outcome = match conversation {
+            Conversation::Native(native) => departure(native, self.is_copy(native), None),
             Conversation::Session(session, _) => self.depart_from(session).await?,
         };
+        if let Ok(departure) = &outcome {
+            let (provider, id) = (&departure.provider, &departure.native_id);
+            if let Some(Busy { pid, program }) = self.stranger_in(provider, id).await {
+                outcome = Err(Obstacle::Busy { pid, program });
+            }
+        }
         outcome.map_err(|why| EngineError::Stays {
             id: conversation.id(),
             why,
         })
+    }
+
+    /// Whether only segue's archive has a native session.
+    fn is_copy(&self, native: &Native) -> bool {
+        self.catalog.only_archived(&native.session)
     }
 
     async fn depart_from(
@@ -101,7 +131,7 @@ impl Engine {
         let mut named = named.iter();
         let found = named.find(|native| native.session.head.id == *native_id);
         Ok(match found {
-            Some(native) => departure(native, Some(&session.project.cwd)),
+            Some(native) => departure(native, self.is_copy(native), Some(&session.project.cwd)),
             None => Err(Obstacle::Gone(provider)),
         })
     }
@@ -128,7 +158,7 @@ fn carries<'a>(
 }
 
 /// Where a native session goes on: in the directory that its agent wrote down, else in that of the session it carries.
-fn departure(native: &Native, ours: Option<&str>) -> Result<Departure, Obstacle> {
+fn departure(native: &Native, is_copy: bool, ours: Option<&str>) -> Result<Departure, Obstacle> {
     let (provider, head) = (&native.session.provider, &native.session.head);
     if resume_args(provider.as_str(), &head.id).is_none() {
         return Err(Obstacle::NoProgram(provider.clone()));
@@ -136,6 +166,9 @@ fn departure(native: &Native, ours: Option<&str>) -> Result<Departure, Obstacle>
     let state = native.known.as_ref().map(|known| known.state);
     if state == Some(State::Gone) {
         return Err(Obstacle::Gone(provider.clone()));
+    }
+    if is_copy {
+        return Err(Obstacle::OnlyCopy(provider.clone(), head.id.clone()));
     }
     if native.session.found.archived {
         return Err(Obstacle::Archived(provider.clone(), head.id.clone()));
@@ -305,7 +338,10 @@ mod tests {
                 native_id: native_id(),
                 cwd: cwd.into(),
             });
-            assert_eq!(departure(&native, ours), expected);
+            assert_eq!(departure(&native, false, ours), expected);
         }
+        let copy = native("codex", Some("/"), true);
+        let expected = Obstacle::OnlyCopy(codex(), native_id());
+        assert_eq!(departure(&copy, true, None), Err(expected));
     }
 }

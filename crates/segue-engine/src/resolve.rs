@@ -219,6 +219,9 @@ impl Engine {
                 // Whoever can't be driven is told about where the agent is looked up.
                 let provider = self.driver(&keeper).unwrap_or(keeper);
                 self.agent(&provider)?;
+                if chosen.as_ref().is_none_or(|chosen| *chosen == provider) {
+                    self.refuse_strangers_in(&provider, &id).await?;
+                }
                 let (session, adopted) = self.adopt(&provider, &id, &request.project).await?;
                 decisions.extend(adopted);
                 Some(session)

@@ -145,6 +145,11 @@ impl Engine {
         let begun = async {
             // Somebody else may have changed the session since it was looked up.
             let session = self.existing(&session.id).await?;
+            if let Some(native) = &session.native_id
+                && session.provider == resolved.provider
+            {
+                self.refuse_strangers_in(&session.provider, native).await?;
+            }
             let recovered = self.recover(&session, &hold.lease).await?;
             let turn = self.store.begin_turn(&hold.lease, &prompt).await?;
             Ok((session, recovered, turn))

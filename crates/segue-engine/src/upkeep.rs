@@ -3,6 +3,7 @@
 //! Nothing is lost by one command: before anything of an agent's is removed there is a copy of it in the trash, unless a
 //! person wants it gone for good. What somebody is at work in is left alone.
 
+mod busy;
 mod delete;
 mod keep;
 

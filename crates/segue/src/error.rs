@@ -128,6 +128,7 @@ fn instead(id: &ConversationId, why: &Obstacle) -> String {
         Obstacle::Held { .. } => {
             format!("end it, or wait until it is done; `segue session info {id}` tells more")
         }
+        Obstacle::Busy { .. } => "go on there, or end it first".to_owned(),
         Obstacle::NoNative => format!("{here} makes one with the next prompt"),
         Obstacle::Behind(provider) => {
             format!("{here} goes on here, and tells {provider} what it lacks; then it can")
@@ -140,6 +141,9 @@ fn instead(id: &ConversationId, why: &Obstacle) -> String {
                 Some(command) => format!("bring it back first: {command}"),
                 None => format!("bring it back with {provider} first"),
             }
+        }
+        Obstacle::OnlyCopy(provider, native) => {
+            format!("`segue session restore {provider}:{native}` brings it back")
         }
         Obstacle::NoDirectory => format!("{here} goes on here"),
         Obstacle::DirectoryGone(_) => format!(
@@ -203,7 +207,7 @@ impl From<EngineError> for CliError {
             EngineError::Own(ref cause) => Self::failed(chain(cause))
                 .hint("its agent could not do it; a copy that was made before is in the trash"),
             EngineError::InUse { .. } => {
-                Self::failed(error.to_string()).hint("end it first; nothing was changed")
+                Self::failed(error.to_string()).hint("end it first, or go on there; nothing was changed")
             }
             EngineError::NoProgram(ref agent) => Self::failed(error.to_string()).hint(format!(
                 "put `{agent}` on PATH, or set its `path` in the configuration"

@@ -20,7 +20,7 @@ use crate::config::{self, Config, Flags, Loaded, Owner, Source, Surroundings, Wh
 use crate::error::CliError;
 use crate::last_list;
 use crate::terminal::{Style, one_line, say, say_decision};
-pub(crate) use agents::{agents, kept, own_program_of};
+pub(crate) use agents::{agents, entrust, kept, own_program_of};
 
 /// Our version.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -42,18 +42,21 @@ impl App {
             return Err(refusal);
         }
         tell_withheld(&loaded);
+        tell_guarded(&take_back(&loaded.config)?);
         Self::with(project, &loaded.config)
     }
 
     /// For a command that drives none: a broken configuration is told, and what is left of it applies.
     pub(crate) fn open_to_look() -> Result<Self, CliError> {
         let config = configuration_to_look()?;
+        tell_guarded(&take_back(&config)?);
         Self::with(project_of(&nearest_directory()?)?, &config)
     }
 
     /// For whoever tells by themselves what is wrong, or was told already.
     pub(crate) fn open_quietly() -> Result<Self, CliError> {
         let config = configuration(&Flags::default())?.config;
+        take_back(&config)?;
         Self::with(project_of(&nearest_directory()?)?, &config)
     }
 
@@ -107,6 +110,12 @@ impl App {
             last_list: last_list::recall(&self.home, &self.project),
         }
     }
+}
+
+/// Before anybody looks for sessions: puts back what an agent destroyed that had the terminal from us.
+fn take_back(config: &Config) -> Result<Vec<String>, CliError> {
+    let entrust = agents::entrust(&home()?, config);
+    Ok(entrust.map_or_else(Vec::new, |entrust| entrust.take_back()))
 }
 
 /// Makes a file-size limit an error of the write, which is reported, instead of a signal that kills us.
@@ -207,6 +216,14 @@ pub(crate) fn tell_problems(loaded: &Loaded) {
         say(&format!(
             "{mark} {what} (left out; `segue config check` tells more)"
         ));
+    }
+}
+
+/// Tells what was done to protect sessions from their agents.
+pub(crate) fn tell_guarded(told: &[String]) {
+    let mark = Style::stderr().yellow("segue:");
+    for line in told {
+        say(&format!("{mark} {}", one_line(line)));
     }
 }
 

@@ -8,6 +8,7 @@
 
 mod danger;
 mod files;
+mod links;
 
 use std::fs;
 use std::io;
@@ -56,26 +57,67 @@ impl Keep {
     /// Before a process is started, to go on with `id` if there is one: what an earlier one has done is mended, what
     /// this one may do is provided for. Tells what was done.
     pub(super) fn before(&self, cwd: &Path, id: Option<&NativeId>) -> (Danger, Vec<String>) {
+        let mut told = self.settle(|_| true);
+        let danger = Danger::new(&self.endangered(), &self.home, self.outside.random);
+        self.provide(&danger, cwd, id, &mut told);
+        self.forget_old(id);
+        (danger, told)
+    }
+
+    /// Before this process becomes Gemini CLI itself, to go on with `id`: nobody will be there when that ends, so the
+    /// next segue has to find what it needs. Tells what was done.
+    pub(super) fn entrust(&self, cwd: &Path, id: &NativeId) -> Vec<String> {
+        let mut told = self.settle(|_| true);
+        let danger = Danger::new(&self.endangered(), &self.home, self.outside.random).entrusted();
+        self.provide(&danger, cwd, Some(id), &mut told);
+        self.forget_old(Some(id));
+        if let Some(chats) = self.chats(cwd) {
+            let copies = self.copies(&chats, id);
+            links::make(&chats, id, &copies);
+            if !names_in(&copies).is_empty() {
+                told.push(format!(
+                    "kept a copy of Gemini session {}; if Gemini CLI deletes it, the next segue puts it back",
+                    short(id)
+                ));
+            }
+        }
+        told
+    }
+
+    /// Mends what Gemini CLI did after a process of ours had become it. Tells what was done.
+    pub(super) fn settle_entrusted(&self) -> Vec<String> {
+        self.settle(Danger::is_entrusted)
+    }
+
+    /// Mends what was done by processes that are gone and that nobody has looked after.
+    fn settle(&self, which: impl Fn(&Danger) -> bool) -> Vec<String> {
         let mut told = Vec::new();
-        let endangered = self.kept.join(ENDANGERED);
-        for danger in Danger::abandoned(&endangered, &self.home) {
+        let abandoned = Danger::abandoned(&self.endangered(), &self.home).into_iter();
+        for danger in abandoned.filter(which) {
             for (chats, id) in danger.ours() {
                 self.tend(&chats, &id, &mut told);
+                links::remove(&self.copies(&chats, &id));
             }
             danger.settle(&mut told);
         }
-        let danger = Danger::new(&endangered, &self.home, self.outside.random);
+        told
+    }
+
+    fn endangered(&self) -> PathBuf {
+        self.kept.join(ENDANGERED)
+    }
+
+    /// Copies what a process may destroy that is to be started.
+    fn provide(&self, danger: &Danger, cwd: &Path, id: Option<&NativeId>, told: &mut Vec<String>) {
         if let Some(chats) = self.chats(cwd) {
             if let Some(id) = id {
-                self.tend(&chats, id, &mut told);
+                self.tend(&chats, id, told);
                 if let Err(error) = danger.note(&chats.project, id) {
                     told.push(no_copy(id, &error));
                 }
             }
-            copy_endangered(&danger, &chats, id, &mut told);
+            copy_endangered(danger, &chats, id, told);
         }
-        self.forget_old(id);
-        (danger, told)
     }
 
     /// After the process has ended that may have touched these sessions.
@@ -131,7 +173,11 @@ impl Keep {
 
     /// Mends a session, removes its twins, and brings our copy up to date.
     fn tend(&self, chats: &Chats, id: &NativeId, told: &mut Vec<String>) {
-        mend(chats, id, &self.copies(chats, id), told);
+        let copies = self.copies(chats, id);
+        if let Err(error) = links::follow(chats, &copies) {
+            told.push(no_copy(id, &error));
+        }
+        mend(chats, id, &copies, told);
         let files = chats.files(id);
         sweep(&files, id, told);
         self.copy_session(chats, id, &files, told);
@@ -179,7 +225,7 @@ impl Keep {
         };
         let sessions = entries(&self.kept).into_iter().filter(is_session);
         let sessions = sessions.map(|name| self.kept.join(name));
-        let endangered = self.kept.join(ENDANGERED);
+        let endangered = self.endangered();
         let left_behind = entries(&endangered).into_iter();
         let left_behind = left_behind.map(|name| endangered.join(name));
         for path in sessions.chain(left_behind) {

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use segue_agents::{busy, forget_kept};
+use segue_agents::busy::{self, Whose};
+use segue_agents::forget_kept;
 use segue_catalog::{KeepError, NativeSession};
 use segue_core::{Leg, MatchedBy, NativeId, ProviderId, Session};
 
@@ -125,7 +126,7 @@ impl Engine {
                 .modified()
                 .map(|at| now.duration_since(at).as_secs());
             Ok(Doomed {
-                busy: busy::at_work(id, &files, &belongings.home),
+                busy: busy::at_work(id, &files, &belongings.home, Whose::Anybodys),
                 fresh: written.filter(|seconds| (0..FRESH).contains(seconds)),
                 belongings: Some(belongings),
                 means,

@@ -9,7 +9,8 @@ use jiff::Timestamp;
 use segue_agents::exec::{self, OwnProgram};
 use segue_agents::known;
 use segue_agents::{
-    Agent, Host, Outside, Own, Provider, Settings, Way, acp, claude, codex, gemini, rehearsal,
+    Agent, Entrust, Host, Outside, Own, Provider, Settings, Way, acp, claude, codex, gemini,
+    rehearsal,
 };
 use segue_catalog::{Archive, Trash};
 use segue_core::{McpReach, McpServer, ProviderId};
@@ -19,6 +20,11 @@ use segue_engine::Upkeep;
 
 use super::{VERSION, leash, own_program};
 use crate::config::{AgentConfig, Config, Who};
+
+const OUTSIDE: Outside = Outside {
+    now: Timestamp::now,
+    random: super::random,
+};
 
 /// The agents that can be driven, in the order in which one is chosen.
 ///
@@ -30,10 +36,7 @@ pub(crate) fn agents(home: &Path, config: &Config) -> Vec<Arc<Provider>> {
         version: VERSION,
         kept: kept(home),
         path: std::env::var_os("PATH").unwrap_or_default(),
-        outside: Outside {
-            now: Timestamp::now,
-            random: super::random,
-        },
+        outside: OUTSIDE,
     };
     let providers = config.in_order().into_iter();
     let mut agents: Vec<Arc<Provider>> = providers
@@ -64,6 +67,14 @@ pub(crate) fn agents(home: &Path, config: &Config) -> Vec<Arc<Provider>> {
 /// Where copies of native sessions are, and other things that agents need.
 pub(crate) fn kept(home: &Path) -> PathBuf {
     home.join("kept")
+}
+
+/// What looks after the sessions of Gemini CLI that go on without us; none without a home directory.
+pub(crate) fn entrust(home: &Path, config: &Config) -> Option<Entrust> {
+    let agent = config.agents.get(&Who::Gemini);
+    let env = agent.map_or(&[][..], |agent| &agent.env);
+    let theirs = native_home(&Who::Gemini, env)?;
+    Some(Entrust::new(theirs, &kept(home), OUTSIDE))
 }
 
 /// Where copies of sessions are, and the programs that have commands for theirs.

@@ -258,7 +258,7 @@ fn a_session_that_somebody_is_at_work_in_stays() {
     assert_snapshot!(refused, @"
     --- stderr
     error: claude:0b5e4c3a-1111-4222-8333-444455556666 is in use by process [PID] (sleep)
-    hint: end it first; nothing was changed
+    hint: end it first, or go on there; nothing was changed
     --- exit 1
     ");
     assert_eq!(claude(&world), before);
@@ -273,6 +273,18 @@ fn a_session_that_somebody_is_at_work_in_stays() {
         "{done}"
     );
     assert_eq!(done.code, Some(0));
+}
+
+#[test]
+fn a_session_that_its_own_program_is_at_work_in_is_not_opened_twice() {
+    let world = with_session();
+    let mut other = world.program("sh");
+    other.args(["-c", "read x", "claude", "--resume", ID]);
+    let mut child = other.stdin(Stdio::piped()).spawn().unwrap();
+    let refused = world.segue(["session", "resume", "--print", NAME]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_snapshot!(refused, @"");
 }
 
 #[test]

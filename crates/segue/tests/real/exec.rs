@@ -112,6 +112,13 @@ fn command(stage: &Stage, program: &Program, wrapper: &Path, args: &[&str]) -> C
     command
 }
 
+/// Has Gemini CLI itself go on with a session in segue's place, with the prompt `what was it?`.
+pub(crate) fn in_gemini(stage: &Stage, id: &str) -> Ran {
+    let wrapper = put_wrapper(stage, &GEMINI);
+    let asked = ["session", "resume", "--exec", id];
+    Ran::of(command(stage, &GEMINI, &wrapper, &asked), LIMIT)
+}
+
 /// The arguments, the directory and the environment are right, and the real program goes on with the session by them.
 fn goes_on_in_its_own_program(program: &Program) {
     let stage = Stage::new(program.way, Script::new());

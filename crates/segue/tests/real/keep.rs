@@ -368,6 +368,23 @@ fn a_session_that_its_cli_is_at_work_in_is_left_alone() {
         );
         let dry = json(&stage, &["session", "delete", "--dry-run", "--json", &name]);
         assert!(dry["native"][0]["in_use_by"].is_u64(), "{dry:#}");
+        // Nor does anybody else go on with it meanwhile.
+        let asked = stage.sandbox.model().turns().len();
+        let refusals: [(&[&str], &str); 4] = [
+            (
+                &["session", "resume", &name, "more"],
+                "is in use by process",
+            ),
+            (&["chat", "--resume", &name, "more"], "is in use by process"),
+            (&["session", "resume", "--exec", &name], "is at work in it"),
+            (&["session", "resume", "--print", &name], "is at work in it"),
+        ];
+        for (args, why) in refusals {
+            let ran = stage.run(args);
+            assert_eq!(ran.code, Some(1), "{way:?}: {ran:#?}");
+            assert!(ran.stderr.contains(why), "{way:?}: {ran:#?}");
+        }
+        assert_eq!(stage.sandbox.model().turns().len(), asked, "{way:?}");
         let group = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
         kill_process_group(group, Signal::KILL).unwrap();
         child.wait().unwrap();

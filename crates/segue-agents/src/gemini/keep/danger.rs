@@ -25,6 +25,8 @@ pub(in crate::gemini) struct Danger {
     directory: PathBuf,
     /// Gemini CLI's home.
     home: PathBuf,
+    /// Whether its owner becomes Gemini CLI itself, so that nobody settles it when that ends.
+    entrusted: bool,
 }
 
 /// Whose it is.
@@ -34,6 +36,8 @@ struct Owner {
     pid: u32,
     started: String,
     home: PathBuf,
+    #[serde(default)]
+    entrusted: bool,
 }
 
 impl Danger {
@@ -50,30 +54,41 @@ impl Danger {
         Self {
             directory: root.join(name),
             home: home.to_owned(),
+            entrusted: false,
         }
+    }
+
+    /// The same, for a process that becomes Gemini CLI itself.
+    pub(super) fn entrusted(self) -> Self {
+        Self {
+            entrusted: true,
+            ..self
+        }
+    }
+
+    /// Whether its owner became Gemini CLI itself.
+    pub(super) fn is_entrusted(&self) -> bool {
+        self.entrusted
     }
 
     /// Those whose owners are dead.
     pub(super) fn abandoned(root: &Path, home: &Path) -> Vec<Self> {
-        let all = entries(root).into_iter().map(|name| Self {
-            directory: root.join(name),
-            home: home.to_owned(),
-        });
-        all.filter(|danger| {
-            danger.owner().is_some_and(|owner| {
-                owner.home == home
-                    && life(&ProcessMark {
-                        host: owner.host,
-                        pid: owner.pid,
-                        started: owner.started,
-                    }) == Life::Dead
+        let all = entries(root).into_iter().filter_map(|name| {
+            let directory = root.join(name);
+            let owner = owner_of(&directory)?;
+            let mark = ProcessMark {
+                host: owner.host,
+                pid: owner.pid,
+                started: owner.started,
+            };
+            let abandoned = owner.home == home && life(&mark) == Life::Dead;
+            abandoned.then_some(Self {
+                directory,
+                home: owner.home,
+                entrusted: owner.entrusted,
             })
-        })
-        .collect()
-    }
-
-    fn owner(&self) -> Option<Owner> {
-        serde_json::from_slice(&fs::read(self.directory.join(OWNER)).ok()?).ok()
+        });
+        all.collect()
     }
 
     /// Makes the directory; whoever sees anything else in it sees its owner.
@@ -89,6 +104,7 @@ impl Danger {
             pid: mark.pid,
             started: mark.started,
             home: self.home.clone(),
+            entrusted: self.entrusted,
         };
         files::copy(serde_json::to_string(&owner)?.as_bytes(), &path)
     }
@@ -163,6 +179,10 @@ impl Danger {
             let _ = fs::remove_dir_all(&self.directory);
         }
     }
+}
+
+fn owner_of(directory: &Path) -> Option<Owner> {
+    serde_json::from_slice(&fs::read(directory.join(OWNER)).ok()?).ok()
 }
 
 /// Removes the copies of a session from all directories, whoever they belong to.

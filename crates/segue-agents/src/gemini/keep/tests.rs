@@ -374,3 +374,87 @@ fn a_session_of_this_minute_must_wait() {
     let left = world.keep.seconds_to_wait(&world.cwd(), &id(ID));
     assert_eq!(left, Some(60 - NOW % 60));
 }
+
+const KEPT: &str =
+    "kept a copy of Gemini session 11111111; if Gemini CLI deletes it, the next segue puts it back";
+
+/// One turn more is said to a file that is there.
+fn append(world: &World, text: &str) {
+    use std::io::Write;
+    let mut file = fs::File::options()
+        .append(true)
+        .open(world.path(FIRST))
+        .unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+}
+
+#[test]
+fn what_was_handed_over_comes_back_with_all_that_was_said_since() {
+    let longer = session(ID) + &said("second");
+    let join = "put back Gemini session 11111111, which Gemini CLI had deleted while it was in use";
+    // What Gemini CLI does when it has the terminal, and what is told and there afterwards.
+    type Deed = fn(&World);
+    let cases: [(&str, Deed, &[&str], String); 4] = [
+        ("nothing", |_| {}, &[], session(ID)),
+        (
+            "a twin",
+            |world| {
+                append(world, &said("second"));
+                world.write(TWIN, &empty(ID));
+            },
+            &[REMOVED],
+            longer.clone(),
+        ),
+        (
+            "it is deleted with its twin",
+            |world| {
+                append(world, &said("second"));
+                world.remove(&[FIRST]);
+            },
+            &[PUT_BACK],
+            longer.clone(),
+        ),
+        (
+            "it is deleted while it is in use",
+            |world| {
+                append(world, &said("second"));
+                world.remove(&[FIRST]);
+                world.write(FIRST, &said("third"));
+            },
+            &[join],
+            longer + &said("third"),
+        ),
+    ];
+    for (what, deed, told, text) in cases {
+        let world = world();
+        world.write(FIRST, &session(ID));
+        assert_eq!(world.keep.entrust(&world.cwd(), &id(ID)), [KEPT], "{what}");
+        deed(&world);
+        assert!(world.keep.settle_entrusted().is_empty(), "{what}: it runs");
+        world.kill_owners();
+        assert_eq!(world.keep.settle_entrusted(), told, "{what}");
+        assert_eq!(world.text(FIRST), Some(text), "{what}");
+        assert_eq!(world.text(TWIN), None, "{what}");
+        assert_eq!(world.dangers(), 0, "{what}");
+        // What is deleted from now on was not ours to look after.
+        world.remove(&[FIRST]);
+        assert!(world.keep.settle_entrusted().is_empty(), "{what}");
+    }
+}
+
+#[test]
+fn only_what_was_handed_over_is_settled_by_whoever_looks() {
+    let world = world();
+    world.write(FIRST, &session(ID));
+    world.before();
+    world.remove(&[FIRST]);
+    world.kill_owners();
+    assert!(world.keep.settle_entrusted().is_empty());
+    assert_eq!(world.before().1, [PUT_BACK]);
+}
+
+#[test]
+fn a_session_nobody_has_is_not_said_to_be_kept() {
+    let world = world();
+    assert!(world.keep.entrust(&world.cwd(), &id(ID)).is_empty());
+}

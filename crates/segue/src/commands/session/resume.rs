@@ -5,11 +5,12 @@ use std::process::ExitCode;
 
 use segue_agents::exec::OwnProgram;
 use segue_core::{ProviderId, SessionRef};
+use segue_engine::{Departure, EngineError, Obstacle};
 use serde_json::{Map, Value, json};
 
 use crate::cli::{ChatArgs, ReplArgs, ResumeArgs, TalkArgs};
 use crate::commands::{chat, pick, repl};
-use crate::config::Flags;
+use crate::config::{Config, Flags};
 use crate::error::CliError;
 use crate::setup::{self, App};
 use crate::terminal::{Style, one_line, print, say};
@@ -52,11 +53,19 @@ pub(crate) async fn in_its_own(id: &SessionRef) -> Result<String, CliError> {
     let found = app.find_any(id).await?;
     let departure = match app.engine.depart(&found).await {
         Ok(departure) => departure,
+        // What can't go on there because it does go on there can't go on here either.
+        Err(
+            error @ EngineError::Stays {
+                why: Obstacle::Busy { .. },
+                ..
+            },
+        ) => return Err(error.into()),
         Err(error) => return Ok(CliError::from(error).message),
     };
     let config = setup::configuration(&Flags::default())?.config;
     match setup::own_program_of(&config, &departure) {
         Some(program) => {
+            entrust(&app, &config, &departure);
             drop(app);
             Err(begin(&program))
         }
@@ -64,6 +73,17 @@ pub(crate) async fn in_its_own(id: &SessionRef) -> Result<String, CliError> {
             "{} was not found on this machine",
             departure.provider
         )),
+    }
+}
+
+/// Provides for a session whose agent may destroy it once it has the terminal.
+fn entrust(app: &App, config: &Config, departure: &Departure) {
+    if departure.provider != ProviderId::gemini() {
+        return;
+    }
+    if let Some(entrust) = setup::entrust(&app.home, config) {
+        let told = entrust.hand_over(&departure.cwd, &departure.native_id);
+        setup::tell_guarded(&told);
     }
 }
 
@@ -104,6 +124,7 @@ async fn depart(id: &SessionRef, args: &ResumeArgs) -> Result<ExitCode, CliError
         tell(&program, &provider, native_id, args.json);
         return Ok(ExitCode::SUCCESS);
     }
+    entrust(&app, &config, &departure);
     // Nothing of ours lives on: the store is closed before.
     drop(app);
     Err(begin(&program))

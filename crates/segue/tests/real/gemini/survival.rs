@@ -257,3 +257,35 @@ fn what_a_killed_segue_leaves_is_settled_by_the_next() {
         assert_eq!(files_of(&stage.sandbox, id), whole, "{way:?}");
     }
 }
+
+/// What Gemini CLI itself did with the terminal from segue, and then to the session, is undone by whoever looks next.
+#[test]
+#[ignore = "runs the real CLIs: cargo xtask test"]
+fn a_session_that_was_handed_over_with_the_terminal_survives() {
+    let stage = Stage::of(LINES, sandbox());
+    let id = made(&stage.sandbox);
+    let whole = [aged(&stage.sandbox, &id)];
+    let ran = crate::exec::in_gemini(&stage, &id);
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    let kept = format!("kept a copy of Gemini session {}", &id[..8]);
+    assert!(ran.stderr.contains(&kept), "{ran:#?}");
+    assert_eq!(files_of(&stage.sandbox, &id).len(), 2, "no twin was made");
+    started_otherwise(&stage.sandbox);
+    assert!(
+        files_of(&stage.sandbox, &id).is_empty(),
+        "Gemini CLI has changed its ways"
+    );
+
+    let listed = stage.run(&["session", "list"]);
+    let put_back = format!("segue: put back Gemini session {}", &id[..8]);
+    assert!(listed.stderr.contains(&put_back), "{listed:#?}");
+    assert!(listed.stdout.contains(&id[..8]), "{listed:#?}");
+    assert_eq!(files_of(&stage.sandbox, &id), whole);
+    started_otherwise(&stage.sandbox);
+    let result = stage.says(&["--resume", &format!("gemini:{id}"), "third"]);
+    assert_eq!(result["native_session_id"], id.as_str(), "{result:#}");
+    assert_eq!(
+        last_prompts(&stage.sandbox),
+        ["first", "what was it?", "third"]
+    );
+}
