@@ -67,8 +67,10 @@ pub trait Store: Send + Sync {
     /// The sessions that a typed reference may mean.
     async fn candidates(&self, text: &str) -> Result<Vec<Candidate>>;
     /// Those of some native sessions that some session here has ever run on.
-    async fn carried(&self, natives: &[(ProviderId, NativeId)])
-    -> Result<Vec<(ProviderId, NativeId)>>;
+    async fn carried(
+        &self,
+        natives: &[(ProviderId, NativeId)],
+    ) -> Result<Vec<(ProviderId, NativeId)>>;
 
     // Turns.
 

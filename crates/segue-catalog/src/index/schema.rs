@@ -36,9 +36,7 @@ pub(super) fn open_to_read(path: &Path) -> Result<Connection, IndexError> {
     }
     // What a killed writer left can only be put right by somebody who may write.
     let db = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-    db.execute_batch(
-        "PRAGMA query_only = 1; PRAGMA cache_size = -16000",
-    )?;
+    db.execute_batch("PRAGMA query_only = 1; PRAGMA cache_size = -16000")?;
     match version(&db)? {
         VERSION => Ok(db),
         _ => Err(IndexError::Missing),
