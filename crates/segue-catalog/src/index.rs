@@ -4,6 +4,7 @@
 //! with them; [`Index::list`] and [`Index::search`] only look. Nothing else in segue needs it: a session is resumed
 //! without it.
 
+mod fold;
 mod own;
 mod query;
 mod read;

@@ -48,9 +48,8 @@ pub(crate) fn run<S: Shelf>(
         Screen::take().and_then(|mut screen| choose(&mut screen, &mut workers, &mut state));
     // The terminal is itself again, so that whoever waits here can be told, and can interrupt.
     for done in workers.finish() {
-        say(&clean(
-            &done.unwrap_or_else(|error| format!("error: {error}")),
-        ));
+        let told = done.map_or_else(|error| format!("error: {error}"), |done| done.said);
+        say(&clean(&told));
     }
     match outcome.map_err(broken)? {
         End::Left => Ok(None),
@@ -109,7 +108,10 @@ fn choose(screen: &mut Screen, workers: &mut Workers, state: &mut State) -> io::
                 Ask::Choose(chosen) => return Ok(End::Chosen(Box::new(chosen))),
                 Ask::Act(row, deed) => workers.act(row, deed),
                 Ask::Suspend => screen.suspend()?,
-                Ask::Redraw => screen.clear()?,
+                Ask::Redraw => {
+                    screen.clear()?;
+                    workers.refresh();
+                }
             }
         }
     }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use segue_core::Role;
 
 use super::Words;
+use super::fold::{folded, runs};
 use super::texts::Texts;
 
 /// A piece of a text around what was found in it.
@@ -135,8 +136,8 @@ fn around(text: &str, place: usize, words: &Words, role: Role) -> Snippet {
     }
 }
 
-/// Where a word stands in a text by itself, or begins one if it may go on. Small letters and capitals are the same;
-/// what stands between words does not matter.
+/// Where a word stands in a text by itself, or begins one if it may go on. Capitals and marks do not matter, as they
+/// do not in the index; nor does what stands between words.
 fn find(text: &str, word: &str, prefix: bool) -> Option<Range<usize>> {
     let wanted: Vec<&str> = runs(word).map(|(_, run)| run).collect();
     let last = wanted.len().checked_sub(1)?;
@@ -159,25 +160,9 @@ fn find(text: &str, word: &str, prefix: bool) -> Option<Range<usize>> {
     None
 }
 
-/// The runs of letters and digits in a text, and where they begin.
-fn runs(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    let mut from = 0;
-    std::iter::from_fn(move || {
-        let rest = text.get(from..)?;
-        let start = rest.find(char::is_alphanumeric)?;
-        let run = rest.get(start..)?;
-        let end = run
-            .find(|c: char| !c.is_alphanumeric())
-            .unwrap_or(run.len());
-        let at = from + start;
-        from = at + end;
-        Some((at, run.get(..end)?))
-    })
-}
-
 fn same(run: &str, wanted: &str, prefix: bool) -> bool {
-    let mut run = run.chars().flat_map(char::to_lowercase);
-    for wanted in wanted.chars().flat_map(char::to_lowercase) {
+    let mut run = folded(run);
+    for wanted in folded(wanted) {
         if run.next() != Some(wanted) {
             return false;
         }
@@ -210,6 +195,10 @@ mod tests {
                 Some("fix_login"),
             ),
             ("Größe", "größe", false, Some("Größe")),
+            ("a naïve café", "cafe", false, Some("café")),
+            ("a naïve cafe", "café", false, Some("cafe")),
+            ("好的解析器 ok", "解析", false, Some("解析")),
+            ("the解析", "解", false, Some("解")),
             ("", "a", false, None),
         ];
         for (text, word, prefix, expected) in cases {
@@ -247,15 +236,27 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_found_as_typed_shows_how_the_turn_begins() {
+    fn the_piece_is_of_who_said_it_however_it_is_written() {
         let texts = Texts {
-            prompt: "Crème brûlée".into(),
+            prompt: "add a retry".into(),
+            answer: "a naïve café 解析器 ok".into(),
             ..Texts::default()
         };
-        let found = snippet(&texts, &words("creme"));
-        assert_eq!(
-            (found.text.as_str(), found.marks.len()),
-            ("Crème brûlée", 0)
-        );
+        for (typed, marked) in [("cafe", "café"), ("NAIVE", "naïve"), ("解析", "解析")] {
+            let found = snippet(&texts, &words(typed));
+            assert_eq!(found.role, Some(Role::Assistant), "{typed}");
+            let mark = found.marks.first().cloned().unwrap();
+            assert_eq!(&found.text[mark], marked);
+        }
+    }
+
+    #[test]
+    fn what_is_not_found_as_typed_shows_how_the_turn_begins() {
+        let texts = Texts {
+            prompt: "hello there".into(),
+            ..Texts::default()
+        };
+        let found = snippet(&texts, &words("elsewhere"));
+        assert_eq!((found.text.as_str(), found.marks.len()), ("hello there", 0));
     }
 }

@@ -288,7 +288,7 @@ pub(super) fn spaced(text: &str) -> Cow<'_, str> {
 }
 
 /// Whether a character belongs to a script without blanks: Han, Kana, Thai, Lao, Khmer, Myanmar.
-fn unspaced(character: char) -> bool {
+pub(super) fn unspaced(character: char) -> bool {
     matches!(character,
         '\u{0e00}'..='\u{0eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}'
         | '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}'

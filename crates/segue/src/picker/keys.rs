@@ -25,6 +25,7 @@ pub(super) enum Key {
     EndOfInput,
     Quit,
     Suspend,
+    /// Draws anew, and looks for what is new.
     Redraw,
 }
 
@@ -77,6 +78,7 @@ fn pressed(event: KeyEvent) -> Option<Key> {
         KeyCode::Esc => Key::Escape,
         KeyCode::Tab | KeyCode::BackTab => Key::Place,
         KeyCode::F(1) => Key::Help,
+        KeyCode::F(5) => Key::Redraw,
         KeyCode::Up if word || shift => Key::PreviewUp,
         KeyCode::Down if word || shift => Key::PreviewDown,
         KeyCode::Up => Key::Move(Move::Up),
@@ -137,7 +139,7 @@ fn with_alt(c: char) -> Option<Key> {
 /// The keys as the help lists them: as many as fit the usual terminal of 24 lines.
 pub(super) const HELP: &[(&str, &str)] = &[
     ("Enter", "resume it in its own agent"),
-    ("Ctrl-O", "show what was said"),
+    ("Ctrl-O", "leave, and print what was said"),
     ("Ctrl-X", "hand it over to another agent"),
     ("Ctrl-Y", "fork it: the same past, a future of its own"),
     ("Ctrl-T", "tag it"),
@@ -157,7 +159,7 @@ pub(super) const HELP: &[(&str, &str)] = &[
     ("\"a phrase\"", "these words, in this order"),
     ("Ctrl-W, -U", "delete a word, all before the cursor"),
     ("Esc", "clear the search; then leave"),
-    ("Ctrl-C, -Z", "leave, suspend"),
+    ("Ctrl-C, -Z, -L", "leave, suspend, look again"),
 ];
 
 #[cfg(test)]
@@ -193,7 +195,8 @@ mod tests {
             ),
             (KeyCode::BackTab, shift, Some(Key::Place)),
             (KeyCode::F(1), none, Some(Key::Help)),
-            (KeyCode::F(5), none, None),
+            (KeyCode::F(5), none, Some(Key::Redraw)),
+            (KeyCode::F(6), none, None),
         ];
         for (code, modifiers, expected) in cases {
             let event = Event::Key(KeyEvent::new(code, modifiers));

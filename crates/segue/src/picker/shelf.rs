@@ -14,19 +14,23 @@ use segue_store::{Filter, Retag};
 use tokio::runtime::Runtime;
 
 use super::source::{
-    Deed, Exchange, Marked, Order, Page, Piece, Place, Preview, Question, Refreshed, Row, Shelf,
-    Standing, Total,
+    Deed, Done, Exchange, Marked, Order, Page, Piece, Place, Preview, Question, Refreshed, Row,
+    Shelf, Standing, Total, tags,
 };
 use crate::error::CliError;
 use crate::setup::App;
 
 /// How many turns a preview has.
 const TURNS: usize = 4;
+/// How much of an agent's id names a session in short: ids that begin with the time differ by then.
+const SHORT: usize = 13;
 
 /// The conversations of this machine.
 pub(crate) struct Machine {
     app: App,
     runtime: Runtime,
+    /// Which conversation was touched last, and when, as of the last refresh.
+    newest: Option<String>,
 }
 
 impl Machine {
@@ -40,7 +44,11 @@ impl Machine {
             let _inside = runtime.enter();
             App::open_quietly().map_err(in_words)?
         };
-        Ok(Self { app, runtime })
+        Ok(Self {
+            app,
+            runtime,
+            newest: None,
+        })
     }
 
     fn newest(&self, question: &Question) -> Result<Page, CliError> {
@@ -79,6 +87,16 @@ impl Machine {
         count
             .and_then(|count| usize::try_from(count).ok())
             .unwrap_or(0)
+    }
+
+    fn touched_last(&self) -> Result<String, CliError> {
+        let engine = &self.app.engine;
+        let filter = Filter::default();
+        let listed = engine.conversations(&filter, 1, Freshness::AsIndexed);
+        let listed = self.runtime.block_on(listed)?;
+        let newest = listed.rows.first().map(row);
+        let newest = newest.map(|row| format!("{} {}", row.id, row.updated_at));
+        Ok(newest.unwrap_or_default())
     }
 
     fn found(&self, question: &Question, query: Query) -> Result<Page, CliError> {
@@ -158,10 +176,8 @@ impl Machine {
         }
     }
 
-    async fn tag(&self, row: &Row, text: &str) -> Result<String, CliError> {
-        let tags = text.split([' ', ',']).filter(|tag| !tag.is_empty());
-        let tags: Result<Vec<Tag>, _> = tags.map(Tag::parse).collect();
-        let add = tags.map_err(|error| CliError::usage(error.to_string()))?;
+    async fn tag(&self, row: &Row, text: &str) -> Result<Done, CliError> {
+        let add = tags(text).map_err(|error| CliError::usage(error.to_string()))?;
         let scope = self.app.scope();
         let (session, taken) = self.app.engine.take(&reference(row)?, &scope).await?;
         let retag = Retag {
@@ -170,16 +186,16 @@ impl Machine {
         };
         let session = self.app.engine.retag(&session.id, retag).await?;
         let tags: Vec<&str> = session.tags.iter().map(Tag::as_str).collect();
-        let taken = taken.map(|decision| format!("{}; ", decision.text));
-        let taken = taken.unwrap_or_default();
-        Ok(format!(
-            "{taken}{} is tagged {}",
-            session.id,
-            tags.join(" ")
-        ))
+        let taken = taken
+            .map(|_| "; segue has taken it over")
+            .unwrap_or_default();
+        Ok(Done {
+            said: format!("tagged {}: {}{taken}", tags.join(" "), session.id),
+            id: session.id.to_string(),
+        })
     }
 
-    async fn archive(&self, row: &Row) -> Result<String, CliError> {
+    async fn archive(&self, row: &Row) -> Result<Done, CliError> {
         let conversation = self.app.find_any(&reference(row)?).await?;
         let natives = self.app.engine.natives_of(&conversation).await?;
         if natives.is_empty() {
@@ -192,13 +208,21 @@ impl Machine {
             let saved = self.app.engine.archive(native).await?;
             new += usize::from(!matches!(saved, segue_catalog::Saved::Already(_)));
         }
-        Ok(match new {
-            0 => "it was in the archive as it is".to_owned(),
-            _ => format!("archived; `segue session restore {}` puts it back", row.id),
+        let said = match (new, natives.first()) {
+            (1.., Some(native)) => {
+                // Copies are called as the agent calls the session; the whole id is too long for the line.
+                let id: String = native.head.id.as_str().chars().take(SHORT).collect();
+                format!("archived; `segue session restore {id}` puts it back")
+            }
+            _ => "it was in the archive as it is".to_owned(),
+        };
+        Ok(Done {
+            said,
+            id: row.id.clone(),
         })
     }
 
-    async fn fork(&self, row: &Row) -> Result<String, CliError> {
+    async fn fork(&self, row: &Row) -> Result<Done, CliError> {
         let scope = self.app.scope();
         let (session, _) = self.app.engine.take(&reference(row)?, &scope).await?;
         // A fork goes on where its origin did, unless that directory is gone.
@@ -208,7 +232,10 @@ impl Machine {
             &self.app.project
         };
         let forked = self.app.engine.fork(&session, None, project).await?;
-        Ok(format!("forked as {}", forked.session.id))
+        Ok(Done {
+            said: format!("forked as {}", forked.session.id),
+            id: session.id.to_string(),
+        })
     }
 }
 
@@ -254,12 +281,21 @@ impl Shelf for Machine {
             }
         });
         match caught.map_err(|error| in_words(error.into()))? {
-            Some(Caught::Up(work)) if work.read == 0 && work.gone == 0 => Ok(Refreshed::Nothing),
+            Some(Caught::Up(work)) if work.read == 0 && work.gone == 0 => {
+                // segue's own are in no count.
+                let newest = self.touched_last().map_err(in_words)?;
+                let before = self.newest.replace(newest);
+                Ok(if before.is_none() || before == self.newest {
+                    Refreshed::Nothing
+                } else {
+                    Refreshed::Changed
+                })
+            }
             _ => Ok(Refreshed::Changed),
         }
     }
 
-    fn act(&mut self, row: &Row, deed: &Deed) -> Result<String, String> {
+    fn act(&mut self, row: &Row, deed: &Deed) -> Result<Done, String> {
         let done = self.runtime.block_on(async {
             match deed {
                 Deed::Tag(text) => self.tag(row, text).await,

@@ -1,6 +1,7 @@
 //! What the picker is told, and by whom. It knows no store, no index and no agent itself.
 
 use jiff::Timestamp;
+use segue_core::{IdError, Tag};
 
 /// Where conversations come from.
 ///
@@ -14,8 +15,8 @@ pub(crate) trait Shelf: 'static {
     fn preview(&mut self, row: &Row) -> Result<Preview, String>;
     /// Brings the list up to date; says on the way what is being read.
     fn refresh(&mut self, progress: &mut dyn FnMut(&str)) -> Result<Refreshed, String>;
-    /// Does something to one, and says in one line what came of it.
-    fn act(&mut self, row: &Row, deed: &Deed) -> Result<String, String>;
+    /// Does something to one.
+    fn act(&mut self, row: &Row, deed: &Deed) -> Result<Done, String>;
 }
 
 /// Which conversations are asked for.
@@ -147,6 +148,23 @@ pub(crate) enum Deed {
     Tag(String),
     Archive,
     Fork,
+}
+
+/// What came of a deed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Done {
+    /// In one line, the most important first.
+    pub(crate) said: String,
+    /// What the conversation is called now: one that only an agent had is called otherwise once segue has it.
+    pub(crate) id: String,
+}
+
+/// The tags in what was typed.
+pub(super) fn tags(typed: &str) -> Result<Vec<Tag>, IdError> {
+    let words = typed.split([' ', ',']).filter(|word| !word.is_empty());
+    words
+        .map(|word| Tag::parse(word.strip_prefix('#').unwrap_or(word)))
+        .collect()
 }
 
 /// What was chosen, and what comes next.

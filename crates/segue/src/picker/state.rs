@@ -13,7 +13,7 @@ use super::keys::{Edit, Key};
 use super::layout::Layout;
 use super::line::Line;
 use super::source::{
-    Chosen, Deed, Next, Options, Order, Page, Place, Preview, Question, Refreshed, Row,
+    Chosen, Deed, Done, Next, Options, Order, Page, Place, Preview, Question, Refreshed, Row,
 };
 use window::Keep;
 pub(super) use window::Window;
@@ -40,7 +40,8 @@ pub(super) enum News {
     Preview(String, u64, Result<Preview, String>),
     Progress(String),
     Refreshed(Result<Refreshed, String>),
-    Acted(Result<String, String>),
+    /// What came of a deed to the row with this id.
+    Acted(String, Result<Done, String>),
 }
 
 /// What lies over the list.
@@ -344,11 +345,12 @@ impl State {
                     Err(error) => self.message = Some(Message::Wrong(error)),
                 }
             }
-            News::Acted(Ok(said)) => {
+            News::Acted(before, Ok(Done { said, id })) => {
                 self.message = Some(Message::Said(said));
+                self.window.rename(&before, &id);
                 self.renew();
             }
-            News::Acted(Err(error)) => self.message = Some(Message::Wrong(error)),
+            News::Acted(_, Err(error)) => self.message = Some(Message::Wrong(error)),
         }
         Ask::Nothing
     }

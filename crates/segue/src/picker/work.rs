@@ -9,8 +9,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
 
-use super::source::{Deed, Question, Row, Shelf};
+use super::source::{Deed, Done, Question, Refreshed, Row, Shelf};
 use super::state::News;
 
 /// What is still to be done. A newer question takes the place of an older one; deeds are all done.
@@ -19,11 +20,15 @@ struct Inbox {
     page: Option<Question>,
     preview: Option<(Row, u64)>,
     deeds: VecDeque<(Row, Deed)>,
+    refresh: bool,
     /// Nobody waits for answers any more.
     is_closed: bool,
 }
 
 type Shared = Arc<(Mutex<Inbox>, Condvar)>;
+
+/// How long after a refresh the next one follows by itself; longer where one takes long.
+const AGAIN: Duration = Duration::from_secs(10);
 
 /// The threads, and the way to them.
 pub(super) struct Workers {
@@ -51,7 +56,7 @@ impl Outbox {
 }
 
 impl Workers {
-    /// Starts the threads; each opens the shelf for itself. The refresh begins once the first rows were fetched.
+    /// Starts the threads; each opens the shelf for itself. The first refresh begins once the first rows were fetched.
     pub(super) fn start<S: Shelf>(
         open: impl Fn() -> Result<S, String> + Send + Sync + 'static,
     ) -> io::Result<Self> {
@@ -69,15 +74,15 @@ impl Workers {
         };
         let thread = |name: &str| Builder::new().name(format!("picker: {name}"));
         let (shared, answers, opener) = (Arc::clone(&inbox), outbox()?, Arc::clone(&open));
-        let refreshing = (outbox()?, Arc::clone(&open));
+        let refreshing = (outbox()?, Arc::clone(&open), Arc::clone(&inbox));
         thread("look").spawn(move || {
             let mut refreshing = Some(refreshing);
             let mut shelf = None;
             while let Some(question) = next(&shared, |inbox| inbox.page.take()) {
                 let answer = with(&mut shelf, &*opener, |shelf| shelf.look(&question));
                 answers.tell(News::Page(question, answer));
-                if let Some((outbox, open)) = refreshing.take() {
-                    let refresh = move || refresh(&*open, &outbox);
+                if let Some((outbox, open, shared)) = refreshing.take() {
+                    let refresh = move || keep_fresh(&*open, &outbox, &shared);
                     // Without a thread for it there is no refresh; the list is good all the same.
                     let _ = Builder::new().name("picker: refresh".into()).spawn(refresh);
                 }
@@ -89,7 +94,8 @@ impl Workers {
             while let Some(job) = next(&shared, next_job) {
                 answers.tell(match job {
                     Job::Deed(row, deed) => {
-                        News::Acted(with(&mut shelf, &*opener, |shelf| shelf.act(&row, &deed)))
+                        let done = with(&mut shelf, &*opener, |shelf| shelf.act(&row, &deed));
+                        News::Acted(row.id, done)
                     }
                     Job::Preview(row, ticket) => {
                         let preview = with(&mut shelf, &*opener, |shelf| shelf.preview(&row));
@@ -117,7 +123,7 @@ impl Workers {
         let mut rung = [0; 256];
         while matches!(self.bell.read(&mut rung), Ok(1..)) {}
         let news: Vec<News> = self.news.try_iter().collect();
-        let done = news.iter().filter(|news| matches!(news, News::Acted(_)));
+        let done = news.iter().filter(|news| matches!(news, News::Acted(..)));
         self.deeds -= done.count().min(self.deeds);
         news
     }
@@ -135,13 +141,18 @@ impl Workers {
         self.ask(|inbox| inbox.deeds.push_back((row, deed)));
     }
 
+    /// Looks for what is new without waiting for the time.
+    pub(super) fn refresh(&self) {
+        self.ask(|inbox| inbox.refresh = true);
+    }
+
     fn ask(&self, question: impl FnOnce(&mut Inbox)) {
         question(&mut lock(&self.inbox));
         self.inbox.1.notify_all();
     }
 
     /// Waits for what was begun and must not be left half done; what came of it. The rest ends by itself.
-    pub(super) fn finish(mut self) -> Vec<Result<String, String>> {
+    pub(super) fn finish(mut self) -> Vec<Result<Done, String>> {
         self.ask(|inbox| inbox.is_closed = true);
         if self.deeds == 0 {
             return Vec::new();
@@ -149,7 +160,7 @@ impl Workers {
         let _ = self.hand.join();
         let news = std::mem::replace(&mut self.news, channel().1);
         let outcomes = news.try_iter().filter_map(|news| match news {
-            News::Acted(outcome) => Some(outcome),
+            News::Acted(_, outcome) => Some(outcome),
             _ => None,
         });
         outcomes.collect()
@@ -190,11 +201,44 @@ fn lock(shared: &Shared) -> MutexGuard<'_, Inbox> {
     shared.0.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn refresh<S: Shelf>(open: &impl Fn() -> Result<S, String>, outbox: &Outbox) {
-    outbox.tell(News::Progress("refreshing…".to_owned()));
-    let mut progress = |what: &str| outbox.tell(News::Progress(what.to_owned()));
-    let outcome = with(&mut None, open, |shelf| shelf.refresh(&mut progress));
-    outbox.tell(News::Refreshed(outcome));
+/// Refreshes now, whenever that is asked for, and from time to time, until the picker is over.
+fn keep_fresh<S: Shelf>(open: &impl Fn() -> Result<S, String>, outbox: &Outbox, shared: &Shared) {
+    let mut shelf = None;
+    let mut told = None;
+    let mut asked = true;
+    loop {
+        let began = Instant::now();
+        if asked {
+            outbox.tell(News::Progress("refreshing…".to_owned()));
+        }
+        let mut progress = |what: &str| outbox.tell(News::Progress(what.to_owned()));
+        let outcome = with(&mut shelf, open, |shelf| shelf.refresh(&mut progress));
+        let failure = outcome.as_ref().err().cloned();
+        if failure.is_some() {
+            // Whatever it was, another one may fare better.
+            shelf = None;
+        }
+        // Whoever did not ask is not told the same thing over and over.
+        let is_old = !asked && failure.is_some() && failure == told;
+        told = failure;
+        outbox.tell(News::Refreshed(if is_old {
+            Ok(Refreshed::Nothing)
+        } else {
+            outcome
+        }));
+        match due(shared, AGAIN.max(began.elapsed() * 10)) {
+            Some(by_hand) => asked = by_hand,
+            None => return,
+        }
+    }
+}
+
+/// Waits until the next refresh is due, and tells whether somebody asked for it; nothing once the picker is over.
+fn due(shared: &Shared, at_most: Duration) -> Option<bool> {
+    let idle = |inbox: &mut Inbox| !inbox.refresh && !inbox.is_closed;
+    let waited = shared.1.wait_timeout_while(lock(shared), at_most, idle);
+    let (mut inbox, _) = waited.unwrap_or_else(PoisonError::into_inner);
+    (!inbox.is_closed).then(|| std::mem::take(&mut inbox.refresh))
 }
 
 /// Asks a shelf, which is opened first where it is not yet.

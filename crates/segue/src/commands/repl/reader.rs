@@ -2,6 +2,9 @@
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::Path;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::editor::{Edited, Editor};
 use super::input::Gathered;
@@ -66,6 +69,11 @@ impl Reader {
     }
 }
 
+/// How often it is looked whether the terminal is still there.
+const LOOK: Duration = Duration::from_millis(500);
+/// How long the editor may take to give the terminal back.
+const GIVE_BACK: Duration = Duration::from_secs(2);
+
 /// Lets a person type. Reading blocks, and signals must be heard meanwhile.
 async fn edit(
     mut editor: Box<Editor>,
@@ -79,12 +87,15 @@ async fn edit(
     });
     let typed = tokio::select! {
         biased;
-        typed = &mut typing => typed,
-        () = signals.over() => {
-            // The terminal is given back as it was.
-            leave();
-            typing.await
+        typed = &mut typing => Some(typed),
+        () = signals.over() => left(typing, leave).await,
+        () = hung_up() => {
+            signals.end();
+            left(typing, leave).await
         }
+    };
+    let Some(typed) = typed else {
+        return (None, Read::End);
     };
     match typed {
         Ok((editor, Ok(Edited::Text(text)))) => (Some(editor), Read::Text(text)),
@@ -95,6 +106,32 @@ async fn edit(
             (None, Read::Broken(error))
         }
         Err(_) => (None, Read::End),
+    }
+}
+
+/// Waits until the editor has given the terminal back as it was. It never does where the terminal is gone: then it
+/// reads the end of it over and over, and ends with us.
+async fn left<T>(
+    typing: tokio::task::JoinHandle<T>,
+    leave: impl Fn(),
+) -> Option<Result<T, tokio::task::JoinError>> {
+    leave();
+    tokio::time::timeout(GIVE_BACK, typing).await.ok()
+}
+
+/// Waits until the terminal is gone, which not everybody is sent a signal for.
+async fn hung_up() {
+    let mut often = tokio::time::interval(LOOK);
+    loop {
+        often.tick().await;
+        let stdin = io::stdin();
+        let mut fds = [PollFd::new(&stdin, PollFlags::empty())];
+        let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+        if poll(&mut fds, Some(&Timespec::default())).is_ok()
+            && fds.iter().any(|fd| fd.revents().intersects(gone))
+        {
+            return;
+        }
     }
 }
 

@@ -65,7 +65,8 @@ impl Signals {
         }
     }
 
-    fn end(&self) {
+    /// Ends the turn that is under way, and the conversation.
+    pub(super) fn end(&self) {
         self.over.send_replace(true);
         self.stop.send_replace(Stop::Now);
     }

@@ -5,7 +5,7 @@ use ratatui::layout::Size;
 
 use super::*;
 use crate::picker::keys::{Key, Move};
-use crate::picker::source::{Options, Refreshed, Shelf};
+use crate::picker::source::{Done, Options, Refreshed, Shelf};
 use crate::picker::state::News;
 use crate::picker::tests::shelf::{FakeShelf, now};
 
@@ -225,7 +225,7 @@ fn the_help_tells_all_keys() {
     insta::assert_snapshot!(picture(&state(30, USUAL, "", &[Key::Char('?')])), @r#"
     › type t┌ keys ────────────────────────────────────────────────────────┐
     ── every│ Enter            resume it in its own agent                  │────────
-    ›  now c│ Ctrl-O           show what was said                          │       1
+    ›  now c│ Ctrl-O           leave, and print what was said              │       1
        now c│ Ctrl-X           hand it over to another agent               │       2
         1m g│ Ctrl-Y           fork it: the same past, a future of its own │       3
         3m o│ Ctrl-T           tag it                                      │       4
@@ -245,7 +245,7 @@ fn the_help_tells_all_keys() {
     1 › What│ "a phrase"       these words, in this order                  │
         I me│ Ctrl-W, -U       delete a word, all before the cursor        │
             │ Esc              clear the search; then leave                │
-    It is re│ Ctrl-C, -Z       leave, suspend                              │lly
+    It is re│ Ctrl-C, -Z, -L   leave, suspend, look again                  │lly
     Enter re└────────────────────────────────────────────── any key closes ┘  ? help
     "#);
     let keys = [Key::Char('?'), Key::Move(Move::Last)];
@@ -256,7 +256,7 @@ fn the_help_tells_all_keys() {
     │ "a phrase"       these words, in this order    │
     │ Ctrl-W, -U       delete a word, all before th… │
     │ Esc              clear the search; then leave  │
-    │ Ctrl-C, -Z       leave, suspend                │
+    │ Ctrl-C, -Z, -L   leave, suspend, look again    │
     └──────────────────────────────── Up, Down: more ┘
     "#);
 }
@@ -359,7 +359,11 @@ fn all_states(size: (u16, u16)) -> Vec<State> {
     states.extend((0..10).map(|n| state(30, size, "", &vec![down.clone(); n])));
     let mut busy = state(30, size, "", &[]);
     busy.told(News::Progress("reading 日本語 12/3,000".to_owned()));
-    busy.told(News::Acted(Ok("tagged\nit".to_owned())));
+    let done = Done {
+        said: "tagged\nit".to_owned(),
+        id: "id-0".to_owned(),
+    };
+    busy.told(News::Acted("id-0".to_owned(), Ok(done)));
     states.push(busy);
     let mut broken = state(30, size, "", &[]);
     broken.told(News::Refreshed(Err("x".repeat(300))));

@@ -1,8 +1,8 @@
 //! Keys while something lies over the list: the help, the tag that is typed, the agents to choose from.
 
-use super::{Ask, Mode, State, choose};
+use super::{Ask, Message, Mode, State, choose};
 use crate::picker::keys::{HELP, Key, Move};
-use crate::picker::source::{Deed, Next};
+use crate::picker::source::{Deed, Next, tags};
 
 impl State {
     pub(super) fn press_in_help(&mut self, key: &Key, top: usize) {
@@ -34,6 +34,11 @@ impl State {
             Key::Escape => self.mode = Mode::List,
             Key::Enter => {
                 let (row, tag) = (row.clone(), line.text().trim().to_owned());
+                if let Err(error) = tags(&tag) {
+                    // What was typed stays, to be mended.
+                    self.message = Some(Message::Wrong(error.to_string()));
+                    return Ask::Nothing;
+                }
                 self.mode = Mode::List;
                 if !tag.is_empty() {
                     return self.act(row, Deed::Tag(tag), "tagging…");

@@ -430,7 +430,12 @@ fn deeds_are_done_in_place_and_told() {
         stage.state.message(),
         Some(Message::Said("tagging…".to_owned()))
     );
-    stage.state.told(News::Acted(Ok("tagged".to_owned())));
+    let done = |id: &str| Done {
+        said: "tagged".to_owned(),
+        id: id.to_owned(),
+    };
+    let told = News::Acted("id-0".to_owned(), Ok(done("id-0")));
+    stage.state.told(told);
     assert_eq!(
         stage.state.message(),
         Some(Message::Said("tagged".to_owned()))
@@ -451,13 +456,53 @@ fn deeds_are_done_in_place_and_told() {
         assert_eq!(stage.press(keys.clone()), expected, "{keys:?}");
         assert_eq!(stage.state.mode, Mode::List, "{keys:?}");
     }
-    stage.state.told(News::Acted(Err("no room".to_owned())));
+    let told = News::Acted("id-0".to_owned(), Err("no room".to_owned()));
+    stage.state.told(told);
     assert_eq!(
         stage.state.message(),
         Some(Message::Wrong("no room".to_owned()))
     );
     stage.press([to(Move::Down)]);
     assert_eq!(stage.state.message(), None);
+}
+
+#[test]
+fn a_conversation_that_is_called_otherwise_stays_selected() {
+    let mut stage = Stage::ready();
+    stage.press([to(Move::Down), to(Move::Down), Key::Fork]);
+    let done = Done {
+        said: "forked".to_owned(),
+        id: "taken-2".to_owned(),
+    };
+    stage.state.told(News::Acted("id-2".to_owned(), Ok(done)));
+    let question = stage.state.wanted_page().unwrap();
+    let mut page = stage.shelf.look(&question).unwrap();
+    page.rows[2].id = "taken-2".to_owned();
+    let fork = Row {
+        id: "fork".to_owned(),
+        ..row(2, now())
+    };
+    page.rows.insert(0, fork);
+    stage.state.told(News::Page(question, Ok(page)));
+    assert_eq!(stage.selected(), "taken-2");
+    assert_eq!(stage.in_view()[..4], ["fork", "id-0", "id-1", "taken-2"]);
+}
+
+#[test]
+fn a_mistake_in_a_tag_can_be_mended() {
+    let mut stage = Stage::ready();
+    stage.press([Key::Tag]);
+    stage.types("parser -x");
+    assert_eq!(stage.press([Key::Enter]), Ask::Nothing);
+    assert!(matches!(stage.state.message(), Some(Message::Wrong(_))));
+    let Mode::Tag(_, line) = &stage.state.mode else {
+        panic!("what was typed is lost");
+    };
+    assert_eq!(line.text(), "parser -x");
+    stage.press(vec![Key::Edit(Edit::Backspace); 2]);
+    stage.types("#y");
+    let tags = Deed::Tag("parser #y".to_owned());
+    assert_eq!(stage.press([Key::Enter]), Ask::Act(row(0, now()), tags));
 }
 
 #[test]

@@ -117,6 +117,13 @@ impl Window {
         (self.from <= self.top && needed <= fetched) || self.top >= needed
     }
 
+    /// A conversation is called otherwise from now on; one that is selected stays so.
+    pub(super) fn rename(&mut self, before: &str, id: &str) {
+        for row in self.rows.iter_mut().filter(|row| row.id == before) {
+            id.clone_into(&mut row.id);
+        }
+    }
+
     /// Takes rows that were fetched.
     pub(super) fn fill(&mut self, from: usize, page: Page, keep: Keep) {
         let kept = match keep {

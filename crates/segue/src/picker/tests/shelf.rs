@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::picker::source::{
-    Deed, Exchange, Order, Page, Piece, Place, Preview, Question, Refreshed, Row, Shelf, Standing,
-    Total,
+    Deed, Done, Exchange, Order, Page, Piece, Place, Preview, Question, Refreshed, Row, Shelf,
+    Standing, Total,
 };
 
 /// When the made-up conversations are looked at.
@@ -176,11 +176,15 @@ impl Shelf for FakeShelf {
         }
     }
 
-    fn act(&mut self, row: &Row, deed: &Deed) -> Result<String, String> {
-        match deed {
-            Deed::Tag(tag) => Ok(format!("tagged {} as {tag}", row.id)),
-            Deed::Archive => Err(format!("no room for {}", row.id)),
-            Deed::Fork => Ok(format!("forked {}", row.id)),
-        }
+    fn act(&mut self, row: &Row, deed: &Deed) -> Result<Done, String> {
+        let said = match deed {
+            Deed::Tag(tag) => format!("tagged {} as {tag}", row.id),
+            Deed::Archive => return Err(format!("no room for {}", row.id)),
+            Deed::Fork => format!("forked {}", row.id),
+        };
+        Ok(Done {
+            said,
+            id: row.id.clone(),
+        })
     }
 }

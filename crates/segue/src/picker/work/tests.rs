@@ -42,9 +42,12 @@ impl Shelf for Gated {
         Ok(Refreshed::Changed)
     }
 
-    fn act(&mut self, row: &Row, deed: &Deed) -> Result<String, String> {
+    fn act(&mut self, row: &Row, deed: &Deed) -> Result<Done, String> {
         self.hear(format!("{deed:?} {}", row.id));
-        Ok(format!("{deed:?} done"))
+        Ok(Done {
+            said: format!("{deed:?} done"),
+            id: row.id.clone(),
+        })
     }
 }
 
@@ -176,6 +179,29 @@ fn the_refresh_follows_the_first_rows() {
 }
 
 #[test]
+fn a_refresh_follows_by_itself_and_when_it_is_asked_for() {
+    let mut stage = Stage::new();
+    stage.workers.look(question("a"));
+    stage.lets_go();
+    for _ in 0..3 {
+        loop {
+            let news = stage.told();
+            if news.iter().any(|news| matches!(news, News::Refreshed(_))) {
+                break;
+            }
+        }
+        stage.workers.refresh();
+    }
+    let shared = Shared::default();
+    assert_eq!(due(&shared, Duration::ZERO), Some(false), "its time came");
+    lock(&shared).refresh = true;
+    let hour = Duration::from_hours(1);
+    assert_eq!(due(&shared, hour), Some(true), "somebody asked");
+    lock(&shared).is_closed = true;
+    assert_eq!(due(&shared, hour), None);
+}
+
+#[test]
 fn what_was_begun_is_finished_before_the_end() {
     let mut stage = Stage::new();
     stage.workers.act(row(1, now()), Deed::Fork);
@@ -185,10 +211,11 @@ fn what_was_begun_is_finished_before_the_end() {
     stage.lets_go();
     stage.lets_go();
     let outcomes = stage.workers.finish();
-    assert_eq!(
-        outcomes,
-        [Ok("Fork done".to_owned()), Ok("Archive done".to_owned())]
-    );
+    let said: Vec<String> = outcomes
+        .into_iter()
+        .map(|done| done.unwrap().said)
+        .collect();
+    assert_eq!(said, ["Fork done", "Archive done"]);
 }
 
 #[test]

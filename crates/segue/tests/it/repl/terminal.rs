@@ -387,3 +387,21 @@ fn a_request_to_end_gives_the_terminal_back() {
     assert!(end.contains("\u{1b}[?2004l"), "{end:?}");
     world.assert_nothing_runs();
 }
+
+#[test]
+fn without_its_terminal_it_ends_and_so_does_its_agent() {
+    let world = world();
+    for prompts in [0, 1] {
+        let mut person = Person::sit_down(&world, "repl");
+        person.sees_the_prompt();
+        for _ in 0..prompts {
+            person
+                .types("hello\r")
+                .sees("You said: hello")
+                .sees_the_prompt();
+        }
+        // Whoever kills the terminal gives nobody the time to say goodbye.
+        drop(person);
+        world.assert_nothing_runs();
+    }
+}

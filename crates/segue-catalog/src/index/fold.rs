@@ -1,0 +1,104 @@
+//! Letters as the full-text index compares them: without their marks, and small.
+
+use super::texts::unspaced;
+
+/// The small Latin letters that have marks, by the letter that they are without.
+const MARKED: [(char, &str); 25] = [
+    ('a', "àáâãäåāăąǎǟǡǻȁȃȧḁạảấầẩẫậắằẳẵặ"),
+    ('b', "ḃḅḇ"),
+    ('c', "çćĉċčḉ"),
+    ('d', "ďḋḍḏḑḓ"),
+    ('e', "èéêëēĕėęěȅȇȩḕḗḙḛḝẹẻẽếềểễệ"),
+    ('f', "ḟ"),
+    ('g', "ĝğġģǧǵḡ"),
+    ('h', "ĥȟḣḥḧḩḫẖ"),
+    ('i', "ìíîïĩīĭįǐȉȋḭḯỉị"),
+    ('j', "ĵǰ"),
+    ('k', "ķǩḱḳḵ"),
+    ('l', "ĺļľḷḹḻḽ"),
+    ('m', "ḿṁṃ"),
+    ('n', "ñńņňǹṅṇṉṋ"),
+    ('o', "òóôõöōŏőơǒǫǭȍȏȫȭȯȱṍṏṑṓọỏốồổỗộớờởỡợ"),
+    ('p', "ṕṗ"),
+    ('r', "ŕŗřȑȓṙṛṝṟ"),
+    ('s', "śŝşšșṡṣṥṧṩ"),
+    ('t', "ţťțṫṭṯṱẗ"),
+    ('u', "ùúûüũūŭůűųưǔǖǘǚǜȕȗṳṵṷṹṻụủứừửữự"),
+    ('v', "ṽṿ"),
+    ('w', "ŵẁẃẅẇẉẘ"),
+    ('x', "ẋẍ"),
+    ('y', "ýÿŷȳẏẙỳỵỷỹ"),
+    ('z', "źżžẑẓẕ"),
+];
+
+/// The letters of a word, small and without marks.
+pub(super) fn folded(word: &str) -> impl Iterator<Item = char> {
+    let small = word.chars().flat_map(char::to_lowercase);
+    small.filter(|&c| !is_mark(c)).map(bare)
+}
+
+fn bare(c: char) -> char {
+    if c.is_ascii() {
+        return c;
+    }
+    let found = MARKED.iter().find(|(_, marked)| marked.contains(c));
+    found.map_or(c, |(letter, _)| *letter)
+}
+
+/// A mark of the letter before it.
+fn is_mark(c: char) -> bool {
+    matches!(c, '\u{300}'..='\u{36f}')
+}
+
+/// The words of a text, and where they begin: runs of letters and digits, and each character by itself of a script
+/// that puts no blanks between words.
+pub(super) fn runs(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut from = 0;
+    std::iter::from_fn(move || {
+        let rest = text.get(from..)?;
+        let start = rest.find(char::is_alphanumeric)?;
+        let run = rest.get(start..)?;
+        let mut characters = run.char_indices();
+        let (_, first) = characters.next()?;
+        let goes_on = |c: char| (c.is_alphanumeric() || is_mark(c)) && !unspaced(c);
+        let end = characters
+            .find(|&(_, c)| unspaced(first) || !goes_on(c))
+            .map_or(run.len(), |(at, _)| at);
+        let at = from + start;
+        from = at + end;
+        Some((at, run.get(..end)?))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_are_compared_without_their_marks() {
+        for (word, expected) in [
+            ("Café", "cafe"),
+            ("cafe\u{301}", "cafe"),
+            ("NAÏVE", "naive"),
+            ("Nguyễn", "nguyen"),
+            ("İstanbul", "istanbul"),
+            ("Größe", "große"),
+            ("解析", "解析"),
+        ] {
+            assert_eq!(folded(word).collect::<String>(), expected, "{word}");
+        }
+    }
+
+    #[test]
+    fn words_end_where_the_index_ends_them() {
+        for (text, expected) in [
+            ("fix_login(now)", vec!["fix", "login", "now"]),
+            ("cafe\u{301}s ok", vec!["cafe\u{301}s", "ok"]),
+            ("the解析器v2", vec!["the", "解", "析", "器", "v2"]),
+            ("", vec![]),
+        ] {
+            let found: Vec<&str> = runs(text).map(|(_, run)| run).collect();
+            assert_eq!(found, expected, "{text}");
+        }
+    }
+}
