@@ -190,13 +190,21 @@ fn libraries_are_told_about_the_world() {
 fn every_integration_test_is_part_of_its_binary() {
     for directory in fs::read_dir(root().join("crates")).unwrap().flatten() {
         let tests = directory.path().join("tests/it");
-        let main = fs::read_to_string(tests.join("main.rs")).unwrap_or_default();
         for path in sources(&tests) {
             let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+            let within = path.parent().unwrap();
+            // A module in a directory is listed by the file that is named like the directory.
+            let parent = if within == tests {
+                tests.join("main.rs")
+            } else {
+                within.with_extension("rs")
+            };
+            let listing = fs::read_to_string(&parent).unwrap_or_default();
             assert!(
-                name == "main" || main.contains(&format!("mod {name};")),
-                "{} is not listed in main.rs, so it never runs",
-                path.display()
+                name == "main" || listing.contains(&format!("mod {name};")),
+                "{} is not listed in {}, so it never runs",
+                path.display(),
+                parent.display()
             );
         }
     }

@@ -390,10 +390,10 @@ fn append(world: &World, text: &str) {
 
 #[test]
 fn what_was_handed_over_comes_back_with_all_that_was_said_since() {
+    type Deed = fn(&World);
     let longer = session(ID) + &said("second");
     let join = "put back Gemini session 11111111, which Gemini CLI had deleted while it was in use";
     // What Gemini CLI does when it has the terminal, and what is told and there afterwards.
-    type Deed = fn(&World);
     let cases: [(&str, Deed, &[&str], String); 4] = [
         ("nothing", |_| {}, &[], session(ID)),
         (
