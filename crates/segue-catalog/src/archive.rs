@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use segue_core::{NativeId, ProviderId};
+use segue_core::{NativeId, ProviderId, SessionId};
 
 pub use self::error::KeepError;
 pub use self::manifest::{Manifest, Packed};
@@ -29,6 +29,8 @@ pub(crate) use self::pack::pack;
 const DIRECTORY: &str = "archive";
 /// Where archived sessions are unpacked to be read; no agent is called so.
 const OPENED: &str = ".opened";
+/// How many of them are left unpacked, for whoever reads one again.
+const OPEN: usize = 8;
 
 /// The copies of native sessions.
 #[derive(Debug, Clone)]
@@ -235,7 +237,10 @@ impl Archive {
     ) -> Result<(Arc<dyn Reader>, Found), KeepError> {
         let keeping = trash::keeping(reader, &entry.session())?;
         let _lock = lock(&self.root)?;
-        unpack::unpack(entry, keeping, &self.opened(&entry.manifest))
+        let found = unpack::unpack(entry, keeping, &self.opened(&entry.manifest))?;
+        let agents = entries(&self.root.join(OPENED)).into_iter();
+        unpack::close_all_but(OPEN, agents.flat_map(|agent| entries(&agent)));
+        Ok(found)
     }
 }
 
@@ -255,6 +260,13 @@ impl Entry {
             },
             head: manifest.head.clone(),
         }
+    }
+
+    /// The same copy, with a note of which of segue's own sessions went with it.
+    pub(crate) fn of_segues(mut self, session: &SessionId) -> Result<Self, KeepError> {
+        self.manifest.went_with = Some(session.clone());
+        pack::write_manifest(&self.manifest, &self.path)?;
+        Ok(self)
     }
 
     /// How much room it takes.

@@ -71,7 +71,7 @@ impl Catalog {
     #[must_use]
     pub fn sessions(&self, provider: Option<&ProviderId>, since: Option<Timestamp>) -> Natives {
         // A file that was not written to since then need not be opened.
-        self.gather(provider, |found| {
+        self.gather(provider, "", |found| {
             since.is_none_or(|since| found.modified >= since)
         })
     }
@@ -84,7 +84,7 @@ impl Catalog {
             .split_once(':')
             .and_then(|(name, rest)| Some((self.known(name)?, rest)));
         let (provider, text) = named.map_or((None, text), |(name, rest)| (Some(name), rest));
-        let mut natives = self.gather(provider, |found| found.id.fits(text));
+        let mut natives = self.gather(provider, text, |found| found.id.fits(text));
         let sessions = &mut natives.sessions;
         sessions.retain(|session| session.head.id.as_str().starts_with(text));
         if sessions
@@ -141,12 +141,18 @@ impl Catalog {
         names.find(|known| known.as_str() == name)
     }
 
-    fn archived(&self, provider: Option<&ProviderId>) -> Vec<Entry> {
+    /// The copies of sessions whose ids begin so; the others are not read.
+    fn archived(&self, provider: Option<&ProviderId>, begins: &str) -> Vec<Entry> {
         let archive = self.archive.as_ref();
-        archive.map_or_else(Vec::new, |archive| archive.lookup(provider, ""))
+        archive.map_or_else(Vec::new, |archive| archive.lookup(provider, begins))
     }
 
-    fn gather(&self, provider: Option<&ProviderId>, wanted: impl Fn(&Found) -> bool) -> Natives {
+    fn gather(
+        &self,
+        provider: Option<&ProviderId>,
+        begins: &str,
+        wanted: impl Fn(&Found) -> bool,
+    ) -> Natives {
         let mut natives = Natives::default();
         let mut there = Vec::new();
         for (name, reader) in &self.readers {
@@ -184,7 +190,7 @@ impl Catalog {
             }
         }
         // What is gone at its agent's may still be in the archive.
-        for entry in self.archived(provider) {
+        for entry in self.archived(provider, begins) {
             let session = entry.session();
             let Some(name) = self.known(session.provider.as_str()) else {
                 continue;

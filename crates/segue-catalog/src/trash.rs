@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
+use segue_core::SessionId;
 
 use crate::archive::{self, Entry, KeepError, Kept, lock, make_directory, pack, turns};
 use crate::belongings::{self, entries};
@@ -60,6 +61,12 @@ impl Trash {
             kept: Kept::Trash,
             manifest: archived.manifest.clone(),
         })
+    }
+
+    /// Notes in a copy which of segue's own sessions was deleted with it.
+    pub fn note(&self, copy: Entry, session: &SessionId) -> Result<Entry, KeepError> {
+        let _lock = lock(&self.root)?;
+        copy.of_segues(session)
     }
 
     /// All that is in it, the newest conversation first, and the directories that can't be read.

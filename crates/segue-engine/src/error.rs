@@ -91,6 +91,9 @@ pub enum EngineError {
     /// The agent said that it deleted a session, and it is there.
     #[error("{0} is still there, though its agent was told to delete it")]
     StillThere(ConversationId),
+    /// A session that only its agent can take back is there.
+    #[error("{0} is there already")]
+    There(ConversationId),
     /// A session was put back, and is not there.
     #[error("{0} was put back, and can't be read where it was")]
     NotBack(ConversationId),

@@ -265,6 +265,7 @@ impl Engine {
         let deleted = self.store.delete(&hold.lease).await;
         hold.release().await;
         deleted?;
+        self.forget_own_indexed(&session.id).await;
         Ok(taken_over.into_iter().collect())
     }
 

@@ -217,6 +217,9 @@ impl From<EngineError> for CliError {
             EngineError::NoCopy(_) => {
                 Self::failed(error.to_string()).hint("`segue session archive --list` shows all copies")
             }
+            EngineError::There(ref id) => Self::failed(error.to_string()).hint(format!(
+                "nothing was put back; go on with it, or `segue session delete {id}` first"
+            )),
             EngineError::StillThere(_)
             | EngineError::NotBack(_)
             | EngineError::Unread(_)

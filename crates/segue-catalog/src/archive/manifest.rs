@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
-use segue_core::{NativeId, ProviderId, Title, TitleSource};
+use segue_core::{NativeId, ProviderId, SessionId, Title, TitleSource};
 use serde::{Deserialize, Serialize};
 
 use super::KeepError;
@@ -34,6 +34,8 @@ pub struct Manifest {
     pub turns: Option<u32>,
     /// Its files.
     pub files: Vec<Packed>,
+    /// The session of segue's own that was deleted with it.
+    pub went_with: Option<SessionId>,
 }
 
 /// A file of a copy.
@@ -63,6 +65,7 @@ impl Manifest {
             head: session.head.clone(),
             turns,
             files: Vec::new(),
+            went_with: None,
         }
     }
 
@@ -139,6 +142,8 @@ struct Told {
     home: PathBuf,
     session: ToldHead,
     files: Vec<ToldFile>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    went_with: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -205,6 +210,7 @@ impl From<&Manifest> for Told {
                 turns: manifest.turns,
             },
             files: manifest.files.iter().map(file).collect(),
+            went_with: manifest.went_with.as_ref().map(SessionId::to_string),
         }
     }
 }
@@ -249,6 +255,8 @@ impl Told {
             },
             turns: session.turns,
             files: files?,
+            // Without it the copy is as good.
+            went_with: self.went_with.and_then(|id| SessionId::parse(&id).ok()),
             id,
         })
     }

@@ -63,19 +63,23 @@ fn fill(
     for file in &manifest.files {
         verify(place, file)?;
     }
-    let bytes = manifest.to_json();
+    write_manifest(manifest, place)?;
+    if let Some(parent) = place.parent() {
+        sync_directory(parent).map_err(|error| KeepError::io("write", parent, error))?;
+    }
+    Ok(())
+}
+
+/// Writes what a copy is a copy of, in place of what was there.
+pub(super) fn write_manifest(manifest: &Manifest, place: &Path) -> Result<(), KeepError> {
     let temporary = beside(place);
-    let written = write_whole(&temporary, &bytes)
+    let written = write_whole(&temporary, &manifest.to_json())
         .and_then(|()| fs::rename(&temporary, place.join(manifest::NAME)))
         .and_then(|()| sync_directory(place));
     written.map_err(|error| {
         let _ = fs::remove_file(&temporary);
         KeepError::io("write", &place.join(manifest::NAME), error)
-    })?;
-    if let Some(parent) = place.parent() {
-        sync_directory(parent).map_err(|error| KeepError::io("write", parent, error))?;
-    }
-    Ok(())
+    })
 }
 
 /// Packs one piece under the name of its hash.

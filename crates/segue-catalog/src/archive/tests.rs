@@ -392,3 +392,38 @@ fn several_at_once_make_one_copy() {
     assert_eq!((all.len(), unreadable.len()), (1, 0));
     assert_eq!(all_files(&all[0].path).len(), 3);
 }
+
+#[test]
+fn few_copies_are_left_unpacked() {
+    let world = World::new();
+    let ids: Vec<String> = (0..OPEN + 3)
+        .map(|n| format!("{n:08}{}", &ID[8..]))
+        .collect();
+    for id in &ids {
+        world.write(&MAIN.replace(ID, id), &SAMPLE.replace(ID, id));
+        let session = world.catalog.lookup(id).sessions.remove(0);
+        let saved = world
+            .catalog
+            .save(&session, &world.archive, Timestamp::UNIX_EPOCH);
+        saved.unwrap();
+        world.catalog.remove(&session, None).unwrap();
+        let session = world.catalog.lookup(id).sessions.remove(0);
+        assert_eq!(world.catalog.recent(&session, 9).unwrap().0.len(), 3);
+    }
+    let opened = entries(&world.archive.root.join(OPENED).join("claude"));
+    assert_eq!(opened.len(), OPEN);
+    let last = ids.last().unwrap();
+    assert!(opened.iter().any(|path| path.ends_with(last)));
+    assert!(!opened.iter().any(|path| path.ends_with(&ids[0])));
+}
+
+#[test]
+fn a_copy_in_the_trash_remembers_what_it_went_with() {
+    let world = World::new();
+    let (session, at) = (world.session(), Timestamp::UNIX_EPOCH);
+    let copy = world.catalog.discard(&session, &world.trash, at).unwrap();
+    let id = SessionId::parse("20261116_080718_6ee7").unwrap();
+    let noted = world.trash.note(copy, &id).unwrap();
+    assert_eq!(noted.manifest.went_with, Some(id));
+    assert_eq!(world.trash.list().0, [noted]);
+}

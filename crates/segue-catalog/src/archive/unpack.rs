@@ -1,8 +1,9 @@
 //! Unpacking a copy into a directory of its own, where it is read like any session.
 
-use std::fs;
-use std::path::Path;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use super::pack::hash_of;
 use super::restore::{Times, write};
@@ -23,6 +24,9 @@ pub(super) fn unpack(
     if fs::read_to_string(&mark).is_ok_and(|known| known == hash)
         && let Ok(found) = locate(entry, keeping, into)
     {
+        // It is in use, as far as others are concerned who need room.
+        let touched = File::options().append(true).open(&mark);
+        let _ = touched.and_then(|mark| mark.set_modified(SystemTime::now()));
         return Ok(found);
     }
     let failed = |error| KeepError::io("unpack into", into, error);
@@ -40,6 +44,17 @@ pub(super) fn unpack(
     let found = locate(entry, keeping, into)?;
     fs::write(&mark, hash).map_err(failed)?;
     Ok(found)
+}
+
+/// Removes what was unpacked, but for the copies that were read last.
+pub(super) fn close_all_but(few: usize, opened: impl Iterator<Item = PathBuf>) {
+    let used = |path: &PathBuf| fs::metadata(path.join(MARK)).and_then(|mark| mark.modified());
+    let mut opened: Vec<PathBuf> = opened.collect();
+    // One without a mark was never finished.
+    opened.sort_by_cached_key(|path| std::cmp::Reverse(used(path).ok()));
+    for path in opened.iter().skip(few) {
+        let _ = fs::remove_dir_all(path);
+    }
 }
 
 fn locate(

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use segue_agents::busy::{self, Whose};
+use segue_agents::busy::{self, Busy, Whose};
 use segue_agents::forget_kept;
-use segue_catalog::{KeepError, NativeSession};
-use segue_core::{Leg, MatchedBy, NativeId, ProviderId, Session};
+use segue_catalog::{Catalog, Entry, KeepError, NativeSession};
+use segue_core::{Leg, MatchedBy, NativeId, ProviderId, Session, SessionId};
 
 use super::{DeletePlan, Deleted, Doomed, Extent, Fate, Means, Spared, Upkeep};
 use crate::native::keeper;
@@ -140,13 +140,7 @@ impl Engine {
     /// Does what a plan says, unless somebody is at work in any of it.
     pub async fn delete_conversation(&self, plan: &DeletePlan) -> Result<Deleted, EngineError> {
         for doomed in &plan.natives {
-            if let Some(busy) = &doomed.busy {
-                return Err(EngineError::InUse {
-                    id: doomed.id(),
-                    pid: busy.pid,
-                    program: busy.program.clone(),
-                });
-            }
+            self.refuse_if_busy(doomed).await?;
             if doomed.means == Means::NoProgram {
                 return Err(EngineError::NoProgram(doomed.session.provider.clone()));
             }
@@ -158,7 +152,7 @@ impl Engine {
         let outcome = async {
             let mut natives = Vec::new();
             for doomed in &plan.natives {
-                let copy = self.delete_native(doomed, plan.fate).await?;
+                let copy = self.delete_native(doomed, plan).await?;
                 // What was only kept to protect it would bring it back. What can't be removed goes when it is old.
                 let _ = forget_kept(&self.upkeep()?.kept, &doomed.session.head.id);
                 self.forget_indexed(&doomed.session).await;
@@ -168,6 +162,7 @@ impl Engine {
                 && plan.extent == Extent::Everything
             {
                 self.store.delete(&hold.lease).await?;
+                self.forget_own_indexed(&hold.lease.session).await;
             }
             Ok::<_, EngineError>(natives)
         }
@@ -183,16 +178,48 @@ impl Engine {
         })
     }
 
+    /// Fails if somebody is at work in a session now: a person may have taken their time since the plan was made.
+    async fn refuse_if_busy(&self, doomed: &Doomed) -> Result<(), EngineError> {
+        let Some(belongings) = doomed.belongings.clone() else {
+            return Ok(());
+        };
+        let id = doomed.session.head.id.clone();
+        let look = self.with_catalog(move |_| {
+            let files: Vec<PathBuf> = belongings.own_files().collect();
+            busy::at_work(&id, &files, &belongings.home, Whose::Anybodys)
+        });
+        match look.await {
+            Some(Busy { pid, program }) => Err(EngineError::InUse {
+                id: doomed.id(),
+                pid,
+                program,
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Has the index forget a session of segue's own, with every word of it.
+    pub(crate) async fn forget_own_indexed(&self, id: &SessionId) {
+        if let Some(index) = self.index.clone() {
+            let id = id.clone();
+            // What can't be written now is forgotten when a search comes upon it.
+            let forget = move |_: &Catalog| index.forget_own(&id, Self::PATIENCE);
+            let _ = self.with_catalog(forget).await;
+        }
+    }
+
     /// Deletes one native session; where its copy is.
     async fn delete_native(
         &self,
         doomed: &Doomed,
-        fate: Fate,
+        plan: &DeletePlan,
     ) -> Result<Option<PathBuf>, EngineError> {
         let upkeep = self.upkeep()?.clone();
-        let at = (self.world.now)();
+        let (fate, at) = (plan.fate, (self.world.now)());
+        let goes_with = plan.session.as_ref().map(|session| session.id.clone());
         if doomed.means == Means::Copy {
-            return Ok(delete_copy(&upkeep, &doomed.session, fate, at)?);
+            let moved = delete_copy(&upkeep, &doomed.session, fate, at)?;
+            return Ok(moved.map(|entry| noted(&upkeep, entry, goes_with.as_ref()).path));
         }
         let session = doomed.session.clone();
         let trash = upkeep.trash.clone();
@@ -201,9 +228,16 @@ impl Engine {
             Fate::Trash => {
                 let copied =
                     self.with_catalog(move |catalog| catalog.discard(&session, &trash, at));
-                Some(copied.await?)
+                Some(noted(&upkeep, copied.await?, goes_with.as_ref()))
             }
         };
+        if let Err(error) = self.refuse_if_busy(doomed).await {
+            // Nothing is deleted, so there is nothing to bring back.
+            if let Some(copy) = &copy {
+                let _ = upkeep.trash.purge(copy);
+            }
+            return Err(error);
+        }
         let id = &doomed.session.head.id;
         let (session, copied) = (doomed.session.clone(), copy.clone());
         if let Some(own) = upkeep.own(&doomed.session.provider) {
@@ -266,19 +300,25 @@ fn directory(session: &NativeSession) -> &Path {
     cwd.filter(|cwd| cwd.is_dir()).unwrap_or(Path::new("/"))
 }
 
+/// A copy that can be found by what segue called the session. It is as good without.
+fn noted(upkeep: &Upkeep, copy: Entry, goes_with: Option<&SessionId>) -> Entry {
+    let noted = goes_with.and_then(|session| upkeep.trash.note(copy.clone(), session).ok());
+    noted.unwrap_or(copy)
+}
+
 /// Deletes a session of which only the archive has a copy.
 fn delete_copy(
     upkeep: &Upkeep,
     session: &NativeSession,
     fate: Fate,
     at: jiff::Timestamp,
-) -> Result<Option<PathBuf>, KeepError> {
+) -> Result<Option<Entry>, KeepError> {
     let entry = upkeep.archive.entry(&session.provider, &session.head.id)?;
     match (entry, fate) {
         (None, _) => Ok(None),
         (Some(entry), Fate::Trash) => {
             upkeep.archive.close(&entry);
-            Ok(Some(upkeep.trash.take(&entry, at)?.path))
+            Ok(Some(upkeep.trash.take(&entry, at)?))
         }
         (Some(_), Fate::Purge) => {
             purge_copies(upkeep, session)?;

@@ -4,12 +4,25 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use segue_catalog::{Archive, Entry, KeepError, Kept, NativeSession, Saved, Times};
-use segue_core::ProviderId;
+use segue_core::{Candidate, MatchedBy, Pick, ProviderId, SessionId, pick};
 
 use super::Restored;
 use super::delete::{named, natives_of};
 use crate::native::keeper;
-use crate::{Conversation, Engine, EngineError, Fitting};
+use crate::{Conversation, ConversationId, Engine, EngineError, Fitting};
+
+/// How a text may mean a session of segue's own that is not there any more.
+fn candidate(text: &str, session: &SessionId) -> Option<Candidate> {
+    let id = session.as_str();
+    let by = match () {
+        () if id == text => MatchedBy::Id,
+        () if id.starts_with(text) => MatchedBy::Prefix,
+        () if id.ends_with(text) => MatchedBy::Suffix,
+        () => return None,
+    };
+    let id = session.clone();
+    Some(Candidate { id, by })
+}
 
 impl Engine {
     /// The native sessions of a conversation that are still there.
@@ -125,6 +138,78 @@ impl Engine {
         }
     }
 
+    /// The newest copies of what a text means: of one native session, or of all those that a session of segue's own
+    /// runs on, or ran on when it was deleted.
+    pub async fn find_copies(&self, text: &str) -> Result<Vec<Entry>, EngineError> {
+        let none = match self.find_copy(text) {
+            Ok(copy) => return Ok(vec![copy]),
+            Err(EngineError::NoCopy(text)) => EngineError::NoCopy(text),
+            Err(error) => return Err(error),
+        };
+        let (mut all, _) = self.copies()?;
+        all.sort_by_key(|entry| std::cmp::Reverse(entry.manifest.at));
+        let went_with = all
+            .iter()
+            .filter_map(|entry| candidate(text, entry.manifest.went_with.as_ref()?));
+        let mut candidates: Vec<Candidate> = went_with.collect();
+        candidates.extend(self.store.candidates(text).await?);
+        let session = match pick(&candidates) {
+            Pick::One(session) => session,
+            Pick::None => return Err(none),
+            Pick::Ambiguous(_) => return Err(self.ambiguous(text, &all, &candidates).await?),
+        };
+        let legs = match self.store.session(&session).await? {
+            Some(_) => natives_of(&self.store.legs(&session).await?),
+            None => Vec::new(),
+        };
+        let mut found: Vec<Entry> = Vec::new();
+        for entry in all {
+            let (provider, id) = (&entry.manifest.provider, &entry.manifest.id);
+            let is_its = entry.manifest.went_with.as_ref() == Some(&session)
+                || legs
+                    .iter()
+                    .any(|(of, leg)| keeper(of) == *provider && leg == id);
+            let same =
+                |known: &Entry| (&known.manifest.provider, &known.manifest.id) == (provider, id);
+            if is_its && !found.iter().any(same) {
+                found.push(entry);
+            }
+        }
+        if found.is_empty() {
+            return Err(none);
+        }
+        Ok(found)
+    }
+
+    /// Several of segue's own sessions fit.
+    async fn ambiguous(
+        &self,
+        text: &str,
+        copies: &[Entry],
+        fitting: &[Candidate],
+    ) -> Result<EngineError, EngineError> {
+        let mut candidates: Vec<Fitting> = Vec::new();
+        for candidate in fitting {
+            let known = self.store.session(&candidate.id).await?;
+            let mut copies = copies.iter();
+            let copy =
+                copies.find(|entry| entry.manifest.went_with.as_ref() == Some(&candidate.id));
+            let fitting = match (known, copy) {
+                (Some(session), _) => Fitting::from(&session),
+                (None, Some(copy)) => Fitting {
+                    id: ConversationId::Session(candidate.id.clone()),
+                    ..Fitting::from(&copy.session())
+                },
+                (None, None) => continue,
+            };
+            if !candidates.iter().any(|known| known.id == fitting.id) {
+                candidates.push(fitting);
+            }
+        }
+        let text = text.to_owned();
+        Ok(EngineError::Ambiguous { text, candidates })
+    }
+
     /// Puts a copy back where the session was. A copy in the trash is not needed any more then.
     pub async fn restore(&self, entry: &Entry, times: Times) -> Result<Restored, EngineError> {
         let upkeep = self.upkeep()?.clone();
@@ -136,9 +221,11 @@ impl Engine {
         let home = home.to_owned();
         let rows = manifest.are_rows();
         if rows && self.is_live(provider, id).await? {
-            return Err(KeepError::Differs(home.join(id.as_str())).into());
+            return Err(EngineError::There(named(&entry.session())));
         }
         let exports = upkeep.exports.join(format!("{provider}-{id}"));
+        // What a restore that was killed has left there is not what this one puts there.
+        let _ = std::fs::remove_dir_all(&exports);
         let (copy, to) = (entry.clone(), exports.clone());
         let put_back = self.with_catalog(move |_| copy.restore(&home, &to, times));
         let put_back = put_back.await?;

@@ -13,3 +13,4 @@ mod recall;
 mod scripted;
 mod spending;
 mod turns;
+mod upkeep;

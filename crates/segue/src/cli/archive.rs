@@ -50,7 +50,8 @@ pub(crate) struct ArchiveArgs {
 /// differs. The newest copy counts.
 #[derive(Debug, Args)]
 pub(crate) struct RestoreArgs {
-    /// The session: its native id, a unique beginning of it, or `claude:ID`; `segue session archive --list` shows them
+    /// The session: its native id, a unique beginning of it, or `claude:ID`, or segue's own id of it;
+    /// `segue session archive --list` shows all copies
     #[arg(value_name = "ID", value_parser = SessionRef::parse)]
     pub(crate) id: SessionRef,
 

@@ -284,7 +284,12 @@ fn a_session_that_its_own_program_is_at_work_in_is_not_opened_twice() {
     let refused = world.segue(["session", "resume", "--print", NAME]);
     child.kill().unwrap();
     child.wait().unwrap();
-    assert_snapshot!(refused, @"");
+    assert_snapshot!(refused, @"
+    --- stderr
+    error: claude:0b5e4c3a-1111-4222-8333-444455556666 can't go on in the agent's own program: process [PID] (sh) is at work in it
+    hint: go on there, or end it first
+    --- exit 1
+    ");
 }
 
 #[test]
@@ -447,4 +452,37 @@ fn doctor_says_what_is_about_to_be_deleted() {
     .unwrap();
     assert_eq!(retention()["after_days"], 365);
     assert_eq!(retention()["due_but_archived"], 0);
+}
+
+#[test]
+fn a_session_of_segues_is_brought_back_by_its_own_id() {
+    let world = with_session();
+    let before = claude(&world);
+    let adopted = world.segue(["session", "adopt", NAME]);
+    assert_eq!(adopted.code, Some(0), "{adopted}");
+    let listed = world.json(["session", "list", "--json"]);
+    let id = listed[0]["id"].as_str().unwrap().to_owned();
+    // While segue has it, its copies are those of what it runs on.
+    let _ = world.json(["session", "archive", "--json", &id]);
+    let restored = world.json(["session", "restore", "--json", &id]);
+    assert_eq!(restored["restored"], NAME);
+    assert_eq!(restored["from"], "archive");
+    let purged = world.segue(["session", "delete", "--purge", "--native", "--yes", &id]);
+    assert_eq!(purged.code, Some(0), "{purged}");
+    let none = world.segue(["session", "restore", &id]);
+    assert!(
+        none.stderr.contains("there is no copy of a session"),
+        "{none}"
+    );
+
+    // Once it is deleted, its copy in the trash remembers.
+    put(&world, ID);
+    let deleted = world.segue(["session", "delete", "--yes", &id]);
+    assert_eq!(deleted.code, Some(0), "{deleted}");
+    assert_eq!(claude(&world), []);
+    let end = id.rsplit('_').next().unwrap();
+    let restored = world.json(["session", "restore", "--json", end]);
+    assert_eq!(restored["restored"], NAME);
+    assert_eq!(restored["from"], "trash");
+    assert_eq!(claude(&world).len(), before.len());
 }

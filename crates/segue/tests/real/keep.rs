@@ -224,8 +224,13 @@ fn is_archived_deleted_and_restored(way: Way) {
     assert!(shown.to_string().contains("teal"), "{shown:#}");
     assert!(shown.to_string().contains("dull boy"), "{shown:#}");
 
+    // What a restore left that was killed is in nobody's way.
+    let left = stage.home().join(format!("tmp/{}-{id}", keeper(way)));
+    fs::create_dir_all(&left).unwrap();
+    fs::write(left.join(format!("{id}.json")), "half").unwrap();
     let restored = json(&stage, &["session", "restore", "--json", &name]);
     assert_eq!(restored["from"], "trash", "{restored:#}");
+    assert!(!left.exists());
     let after = files(&home(&stage));
     assert_eq!(
         after.keys().collect::<Vec<_>>(),

@@ -244,17 +244,25 @@ fn list(app: &App, args: &ArchiveArgs) -> Result<(), CliError> {
 pub(super) async fn restore(app: &App, args: &RestoreArgs) -> Result<(), CliError> {
     let SessionRef::Text(text) = &args.id else {
         return Err(
-            CliError::usage("to bring a session back, name it by its native id")
+            CliError::usage("to bring a session back, name it by its id")
                 .hint("`segue session archive --list` shows all copies"),
         );
     };
-    let entry = app.engine.find_copy(text)?;
+    let copies = app.engine.find_copies(text).await?;
     let times = if args.touch {
         Times::Now(SystemTime::now())
     } else {
         Times::Kept
     };
-    let restored = app.engine.restore(&entry, times).await?;
+    for entry in &copies {
+        let restored = app.engine.restore(entry, times).await?;
+        tell_restored(&restored, args);
+    }
+    Ok(())
+}
+
+fn tell_restored(restored: &Restored, args: &RestoreArgs) {
+    let entry = &restored.entry;
     if args.json {
         let paths = |paths: &[std::path::PathBuf]| -> Vec<String> {
             paths
@@ -263,20 +271,14 @@ pub(super) async fn restore(app: &App, args: &RestoreArgs) -> Result<(), CliErro
                 .collect()
         };
         print_json(&json!({
-            "restored": entry_name(&entry),
+            "restored": entry_name(entry),
             "from": entry.kept.as_str(),
             "files": paths(&restored.files),
             "unchanged": paths(&restored.there),
             "taken_back_by_agent": restored.taken_back,
         }));
-        return Ok(());
+        return;
     }
-    tell_restored(&restored);
-    Ok(())
-}
-
-fn tell_restored(restored: &Restored) {
-    let entry = &restored.entry;
     let (id, title) = (entry_name(entry), title(&entry.session()));
     if restored.files.is_empty() && restored.taken_back == 0 {
         print(&format!(

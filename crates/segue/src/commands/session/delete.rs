@@ -108,7 +108,7 @@ fn question(conversation: &Conversation, plan: &DeletePlan) -> String {
     let id = conversation.id();
     let title = title(conversation);
     let turns = match conversation {
-        Conversation::Session(session, _) => format!(", {} turns", session.turns),
+        Conversation::Session(session, _) => format!(", {}", turns(session.turns)),
         Conversation::Native(_) => String::new(),
     };
     let natives: Vec<String> = match conversation {
@@ -119,18 +119,23 @@ fn question(conversation: &Conversation, plan: &DeletePlan) -> String {
             .collect(),
         Conversation::Native(_) => Vec::new(),
     };
-    let with = match (plan.extent, natives.is_empty()) {
-        (_, true) => String::new(),
-        (Extent::Everything, false) => format!(" with {}", natives.join(", ")),
-        (Extent::Native, false) => {
-            return format!("Delete {} of {id} ({title})", natives.join(", "));
-        }
-    };
     let fate = match plan.fate {
         Fate::Purge => " for good",
         Fate::Trash => "",
     };
+    let with = match (plan.extent, natives.is_empty()) {
+        (_, true) => String::new(),
+        (Extent::Everything, false) => format!(" with {}", natives.join(", ")),
+        (Extent::Native, false) => {
+            return format!("Delete {} of {id} ({title}){fate}", natives.join(", "));
+        }
+    };
     format!("Delete {id} ({title}{turns}){with}{fate}")
+}
+
+fn turns(count: u32) -> String {
+    let s = if count == 1 { "" } else { "s" };
+    format!("{count} turn{s}")
 }
 
 fn by(means: &Means) -> String {
@@ -159,8 +164,9 @@ fn tell_plan(conversation: &Conversation, plan: &DeletePlan, args: &DeleteArgs) 
     {
         let title = clean(session.title.as_str());
         print(&format!(
-            "Would delete {} ({title}, {} turns).",
-            session.id, session.turns
+            "Would delete {} ({title}, {}).",
+            session.id,
+            turns(session.turns)
         ));
     }
     for doomed in &plan.natives {
@@ -169,12 +175,15 @@ fn tell_plan(conversation: &Conversation, plan: &DeletePlan, args: &DeleteArgs) 
             (Fate::Trash, _) => ", after a copy went to the trash",
             (Fate::Purge, _) => ", for good",
         };
+        let files = files(doomed);
+        // An agent with a database has none.
+        let end = if files.is_empty() { "." } else { ":" };
         print(&format!(
-            "Would delete {} {}{after}:",
+            "Would delete {} {}{after}{end}",
             doomed.id(),
             by(&doomed.means)
         ));
-        for path in files(doomed) {
+        for path in files {
             print(&format!("  {path}"));
         }
         if let Some(busy) = &doomed.busy {
@@ -299,7 +308,7 @@ pub(super) async fn forget(app: &App, args: &ForgetArgs) -> Result<(), CliError>
     by_name(&args.one.id)?;
     let session = app.find(&args.one.id).await?;
     let (id, title) = (&session.id, clean(session.title.as_str()));
-    let question = format!("Forget {id} ({title}, {} turns)", session.turns);
+    let question = format!("Forget {id} ({title}, {})", turns(session.turns));
     if !args.yes && !confirmed(&question, "forgetting")? {
         say("nothing was forgotten");
         return Ok(());

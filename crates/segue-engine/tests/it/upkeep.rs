@@ -1,0 +1,101 @@
+//! Deleting what is indexed, or in use.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use segue_catalog::{Archive, Catalog, Claude, Index, Trash};
+use segue_core::{Project, SessionRef};
+use segue_engine::{Conversation, EngineError, Extent, Fate, Scope, Target, Upkeep};
+
+use crate::scripted::Stage;
+
+const SAMPLE: &str = include_str!("../../../segue-catalog/tests/it/samples/claude.jsonl");
+const ID: &str = "0b5e4c3a-1111-4222-8333-444455556666";
+
+/// A stage whose engine has an index, and a place for copies.
+fn stage(home: &Path) -> Stage {
+    let claude = Claude::new(home.join("claude"));
+    let mut stage = Stage::beside(Catalog::new(vec![Arc::new(claude)]));
+    stage.engine = stage
+        .engine
+        .with_index(Index::new(home))
+        .with_upkeep(Upkeep {
+            archive: Archive::open(home),
+            trash: Trash::open(home),
+            exports: home.join("tmp"),
+            kept: home.join("kept"),
+            own: Vec::new(),
+        });
+    stage
+}
+
+async fn find(stage: &Stage, text: &str) -> Conversation {
+    let scope = Scope {
+        project: Project {
+            key: "/project".into(),
+            cwd: "/".into(),
+        },
+        last_list: Vec::new(),
+    };
+    let reference = SessionRef::parse(text).unwrap();
+    stage.engine.find_any(&reference, &scope).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_session_that_is_opened_while_a_person_thinks_stays() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join(format!("claude/projects/-w/{ID}.jsonl"));
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(&file, SAMPLE).unwrap();
+    let stage = stage(home.path());
+    let found = find(&stage, ID).await;
+    let plan = stage
+        .engine
+        .plan_delete(&found, Extent::Everything, Fate::Trash)
+        .await
+        .unwrap();
+    assert_eq!(plan.natives[0].busy, None);
+    let open = File::open(&file).unwrap();
+    let mut sleep = Command::new("sleep");
+    let mut child = sleep.arg("60").stdin(Stdio::from(open)).spawn().unwrap();
+    let refused = stage.engine.delete_conversation(&plan).await;
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(
+        matches!(&refused, Err(EngineError::InUse { pid, .. }) if *pid == child.id()),
+        "{refused:?}"
+    );
+    assert_eq!(fs::read_to_string(&file).unwrap(), SAMPLE);
+    assert!(Trash::open(home.path()).list().0.is_empty());
+    stage.engine.delete_conversation(&plan).await.unwrap();
+    assert!(!file.exists());
+}
+
+#[tokio::test]
+async fn the_index_forgets_what_is_deleted() {
+    let home = tempfile::tempdir().unwrap();
+    let stage = stage(home.path());
+    for forget in [true, false] {
+        let id = stage.turn("hello", Target::New).await.session;
+        stage.engine.refresh(Arc::new(|_| ())).await.unwrap();
+        let known = || stage.engine.index().unwrap().own_turns(&id).unwrap();
+        assert!(known().is_some());
+        let found = find(&stage, id.as_str()).await;
+        match &found {
+            Conversation::Session(session, _) if forget => {
+                stage.engine.delete(session).await.unwrap();
+            }
+            found => {
+                let plan = stage
+                    .engine
+                    .plan_delete(found, Extent::Everything, Fate::Purge)
+                    .await
+                    .unwrap();
+                stage.engine.delete_conversation(&plan).await.unwrap();
+            }
+        }
+        assert_eq!(known(), None, "forget: {forget}");
+    }
+}
