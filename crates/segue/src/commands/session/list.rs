@@ -19,18 +19,7 @@ use crate::wire::{self, print_json};
 
 pub(super) async fn run(app: &App, args: &ListArgs) -> Result<(), CliError> {
     let now = Timestamp::now();
-    let filter = Filter {
-        project: (!args.all).then(|| app.project.key.clone()),
-        provider: args.provider.clone(),
-        feature: args.feature.clone(),
-        tags: args.tag.clone(),
-        since: args
-            .since
-            .as_deref()
-            .map(|text| parse_when(text, &Zoned::now()).map_err(|error| not_a_time(&error)))
-            .transpose()?,
-        cwd: None,
-    };
+    let filter = filter(app, args)?;
     let limit = if args.limit == 0 {
         u32::MAX
     } else {
@@ -100,6 +89,21 @@ pub(super) async fn run(app: &App, args: &ListArgs) -> Result<(), CliError> {
         say(&Style::stderr().dim("there are more: --limit 0 shows all"));
     }
     Ok(())
+}
+
+fn filter(app: &App, args: &ListArgs) -> Result<Filter, CliError> {
+    Ok(Filter {
+        project: (!args.all).then(|| app.project.key.clone()),
+        provider: args.provider.clone(),
+        feature: args.feature.clone(),
+        tags: args.tag.clone(),
+        since: args
+            .since
+            .as_deref()
+            .map(|text| parse_when(text, &Zoned::now()).map_err(|error| not_a_time(&error)))
+            .transpose()?,
+        cwd: None,
+    })
 }
 
 /// How much of an id is shown.
