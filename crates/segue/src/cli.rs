@@ -13,6 +13,7 @@ mod talk;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use segue_core::{FeatureId, PermissionPolicy, ProviderId, SessionRef, Tag};
 
@@ -59,6 +60,24 @@ pub(crate) enum Command {
     Config(ConfigArgs),
     Trust(TrustArgs),
     Completions(CompletionsArgs),
+}
+
+/// A mistake, with where to find what was meant: `list` is said before `session list` is known.
+pub(crate) fn pointed(mut error: clap::Error) -> clap::Error {
+    if let (ErrorKind::InvalidSubcommand, Some(ContextValue::String(typed))) =
+        (error.kind(), error.get(ContextKind::InvalidSubcommand))
+    {
+        let sessions = AnySessionCommand::augment_subcommands(clap::Command::new("session"));
+        let names = |command: &clap::Command| {
+            command.get_name() == typed || command.get_all_aliases().any(|alias| alias == typed)
+        };
+        if let Some(meant) = sessions.get_subcommands().find(|command| names(command)) {
+            let meant = format!("session {}", meant.get_name());
+            let meant = ContextValue::Strings(vec![meant]);
+            error.insert(ContextKind::SuggestedSubcommand, meant);
+        }
+    }
+    error
 }
 
 /// The commands that segue starts itself with; kept apart, so that neither help nor completion shows them.

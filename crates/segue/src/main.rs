@@ -26,7 +26,8 @@ fn main() -> ExitCode {
     let asked = if Hidden::is_named(first.as_deref()) {
         Asked::Hidden(Hidden::parse())
     } else {
-        Cli::parse().command.map_or(Asked::Nothing, Asked::Command)
+        let typed = Cli::try_parse().unwrap_or_else(|error| cli::pointed(error).exit());
+        typed.command.map_or(Asked::Nothing, Asked::Command)
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -60,6 +61,9 @@ async fn run(asked: Asked) -> Result<ExitCode, CliError> {
             // Nobody is there to choose: what can be asked for is told, as for any other mistake.
             let help = Cli::command().render_help();
             terminal::say(&help.to_string());
+            terminal::say(
+                "error: without a command, segue lets you choose a session, which needs a terminal",
+            );
             Ok(ExitCode::from(2))
         }
         Asked::Command(Command::Chat(args)) => commands::chat::run(args).await,

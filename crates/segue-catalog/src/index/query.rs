@@ -30,6 +30,17 @@ pub enum QueryError {
         /// What is wrong.
         why: String,
     },
+    /// A filter says nothing.
+    #[error("{0}: needs a value, as in {0}:NAME")]
+    NoValue(String),
+    /// There is no such agent.
+    #[error("nobody here is called {name}; there are: {known}")]
+    Provider {
+        /// Who was asked for.
+        name: String,
+        /// Who there is.
+        known: String,
+    },
     /// A filter that is to be turned round.
     #[error("-{0}: a filter can't be turned round; only words can be unwanted")]
     Without(String),
@@ -101,8 +112,15 @@ impl Query {
             });
         }
         let mut query = Self::default();
+        let mut open = None;
         for token in tokens(text) {
-            query.take(token, when)?;
+            match token.after(open.take()) {
+                Ok(token) => query.take(token, when)?,
+                Err(filter) => open = Some(filter),
+            }
+        }
+        if let Some(filter) = open {
+            return Err(QueryError::NoValue(filter.to_owned()));
         }
         let terms = &query.words.terms;
         if !terms.is_empty() && terms.iter().all(|term| term.without) {
@@ -118,9 +136,13 @@ impl Query {
     #[must_use]
     pub fn typed(text: &str, when: &dyn Fn(&str) -> Result<Timestamp, String>) -> Self {
         let mut query = Self::default();
+        let mut open = None;
         for token in tokens(text) {
-            // Half a filter is none yet.
-            let _ = query.take(token, when);
+            match token.after(open.take()) {
+                // Half a filter is none yet.
+                Ok(token) => drop(query.take(token, when)),
+                Err(filter) => open = Some(filter),
+            }
         }
         let finished = text.ends_with(char::is_whitespace) || text.ends_with('"');
         let terms = &mut query.words.terms;
@@ -246,6 +268,23 @@ struct Token<'a> {
     quoted: bool,
 }
 
+impl<'a> Token<'a> {
+    /// The token as it is meant: what follows a filter without a value is that. Such a filter itself is none yet.
+    fn after(self, open: Option<&'a str>) -> Result<Self, &'a str> {
+        match (open, self.filter) {
+            (Some(filter), _) => Ok(Self {
+                filter: Some(filter),
+                text: self.whole,
+                ..self
+            }),
+            (None, Some(filter)) if self.text.is_empty() && FILTERS.contains(&filter) => {
+                Err(filter)
+            }
+            (None, _) => Ok(self),
+        }
+    }
+}
+
 fn tokens(text: &str) -> impl Iterator<Item = Token<'_>> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -326,6 +365,13 @@ mod tests {
         assert_eq!(query.after, "2025-01-02T00:00:00Z".parse().ok());
         assert_eq!(query.tags, ["x"]);
         assert_eq!(query.words.expression(), r#""x:y""#);
+        // A blank after the colon is no mistake.
+        let blank = parse("after: 2025-01-02T00:00:00Z provider: codex login").unwrap();
+        assert_eq!(
+            (blank.after, &blank.providers),
+            (query.after, &vec!["codex".to_owned()])
+        );
+        assert_eq!(blank.words.expression(), r#""login""#);
     }
 
     #[test]
@@ -343,6 +389,7 @@ mod tests {
                 "\"king\" says nothing in a session; role: takes user, assistant or tool",
             ),
             ("after:soon a", "after: no time"),
+            ("a tag:", "tag: needs a value, as in tag:NAME"),
             (
                 "-provider:codex a",
                 "-provider: a filter can't be turned round; only words can be unwanted",

@@ -77,6 +77,18 @@ impl Ask<'_> {
         self.query.after.is_some() || self.query.before.is_some()
     }
 
+    /// Whether not every session may be a hit.
+    fn is_narrow(&self) -> bool {
+        let Query {
+            providers, project, ..
+        } = self.query;
+        self.is_timed()
+            || !providers.is_empty()
+            || project.is_some()
+            || self.project.is_some()
+            || self.own.is_some()
+    }
+
     /// How many turns of a session are looked at: all of them where their time decides.
     fn looked_at(&self) -> usize {
         if self.is_timed() {
@@ -87,8 +99,9 @@ impl Ask<'_> {
     }
 }
 
-/// By score, only so many turns are looked at: nobody reads on, and common words are in all of them.
-const BEST: u32 = 2000;
+/// By score, only so many turns are looked at: nobody reads on, and common words are in all of them. All are where
+/// only some sessions are asked for: theirs may come last.
+const BEST: i64 = 2000;
 /// Up to so many sessions are looked up one by one; more are met by going through all, the newest first.
 const FEW: usize = 300;
 /// How much more a word counts where it is rarer: in titles and prompts.
@@ -201,7 +214,8 @@ fn by_score(db: &Connection, ask: &Ask<'_>, expression: &str) -> rusqlite::Resul
     let mut statement = db.prepare_cached(
         "SELECT rowid, rank FROM text WHERE text MATCH ?1 AND rank MATCH ?2 ORDER BY rank LIMIT ?3",
     )?;
-    let mut rows = statement.query(rusqlite::params![expression, BY_WEIGHT, BEST])?;
+    let most = if ask.is_narrow() { -1 } else { BEST };
+    let mut rows = statement.query(rusqlite::params![expression, BY_WEIGHT, most])?;
     let mut order = Vec::new();
     let mut fitting: HashMap<i64, Fitting> = HashMap::new();
     while let Some(row) = rows.next()? {

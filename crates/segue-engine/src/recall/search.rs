@@ -13,7 +13,7 @@ use segue_catalog::index::{
     Ask, Hit, HitTurn, Hits, Of, Order, Query, QueryError, Snippet, Texts, Words, snippet,
 };
 use segue_catalog::{Catalog, Mark, NativeSession};
-use segue_core::{FeatureId, Role, SessionId, Tag, TurnId, parse_when};
+use segue_core::{FeatureId, MatchedBy, NativeId, Role, SessionId, Tag, TurnId, parse_when};
 use segue_store::{Filter, Page};
 
 use super::plain::one_line;
@@ -73,10 +73,14 @@ pub struct SearchReport {
     pub unreadable: usize,
     /// Whether another process is still bringing the index up to date.
     pub behind: bool,
+    /// Why the index could not be brought up to date.
+    pub stale: Option<String>,
 }
 
 /// How long a search waits for the index to be brought up to date. Agents wait at least half a minute for a tool.
 const SOON: Duration = Duration::from_secs(10);
+/// How long after a turn its agent may still write something of it.
+const LAST_WORDS: Duration = Duration::from_secs(5);
 /// How long to wait for the index before a session that is gone from the store stays in it.
 const PATIENCE: Duration = Duration::from_millis(100);
 
@@ -85,7 +89,22 @@ impl Engine {
     pub fn query(&self, text: &str) -> Result<Query, QueryError> {
         let now = (self.world.now)().to_zoned(TimeZone::UTC);
         let when = |text: &str| parse_when(text, &now).map_err(|error| error.to_string());
-        Query::parse(text, &when)
+        let query = Query::parse(text, &when)?;
+        self.check(&query)?;
+        Ok(query)
+    }
+
+    /// Refuses a query about agents that nobody knows.
+    pub fn check(&self, query: &Query) -> Result<(), QueryError> {
+        let known = self.known_providers();
+        let unknown = |name: &&String| !known.contains(&name.as_str());
+        match query.providers.iter().find(unknown) {
+            None => Ok(()),
+            Some(name) => Err(QueryError::Provider {
+                name: name.clone(),
+                known: known.join(", "),
+            }),
+        }
     }
 
     /// Looks for words in what was said.
@@ -94,22 +113,31 @@ impl Engine {
             return Err(EngineError::NoIndex);
         }
         let mut report = SearchReport::default();
+        let mut failed = None;
         if request.freshness == Freshness::Fresh {
             let refresh = self.refresh(Arc::new(|_| ()));
             // What takes longer goes on behind our back, and is found the next time.
             match tokio::time::timeout(SOON, refresh).await {
                 Ok(Ok(Some(Caught::Up(work)))) => report.unreadable = work.unreadable.len(),
-                Ok(Err(error)) => return Err(error),
+                // What the index has is better than nothing.
+                Ok(Err(error)) => failed = Some(error),
                 Ok(Ok(Some(Caught::Busy))) | Err(_) => report.behind = true,
                 Ok(Ok(None)) => {}
             }
+        }
+        if let Some(index) = &self.index {
+            let before = index.failures().map_or(0, |failures| failures.len());
+            report.unreadable = report.unreadable.max(before);
         }
         let own = self.own_that_fit(&request.query).await?;
         let mut seen = Seen::default();
         let mut skip = 0;
         let mut left_out = request.skip;
         'pages: loop {
-            let hits = self.ask(request, own.clone(), skip).await?;
+            let hits = match self.ask(request, own.clone(), skip).await {
+                Ok(hits) => hits,
+                Err(error) => return Err(failed.unwrap_or(error)),
+            };
             skip += hits.hits.len();
             let carriers = self.carriers(&hits.hits).await?;
             for hit in hits.hits {
@@ -130,6 +158,7 @@ impl Engine {
             }
         }
         self.quote(&mut report, &request.query.words, seen).await?;
+        report.stale = failed.map(|error| told(&error));
         Ok(report)
     }
 
@@ -213,16 +242,22 @@ impl Engine {
     /// What a hit is; none if it is part of another one, or not there any more.
     async fn found(
         &self,
-        hit: Hit,
+        mut hit: Hit,
         seen: &mut Seen,
         carriers: &Carriers,
     ) -> Result<Option<FoundIn>, EngineError> {
         let conversation = match hit.of {
             Of::Native(row) => {
                 let native = Native::from(*row);
-                // What was said through segue is found in its own session.
                 if carriers.carried.contains(&native.id().to_string()) {
-                    return Ok(None);
+                    // What was said through segue is found in its own session; what came after it only here.
+                    let known = self.known_until(&native.session.head.id).await?;
+                    hit.turns
+                        .retain(|turn| turn.at.is_some_and(|at| at > known));
+                    if hit.turns.is_empty() {
+                        return Ok(None);
+                    }
+                    hit.count = hit.turns.len();
                 }
                 Conversation::Native(Box::new(native))
             }
@@ -262,6 +297,22 @@ impl Engine {
         };
         seen.marks.push((found.conversation.id(), turns));
         Ok(Some(found))
+    }
+
+    /// Until when the sessions that a native one carries have what was said in it.
+    async fn known_until(&self, native: &NativeId) -> Result<Timestamp, EngineError> {
+        let mut last = Timestamp::MIN;
+        for carrier in self.store.candidates(native.as_str()).await? {
+            if carrier.by != MatchedBy::NativeId {
+                continue;
+            }
+            for turn in self.store.turns(&carrier.id).await? {
+                // One that goes on will have all of it.
+                let until = turn.ended_at.map(|end| end.saturating_add(LAST_WORDS));
+                last = last.max(until.transpose().ok().flatten().unwrap_or(Timestamp::MAX));
+            }
+        }
+        Ok(last)
     }
 
     async fn forget_own(&self, id: SessionId) {
@@ -321,6 +372,14 @@ impl Engine {
     }
 }
 
+/// An error with its causes.
+fn told(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    let causes = causes.map(ToString::to_string);
+    let all: Vec<String> = std::iter::once(error.to_string()).chain(causes).collect();
+    all.join(": ")
+}
+
 /// The native sessions that carry one of segue's own.
 struct Carriers {
     carried: HashSet<String>,
@@ -377,6 +436,13 @@ impl fmt::Display for SearchReport {
             writeln!(
                 f,
                 "\nThe newest turns may be missing: the index is being brought up to date."
+            )?;
+        }
+        if let Some(why) = &self.stale {
+            let why = one_line(why);
+            writeln!(
+                f,
+                "\nThe newest turns may be missing: the index could not be brought up to date: {why}"
             )?;
         }
         match self.unreadable {

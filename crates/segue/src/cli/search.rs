@@ -1,6 +1,7 @@
 //! What can be typed after `segue session search`.
 
 use clap::{Args, ValueEnum};
+use segue_core::ProviderId;
 use segue_engine::Order;
 
 /// Find where something was said, in the sessions of all agents
@@ -17,8 +18,16 @@ Examples:
   segue session show 1 --turn 4          (the first of what was found)")]
 pub(crate) struct SearchArgs {
     /// Words, phrases and filters
-    #[arg(required = true, value_name = "WORDS")]
+    #[arg(required_unless_present_any = ["provider", "since"], value_name = "WORDS")]
     pub(crate) words: Vec<String>,
+
+    /// Only in sessions of this agent, as provider:NAME
+    #[arg(short, long, value_name = "NAME", value_parser = ProviderId::parse)]
+    pub(crate) provider: Option<ProviderId>,
+
+    /// Only in turns since then, as after:WHEN: 7d, yesterday, 2025-12-07
+    #[arg(long, value_name = "WHEN")]
+    pub(crate) since: Option<String>,
 
     /// Only in sessions of this project
     #[arg(long)]

@@ -21,6 +21,7 @@ use ratatui::layout::Size;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Signal, kill_current_process_group};
+use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGWINCH};
 use signal_hook::low_level::pipe;
 use signal_hook::{SigId, low_level};
@@ -134,15 +135,21 @@ impl Screen {
             Err(error) => return Err(error.into()),
         }
         let [keyboard, _, _, _] = ends;
+        let keyboard = keyboard.revents();
         let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
         let mut woken = Woken {
-            is_over: keyboard.revents().intersects(gone),
+            is_over: keyboard.intersects(gone),
             keys: Vec::new(),
         };
         woken.is_over |= self.ended.rang();
         self.resized.rang();
+        let mut is_heard = false;
         while !woken.is_over && event::poll(Duration::ZERO)? {
             woken.keys.extend(keys::key(event::read()?));
+            is_heard = true;
+        }
+        if !is_heard && !woken.is_over && keyboard.contains(PollFlags::IN) {
+            say_again(stdin().as_fd())?;
         }
         Ok(woken)
     }
@@ -157,6 +164,16 @@ impl Drop for Screen {
             panic::set_hook(Box::new(move |panic| hook(panic)));
         }
     }
+}
+
+/// Has the terminal say again that there is something to read.
+///
+/// Whoever reads the events is told once only, and forgets it where a resize comes at the same time. Without this the
+/// key would wait for the next one, and we would turn round and round meanwhile.
+fn say_again(terminal: BorrowedFd<'_>) -> io::Result<()> {
+    // Setting what is set already changes nothing, and wakes everybody who waits.
+    let attributes = tcgetattr(terminal)?;
+    Ok(tcsetattr(terminal, OptionalActions::Now, &attributes)?)
 }
 
 /// Gives the terminal back. What fails here, nobody could be told.
@@ -218,5 +235,39 @@ impl Drop for Bell {
         for signal in self.signals.drain(..) {
             low_level::unregister(signal);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::event::epoll;
+    use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
+
+    use super::*;
+
+    #[test]
+    fn what_was_told_once_can_be_told_again() {
+        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&ours).unwrap();
+        unlockpt(&ours).unwrap();
+        let theirs = ioctl_tiocgptpeer(&ours, OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        let events = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
+        let once = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        epoll::add(&events, &theirs, epoll::EventData::new_u64(1), once).unwrap();
+        let told = |at_most: &Timespec| {
+            let mut told = [const { std::mem::MaybeUninit::uninit() }; 4];
+            let (told, _) = epoll::wait(&events, &mut told, Some(at_most)).unwrap();
+            told.len()
+        };
+        let soon = Timespec {
+            tv_sec: 60,
+            tv_nsec: 0,
+        };
+        let now = Timespec::default();
+        rustix::io::write(&ours, b"x\n").unwrap();
+        assert_eq!(told(&soon), 1);
+        assert_eq!(told(&now), 0);
+        say_again(theirs.as_fd()).unwrap();
+        assert_eq!(told(&soon), 1);
     }
 }

@@ -242,7 +242,8 @@ impl Machine {
 impl Shelf for Machine {
     fn look(&mut self, question: &Question) -> Result<Page, String> {
         let when = |text: &str| parse_when(text, &Zoned::now()).map_err(|error| error.to_string());
-        let query = Query::typed(&question.typed, &when);
+        let mut query = Query::typed(&question.typed, &when);
+        complete(&mut query.providers, &self.app.engine.known_providers());
         if query == Query::default() {
             return self.newest(question).map_err(in_words);
         }
@@ -305,6 +306,22 @@ impl Shelf for Machine {
         });
         done.map_err(in_words)
     }
+}
+
+/// Agents that are only half typed are all those that begin so; one that nobody knows narrows nothing.
+fn complete(typed: &mut Vec<String>, known: &[&str]) {
+    let meant = typed.iter().flat_map(|begun| {
+        let whole = known.contains(&begun.as_str());
+        let fits = move |name: &&&str| {
+            if whole {
+                **name == begun
+            } else {
+                name.starts_with(begun)
+            }
+        };
+        known.iter().filter(fits).map(ToString::to_string)
+    });
+    *typed = meant.collect();
 }
 
 /// What went wrong, and what to do about it, on one line.
@@ -454,6 +471,23 @@ fn marked(snippet: &Snippet) -> Marked {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_half_typed_agent_is_all_that_begin_so() {
+        let known = ["acp:codex", "claude", "codex", "codex-acp"];
+        let cases: [(&[&str], &[&str]); 5] = [
+            (&["cod"], &["codex", "codex-acp"]),
+            (&["codex"], &["codex"]),
+            (&["codex", "cl"], &["codex", "claude"]),
+            (&["nobody"], &[]),
+            (&[], &[]),
+        ];
+        for (typed, expected) in cases {
+            let mut names: Vec<String> = typed.iter().map(ToString::to_string).collect();
+            complete(&mut names, &known);
+            assert_eq!(names, expected, "{typed:?}");
+        }
+    }
 
     #[test]
     fn what_was_found_is_set_off_and_nothing_is_lost() {

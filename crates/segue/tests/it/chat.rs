@@ -279,6 +279,20 @@ fn the_agent_may_name_the_session_and_the_user_has_the_last_word() {
 }
 
 #[test]
+fn who_misses_a_word_is_told_where_it_is() {
+    let world = world();
+    for (typed, meant) in [("list", "session list"), ("search", "session search")] {
+        let output = world.segue([typed, "milk"]);
+        assert_eq!(output.code, Some(2), "{output}");
+        assert!(output.stderr.contains(&format!("'{meant}'")), "{output}");
+    }
+    let alone = world.segue::<&str>([]);
+    assert_eq!(alone.code, Some(2), "{alone}");
+    let last = alone.stderr.lines().last().unwrap();
+    assert!(last.contains("needs a terminal"), "{alone}");
+}
+
+#[test]
 fn help_teaches() {
     let world = world();
     assert_snapshot!(world.segue(["--help"]), @r#"

@@ -256,9 +256,15 @@ fn a_number_means_what_the_last_list_here_showed() {
     );
     assert_snapshot!(world.segue(["session", "list", "-p", "codx"]), @"
     --- stderr
-    nobody here is called codx; there are: claude, codex, gemini, opencode, rehearsal
-    --- exit 0
+    error: nobody here is called codx
+    hint: there are: claude, codex, gemini, opencode, rehearsal
+    --- exit 2
     ");
+    // A mistake is no list; one of nothing is one.
+    assert_eq!(
+        world.segue(["session", "list", "-p", "codex"]).code,
+        Some(0)
+    );
     assert_snapshot!(world.segue(["session", "show", "1"]), @"
     --- stderr
     error: there is no number 1 in the last list of this project

@@ -375,6 +375,11 @@ fn a_narrow_list_has_short_lines() {
             "{output}"
         );
         assert!(output.contains("0b5e4c3a"), "{output}");
+        // Who and when says more than where.
+        assert!(
+            columns != "80" || (output.contains("rehearsal") && output.contains("just now")),
+            "{output}"
+        );
     }
 }
 

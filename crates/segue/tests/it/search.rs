@@ -185,6 +185,11 @@ fn words_phrases_beginnings_and_filters() {
         (&["--here", "everything"], &[]),
         (&["--here", "milk"], &["own", "claude"]),
         (&["milk after:1d"], &["own"]),
+        (&["milk after: 1d"], &["own"]),
+        (&["milk", "--since", "1d"], &["own"]),
+        (&["--since", "1d"], &["own"]),
+        (&["-p", "codex"], &["codex"]),
+        (&["milk", "-p", "claude"], &["claude"]),
         (&["milk before:1d"], &["claude"]),
         (&["milk after:2026-01-02T03:04:10Z before:1d"], &["claude"]),
         (&["milk after:2026-01-02T03:04:11Z before:1d"], &[]),
@@ -222,6 +227,16 @@ fn mistakes_are_told() {
         (
             "role:king milk",
             "\"king\" says nothing in a session; role: takes user, assistant or tool",
+            "see: segue session search --help",
+        ),
+        (
+            "provider:codx milk",
+            "nobody here is called codx",
+            "there are: ",
+        ),
+        (
+            "milk tag:",
+            "tag: needs a value, as in tag:NAME",
             "see: segue session search --help",
         ),
         (
@@ -288,6 +303,43 @@ fn nothing_is_found_twice() {
     let _ = world.segue(["session", "delete", "--yes", &id]);
     let _ = world.segue(["session", "delete", "--yes", fork]);
     assert_eq!(found(&world, &["once"]), Vec::<String>::new());
+}
+
+/// What was said in the agent's own program after segue took the session over is found where it is.
+#[test]
+fn what_was_said_elsewhere_since_is_found_there() {
+    let world = world();
+    let mut kept = Kept::new(&world, Agent::Claude, 7, &world.project());
+    kept.add();
+    let native = kept_id(&world);
+    let _ = world.json(["session", "adopt", "--json", &native]);
+    let hits = |words: &str| {
+        let hits = world.json(["session", "search", "--json", words]);
+        let hits = hits.as_array().unwrap().clone();
+        let one = |hit: &Value| (hit["id"].is_string(), hit["turn"].clone());
+        hits.iter().map(one).collect::<Vec<_>>()
+    };
+    assert_eq!(hits("w7x1"), [(true, 1.into())]);
+    kept.add();
+    assert_eq!(hits("w7x2"), [(false, 2.into())]);
+    assert_eq!(hits("w7x1"), [(true, 1.into())], "and nothing twice");
+}
+
+/// The only native session there is.
+fn kept_id(world: &World) -> String {
+    let listed = world.json(["session", "list", "--all", "--json"]);
+    listed[0]["native_session_id"].as_str().unwrap().to_owned()
+}
+
+/// Pieces show what was found, however it is written.
+#[test]
+fn what_is_found_is_shown() {
+    let (world, _) = with_sessions();
+    for (typed, shown) in [("grun", "grün"), ("naive", "naïve"), ("函", "函")] {
+        let hits = world.json(["session", "search", "--json", typed]);
+        let snippet = hits[0]["snippet"].as_str().unwrap();
+        assert!(snippet.contains(shown), "{typed}: {snippet}");
+    }
 }
 
 #[test]

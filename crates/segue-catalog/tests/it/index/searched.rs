@@ -19,6 +19,10 @@ fn at(minute: u32) -> String {
 
 /// Writes a session of Claude Code in which each prompt has one answer.
 fn write(home: &Path, n: u32, turns: &[(&str, &str)]) -> String {
+    write_at(home, n, turns, |number| at(n * 10 + number))
+}
+
+fn write_at(home: &Path, n: u32, turns: &[(&str, &str)], when: impl Fn(u32) -> String) -> String {
     let id = format!("00000000-0000-4000-8000-{n:012}");
     let mut lines = Vec::new();
     let mut last: Option<String> = None;
@@ -30,7 +34,7 @@ fn write(home: &Path, n: u32, turns: &[(&str, &str)]) -> String {
         let content = json!([{"type": "text", "text": text}]);
         let line = json!({
             "type": role, "uuid": uuid, "parentUuid": last, "sessionId": id, "cwd": format!("/work/app{n}"),
-            "timestamp": at(n * 10 + u32::try_from(number).unwrap()), "version": "2.0.0",
+            "timestamp": when(u32::try_from(number).unwrap()), "version": "2.0.0",
             "message": {"role": role, "content": content, "id": format!("m{n}-{number}"), "model": "m"},
         });
         lines.push(line.to_string());
@@ -97,6 +101,21 @@ fn three(home: &Path) -> Catalog {
     );
     write(home, 3, &[("Größe der Tabelle", "nothing")]);
     Catalog::new(vec![Arc::new(Claude::new(home))])
+}
+
+#[test]
+fn the_best_of_some_sessions_are_found_however_many_others_fit_better() {
+    let (home, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    write_at(home.path(), 1, &vec![("kettle", "kettle"); 2500], |_| at(1));
+    let long = format!("a kettle {}", "among many other words ".repeat(50));
+    write(home.path(), 2, &[("hello", &long)]);
+    let catalog = Catalog::new(vec![Arc::new(Claude::new(home.path()))]);
+    let index = Index::new(place.path());
+    refresh(&index, &catalog);
+    for narrow in ["project:app2", "after:2025-03-01T10:15:00Z"] {
+        let hits = search(&index, &parse(&format!("kettle {narrow}")), Order::Best);
+        assert_eq!(hits.hits.len(), 1, "{narrow}");
+    }
 }
 
 #[test]

@@ -19,18 +19,7 @@ use crate::wire::{self, print_json};
 
 pub(super) async fn run(app: &App, args: &ListArgs) -> Result<(), CliError> {
     let now = Timestamp::now();
-    let filter = Filter {
-        project: (!args.all).then(|| app.project.key.clone()),
-        provider: args.provider.clone(),
-        feature: args.feature.clone(),
-        tags: args.tag.clone(),
-        since: args
-            .since
-            .as_deref()
-            .map(|text| parse_when(text, &Zoned::now()).map_err(|error| not_a_time(&error)))
-            .transpose()?,
-        cwd: None,
-    };
+    let filter = filter(app, args)?;
     let limit = if args.limit == 0 {
         u32::MAX
     } else {
@@ -51,6 +40,12 @@ pub(super) async fn run(app: &App, args: &ListArgs) -> Result<(), CliError> {
         .conversations(&filter, wanted, caught.freshness)
         .await?;
     listed.lack(&filter, caught.unreadable);
+    if let Some(provider) = args.provider.as_ref().filter(|_| listed.rows.is_empty())
+        && !app.engine.knows(provider)
+    {
+        let known = app.engine.known_providers().join(", ");
+        return Err(unknown(provider.as_str(), &known));
+    }
     let mark = Style::stderr().yellow("segue:");
     if let Some(why) = &listed.without_index {
         tell_without_index(why);
@@ -81,7 +76,7 @@ pub(super) async fn run(app: &App, args: &ListArgs) -> Result<(), CliError> {
     let ids: Vec<_> = listed.rows.iter().map(Conversation::id).collect();
     last_list::remember(&app.home, (!args.all).then_some(&app.project), &ids);
     if listed.rows.is_empty() {
-        say(&nothing(app, args));
+        say(&nothing(args));
         return Ok(());
     }
     let long = table(&listed.rows, args.all, now, Ids::Long);
@@ -94,6 +89,21 @@ pub(super) async fn run(app: &App, args: &ListArgs) -> Result<(), CliError> {
         say(&Style::stderr().dim("there are more: --limit 0 shows all"));
     }
     Ok(())
+}
+
+fn filter(app: &App, args: &ListArgs) -> Result<Filter, CliError> {
+    Ok(Filter {
+        project: (!args.all).then(|| app.project.key.clone()),
+        provider: args.provider.clone(),
+        feature: args.feature.clone(),
+        tags: args.tag.clone(),
+        since: args
+            .since
+            .as_deref()
+            .map(|text| parse_when(text, &Zoned::now()).map_err(|error| not_a_time(&error)))
+            .transpose()?,
+        cwd: None,
+    })
 }
 
 /// How much of an id is shown.
@@ -111,13 +121,17 @@ fn table(rows: &[Conversation], all: bool, now: Timestamp, ids: Ids) -> Table {
     head.extend(tagged.then_some("TAGS"));
     head.extend(all.then_some("DIRECTORY"));
     head.push("TITLE");
-    let shed = ["TURNS", "UPDATED", "AGENT", "TAGS", "DIRECTORY"];
+    let shed = ["TURNS", "TAGS", "DIRECTORY", "UPDATED", "AGENT"];
+    let longest = match ids {
+        Ids::Long => 28,
+        Ids::Short => 16,
+    };
     let mut table = Table::new(&head).shedding(&shed);
     for (number, row) in (1..).zip(rows) {
         let [agent, turns, updated, title] = cells(row, now);
         let mut cells = vec![number.to_string(), id(row, ids), agent, turns, updated];
         cells.extend(tagged.then(|| tags(row)));
-        cells.extend(all.then(|| short_path(directory(row))));
+        cells.extend(all.then(|| short_path(directory(row), longest)));
         cells.push(title);
         table.row(&cells);
     }
@@ -125,13 +139,7 @@ fn table(rows: &[Conversation], all: bool, now: Timestamp, ids: Ids) -> Table {
 }
 
 /// Why there is nothing to list, and what to do about it.
-fn nothing(app: &App, args: &ListArgs) -> String {
-    if let Some(provider) = &args.provider
-        && !app.engine.knows(provider)
-    {
-        let known = app.engine.known_providers().join(", ");
-        return format!("nobody here is called {provider}; there are: {known}");
-    }
+fn nothing(args: &ListArgs) -> String {
     let narrowed = args.feature.is_some() || args.since.is_some() || !args.tag.is_empty();
     if narrowed || args.provider.is_some() {
         return "no sessions match".to_owned();
@@ -167,8 +175,7 @@ pub(super) fn directory(row: &Conversation) -> &str {
 }
 
 /// A path that leaves room for a title: its end says more than its beginning.
-pub(super) fn short_path(path: &str) -> String {
-    const LONGEST: usize = 28;
+pub(super) fn short_path(path: &str, longest: usize) -> String {
     let home = std::env::var("HOME").unwrap_or_default();
     let path = match path.strip_prefix(&home) {
         Some(rest) if !home.is_empty() && (rest.is_empty() || rest.starts_with('/')) => {
@@ -177,10 +184,10 @@ pub(super) fn short_path(path: &str) -> String {
         _ => path.to_owned(),
     };
     let length = path.chars().count();
-    if length <= LONGEST {
+    if length <= longest {
         return path;
     }
-    let end: String = path.chars().skip(length - LONGEST + 1).collect();
+    let end: String = path.chars().skip(length - longest + 1).collect();
     format!("…{end}")
 }
 
@@ -244,6 +251,11 @@ pub(super) fn title(native: &Native) -> String {
         || "(no title)".to_owned(),
         |title| title.as_str().to_owned(),
     )
+}
+
+/// There is no such agent.
+pub(super) fn unknown(name: &str, known: &str) -> CliError {
+    CliError::usage(format!("nobody here is called {name}")).hint(format!("there are: {known}"))
 }
 
 /// What was typed is no time.

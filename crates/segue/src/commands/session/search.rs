@@ -6,7 +6,7 @@ use segue_engine::{
     Conversation, FoundIn, FoundTurn, Query, QueryError, SearchReport, SearchRequest, Snippet,
 };
 
-use super::list::{directory, label, short_path, title};
+use super::list::{directory, label, not_a_time, short_path, title, unknown};
 use crate::catch_up::Behind;
 use crate::cli::SearchArgs;
 use crate::error::CliError;
@@ -16,7 +16,8 @@ use crate::terminal::{Style, ago, clean, one_line, print, say, width};
 use crate::wire::{self, print_json};
 
 pub(super) async fn run(app: &App, args: &SearchArgs) -> Result<(), CliError> {
-    let query = query(&args.words)?;
+    let query = narrowed(args)?;
+    app.engine.check(&query).map_err(|error| refused(&error))?;
     let caught = app.catch_up(!args.no_refresh).await;
     if let Some(Behind::Failed(why)) = &caught.behind {
         let mark = Style::stderr().yellow("segue:");
@@ -39,13 +40,30 @@ pub(super) async fn run(app: &App, args: &SearchArgs) -> Result<(), CliError> {
     };
     let mut report = app.engine.search(&request).await?;
     report.behind |= matches!(caught.behind, Some(Behind::Busy));
-    report.unreadable = caught.unreadable.len();
+    report.unreadable = report.unreadable.max(caught.unreadable.len());
     if args.json {
         print_json(&wire::hits(&report));
         return Ok(());
     }
     show(app, &report);
     Ok(())
+}
+
+/// What was typed, and what the options say.
+fn narrowed(args: &SearchArgs) -> Result<Query, CliError> {
+    let mut query = if args.words.is_empty() {
+        Query::default()
+    } else {
+        query(&args.words)?
+    };
+    query
+        .providers
+        .extend(args.provider.iter().map(ToString::to_string));
+    if let Some(since) = &args.since {
+        let since = parse_when(since, &Zoned::now()).map_err(|error| not_a_time(&error))?;
+        query.after = Some(since);
+    }
+    Ok(query)
 }
 
 /// What was typed: one argument as it is; of several, each that has blanks in it is a phrase.
@@ -65,13 +83,15 @@ fn query(words: &[String]) -> Result<Query, CliError> {
     };
     // Which zone we are in takes a while to find out, and rarely matters.
     let when = |text: &str| parse_when(text, &Zoned::now()).map_err(|error| error.to_string());
-    Query::parse(&text, &when).map_err(|error| {
-        let refused = CliError::usage(error.to_string());
-        match error {
-            QueryError::When { .. } => refused.hint(WhenError::FORMS),
-            _ => refused.hint("see: segue session search --help"),
-        }
-    })
+    Query::parse(&text, &when).map_err(|error| refused(&error))
+}
+
+fn refused(error: &QueryError) -> CliError {
+    match error {
+        QueryError::Provider { name, known } => unknown(name, known),
+        QueryError::When { .. } => CliError::usage(error.to_string()).hint(WhenError::FORMS),
+        _ => CliError::usage(error.to_string()).hint("see: segue session search --help"),
+    }
 }
 
 fn show(app: &App, report: &SearchReport) {
@@ -130,7 +150,7 @@ fn whereabouts(found: &FoundIn, now: Timestamp) -> String {
         Conversation::Session(session, _) => (&session.provider, session.updated_at),
         Conversation::Native(native) => (&native.session.provider, native.session.head.updated_at),
     };
-    let directory = short_path(directory(&found.conversation));
+    let directory = short_path(directory(&found.conversation), 28);
     let label = label(&found.conversation);
     let id = found.conversation.id();
     let id = match &found.conversation {
