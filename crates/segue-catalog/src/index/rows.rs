@@ -114,6 +114,12 @@ impl Index {
         listed?.ok_or(IndexError::Missing)
     }
 
+    /// Whether it has been brought up to date at least once, so that it lacks only what is new.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.reading(is_whole).unwrap_or(false)
+    }
+
     /// How many native sessions fit.
     pub fn count(&self, which: &Which) -> Result<u64, IndexError> {
         let (condition, values) = which.sql();

@@ -81,7 +81,7 @@ async fn the_index_forgets_what_is_deleted() {
         let id = stage.turn("hello", Target::New).await.session;
         stage.engine.refresh(Arc::new(|_| ())).await.unwrap();
         let known = || stage.engine.index().unwrap().own_turns(&id).unwrap();
-        assert!(known().is_some());
+        assert!(!known().is_empty());
         let found = find(&stage, id.as_str()).await;
         match &found {
             Conversation::Session(session, _) if forget => {
@@ -96,6 +96,6 @@ async fn the_index_forgets_what_is_deleted() {
                 stage.engine.delete_conversation(&plan).await.unwrap();
             }
         }
-        assert_eq!(known(), None, "forget: {forget}");
+        assert!(known().is_empty(), "forget: {forget}");
     }
 }

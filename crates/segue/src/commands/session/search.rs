@@ -1,6 +1,7 @@
 //! `segue session search`
 
 use jiff::{Timestamp, Zoned};
+use segue_catalog::Index;
 use segue_core::{Role, WhenError, parse_when};
 use segue_engine::{
     Conversation, FoundIn, FoundTurn, Query, QueryError, SearchReport, SearchRequest, Snippet,
@@ -20,11 +21,17 @@ pub(super) async fn run(app: &App, args: &SearchArgs) -> Result<(), CliError> {
     app.engine.check(&query).map_err(|error| refused(&error))?;
     let caught = app.catch_up(!args.no_refresh).await;
     if let Some(Behind::Failed(why)) = &caught.behind {
-        let mark = Style::stderr().yellow("segue:");
-        say(&format!(
-            "{mark} the index could not be brought up to date: {}",
+        let why = format!(
+            "the index could not be brought up to date: {}",
             one_line(why)
-        ));
+        );
+        // An index that never was complete would be silent about most of what there is.
+        if !app.engine.index().is_some_and(Index::is_whole) {
+            return Err(CliError::failed(why)
+                .hint("`segue index rebuild` builds it anew; nothing is lost by that"));
+        }
+        let mark = Style::stderr().yellow("segue:");
+        say(&format!("{mark} {why}"));
     }
     let request = SearchRequest {
         query,
