@@ -388,12 +388,14 @@ fn append(world: &World, text: &str) {
     file.write_all(text.as_bytes()).unwrap();
 }
 
+/// What Gemini CLI does when it has the terminal.
+type Deed = fn(&World);
+
 #[test]
 fn what_was_handed_over_comes_back_with_all_that_was_said_since() {
     let longer = session(ID) + &said("second");
     let join = "put back Gemini session 11111111, which Gemini CLI had deleted while it was in use";
-    // What Gemini CLI does when it has the terminal, and what is told and there afterwards.
-    type Deed = fn(&World);
+    // What is done, and what is told and there afterwards.
     let cases: [(&str, Deed, &[&str], String); 4] = [
         ("nothing", |_| {}, &[], session(ID)),
         (
