@@ -16,7 +16,7 @@ Examples:
   segue session delete claude:0b5e4c3a        a session that only Claude Code has
   segue session restore claude:0b5e4c3a       bring it back
 
-A number from the last list is not taken here: it may mean another session by now.
+A number from the last list is taken only with --dry-run: it may mean another session by now.
 `segue session forget` deletes only segue's record.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct DeleteArgs {

@@ -388,6 +388,9 @@ fn append(world: &World, text: &str) {
     file.write_all(text.as_bytes()).unwrap();
 }
 
+/// What Gemini CLI does when it has the terminal.
+type Deed = fn(&World);
+
 #[test]
 fn what_was_handed_over_comes_back_with_all_that_was_said_since() {
     type Deed = fn(&World);

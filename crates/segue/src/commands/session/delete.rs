@@ -15,7 +15,9 @@ use crate::terminal::{Style, clean, one_line, print, say, say_decision};
 use crate::wire::print_json;
 
 pub(super) async fn run(app: &App, args: &DeleteArgs) -> Result<(), CliError> {
-    by_name(&args.one.id)?;
+    if !args.dry_run {
+        by_name(&args.one.id)?;
+    }
     let extent = if args.native {
         Extent::Native
     } else {
