@@ -393,7 +393,6 @@ type Deed = fn(&World);
 
 #[test]
 fn what_was_handed_over_comes_back_with_all_that_was_said_since() {
-    type Deed = fn(&World);
     let longer = session(ID) + &said("second");
     let join = "put back Gemini session 11111111, which Gemini CLI had deleted while it was in use";
     // What Gemini CLI does when it has the terminal, and what is told and there afterwards.
