@@ -1,9 +1,8 @@
 //! Unpacking a copy into a directory of its own, where it is read like any session.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use super::pack::hash_of;
 use super::restore::{Times, write};
@@ -24,9 +23,8 @@ pub(super) fn unpack(
     if fs::read_to_string(&mark).is_ok_and(|known| known == hash)
         && let Ok(found) = locate(entry, keeping, into)
     {
-        // It is in use, as far as others are concerned who need room.
-        let touched = File::options().append(true).open(&mark);
-        let _ = touched.and_then(|mark| mark.set_modified(SystemTime::now()));
+        // It is in use, as far as others are concerned who need room: the system notes when it was written.
+        let _ = fs::write(&mark, &hash);
         return Ok(found);
     }
     let failed = |error| KeepError::io("unpack into", into, error);
