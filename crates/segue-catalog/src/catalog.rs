@@ -135,6 +135,12 @@ impl Catalog {
         all.into_iter().flatten().filter(readable).collect()
     }
 
+    /// The head of a session when it was copied, which may tell more than the copy does: where it worked, for example.
+    pub(crate) fn copied_head(&self, provider: &ProviderId, id: &NativeId) -> Option<Head> {
+        let entry = self.archive.as_ref()?.entry(provider, id).ok()??;
+        Some(entry.manifest.head)
+    }
+
     /// The agent of this name.
     fn known(&self, name: &str) -> Option<&ProviderId> {
         let mut names = self.readers.iter().map(|(known, _)| known);

@@ -4,7 +4,7 @@ use segue_core::NativeId;
 
 use super::Work;
 use super::walk::Change;
-use crate::index::read::{Projects, Told, read};
+use crate::index::read::{Projects, Told, project_of, read};
 use crate::index::write::{Noted, Verdict, Writer};
 use crate::index::{IndexError, State};
 use crate::{Catalog, Head, IdHint, NativeSession};
@@ -73,12 +73,18 @@ pub(super) fn take_copy(
     );
     outcome?;
     work.read += 1;
-    let Some(Told::Whole { placed, .. }) = last else {
+    let Some(Told::Whole { mut placed, .. }) = last else {
         writer.drop_turns(growing.id, 0)?;
         writer.note(name, found, note(Verdict::Other, None))?;
         return Ok(());
     };
     work.bytes += placed.bytes;
+    if placed.head.cwd.is_none()
+        && let Some(copied) = catalog.copied_head(provider, &placed.head.id)
+    {
+        placed.project = copied.cwd.as_deref().and_then(project_of);
+        placed.head.cwd = copied.cwd;
+    }
     writer.title(growing.id, &placed)?;
     let source = writer.note(name, found, note(Verdict::Session, None))?;
     writer.replace(name, &growing, &placed, Some(source), State::Archived)?;
