@@ -33,14 +33,14 @@ fn write_at(home: &Path, n: u32, turns: &[(&str, &str)], when: impl Fn(u32) -> S
         let uuid = format!("{n:08}-{number:04}-4000-8000-000000000000");
         let content = json!([{"type": "text", "text": text}]);
         let line = json!({
-            "type": role, "uuid": uuid, "parentUuid": last, "sessionId": id, "cwd": format!("/work/app{n}"),
+            "type": role, "uuid": uuid, "parentUuid": last, "sessionId": id, "cwd": format!("/code/app{n}"),
             "timestamp": when(u32::try_from(number).unwrap()), "version": "2.0.0",
             "message": {"role": role, "content": content, "id": format!("m{n}-{number}"), "model": "m"},
         });
         lines.push(line.to_string());
         last = Some(uuid);
     }
-    let project = home.join(format!("projects/-work-app{n}"));
+    let project = home.join(format!("projects/-code-app{n}"));
     fs::create_dir_all(&project).unwrap();
     fs::write(
         project.join(format!("{id}.jsonl")),
@@ -221,8 +221,8 @@ fn segues_own_sessions_are_found_by_words_and_titles_and_forgotten() {
         id: id.clone(),
         title: Title::given("Payment overhaul", TitleSource::User).unwrap(),
         provider: "codex".to_owned(),
-        project: "/work/pay".to_owned(),
-        cwd: "/work/pay".to_owned(),
+        project: "/code/pay".to_owned(),
+        cwd: "/code/pay".to_owned(),
         created_at: now,
         updated_at: now,
         head: Some(8),

@@ -90,7 +90,7 @@ fn the_first_picture() {
     ────────────────────────────────────────────────────────────────────────────────
     Fix the flaky payment test
     claude · 1 turn · just now · segue · main · @checkout
-    ~/work/segue · opus-5 · 12.3k tokens · id-0
+    ~/code/segue · opus-5 · 12.3k tokens · id-0
 
     1 › What about number 1?
         I mean this one:
@@ -108,7 +108,7 @@ fn a_wide_terminal_has_the_preview_beside_the_list() {
     ── everywhere · 30,000 conversations ─────────────────────────────────────────────────────────────────────────────────────────────
        now claude   Fix the flaky payment… @checkout segue          1 │ 支払いテストを直して、ログも見て
        now codex    Why does the build take… running web shop       2 │ gemini · 3 turns · 1 minute ago · notes · main · #pay · #日本
-    ›   1m gemini   支払いテストを直して… #pay #日本 notes          3 │ ~/work/notes · opus-5 · 12.3k tokens · id-2
+    ›   1m gemini   支払いテストを直して… #pay #日本 notes          3 │ ~/code/notes · opus-5 · 12.3k tokens · id-2
         3m opencode tab here, bell, colour… archived segue          4 │
         5m claude   إصلاح اختبار الدفع               web shop       5 │ 3 › What about number 3?
         8m codex    👩 launch 👍 ❤ done         gone notes          6 │     I mean this one:
@@ -167,7 +167,7 @@ fn hits_are_shown_where_there_is_room() {
     ────────────────────────────────────────────────────────────────────────────────
     refactor
     opencode · 628 turns · 772 days ago · segue
-    ~/work/segue · opus-5 · 12.3k tokens · id-1827
+    ~/code/segue · opus-5 · 12.3k tokens · id-1827
 
     …so that the refactor is seen by everybody…
 
@@ -194,7 +194,7 @@ fn questions_lie_over_the_list() {
     ─────└────────────────────── Enter tags, Esc does not ┘─────
     支払いテストを直して、ログも見て
     gemini · 3 turns · 1 minute ago · notes · main · #pay · #日…
-    ~/work/notes · opus-5 · 12.3k tokens · id-2
+    ~/code/notes · opus-5 · 12.3k tokens · id-2
 
     3 › What about number 3?
     Enter resume  ^O show  ^X handoff  Tab here  ^Y fork  ? help
@@ -213,7 +213,7 @@ fn questions_lie_over_the_list() {
     ─────└──────────────── Enter hands over, Esc does not ┘─────
     支払いテストを直して、ログも見て
     gemini · 3 turns · 1 minute ago · notes · main · #pay · #日…
-    ~/work/notes · opus-5 · 12.3k tokens · id-2
+    ~/code/notes · opus-5 · 12.3k tokens · id-2
 
     3 › What about number 3?
     Enter resume  ^O show  ^X handoff  Tab here  ^Y fork  ? help
@@ -240,7 +240,7 @@ fn the_help_tells_all_keys() {
     ────────│                                                              │────────
     Fix the │ provider:codex   only those of an agent                      │
     claude ·│ project:NAME     only those of a project                     │
-    ~/work/s│ tag:NAME         only those with a tag                       │
+    ~/code/s│ tag:NAME         only those with a tag                       │
             │ after:7d         only those touched since then               │
     1 › What│ "a phrase"       these words, in this order                  │
         I me│ Ctrl-W, -U       delete a word, all before the cursor        │

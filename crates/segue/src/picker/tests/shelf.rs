@@ -156,7 +156,7 @@ impl Shelf for FakeShelf {
         };
         Ok(Preview {
             facts: vec![format!(
-                "~/work/{} · opus-5 · 12.3k tokens · {}",
+                "~/code/{} · opus-5 · 12.3k tokens · {}",
                 row.project.as_deref().unwrap_or_default(),
                 row.id
             )],

@@ -101,7 +101,7 @@ fn typing_narrows_the_list_and_escape_widens_it_again() {
     ────────────────────────────────────────────────────────────────────────────────
     Fix the flaky payment test
     claude · 1 turn · just now · segue · main · @checkout
-    ~/work/segue · opus-5 · 12.3k tokens · id-0
+    ~/code/segue · opus-5 · 12.3k tokens · id-0
 
     1 › What about number 1?
         I mean this one:
@@ -137,7 +137,7 @@ fn typing_narrows_the_list_and_escape_widens_it_again() {
     ────────────────────────────────────────────────────────────────────────────────
     refactor
     codex · 18 turns · 1 hour ago · notes
-    ~/work/notes · opus-5 · 12.3k tokens · id-17
+    ~/code/notes · opus-5 · 12.3k tokens · id-17
 
     …so that the refactor is seen by everybody…
 
