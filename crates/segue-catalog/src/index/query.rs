@@ -144,7 +144,7 @@ impl Query {
                 Err(filter) => open = Some(filter),
             }
         }
-        let finished = text.ends_with(char::is_whitespace) || text.ends_with('"');
+        let finished = is_finished(text);
         let terms = &mut query.words.terms;
         if let Some(last) = terms.last_mut().filter(|term| !finished && !term.without) {
             last.prefix = true;
@@ -153,6 +153,27 @@ impl Query {
             terms.clear();
         }
         query
+    }
+
+    /// What is wrong with words that are still being typed: not the last one, which may become right.
+    #[must_use]
+    pub fn mistake(
+        text: &str,
+        when: &dyn Fn(&str) -> Result<Timestamp, String>,
+    ) -> Option<QueryError> {
+        let mut query = Self::default();
+        let mut open = None;
+        let mut mistakes = Vec::new();
+        for token in tokens(text) {
+            match token.after(open.take()) {
+                Ok(token) => mistakes.push(query.take(token, when).err()),
+                Err(filter) => open = Some(filter),
+            }
+        }
+        if !is_finished(text) && open.is_none() {
+            mistakes.pop();
+        }
+        mistakes.into_iter().flatten().next()
     }
 
     fn take(
@@ -180,6 +201,11 @@ impl Query {
         }
         Ok(())
     }
+}
+
+/// Whether the last word can't go on.
+fn is_finished(text: &str) -> bool {
+    text.ends_with(char::is_whitespace) || text.ends_with('"')
 }
 
 fn role(text: &str) -> Result<Role, QueryError> {
@@ -411,5 +437,28 @@ mod tests {
         assert_eq!(typed("fix log "), r#""fix" AND "log""#);
         assert_eq!(typed("fix after:19"), r#""fix"*"#);
         assert_eq!(typed("-x"), "");
+    }
+
+    #[test]
+    fn while_it_is_typed_only_what_is_whole_can_be_wrong() {
+        for (typed, expected) in [
+            ("fix role:ki", None),
+            ("fix role:", None),
+            (
+                "fix role:king ",
+                Some("\"king\" says nothing in a session; role: takes user, assistant or tool"),
+            ),
+            ("after:soon x", Some("after: no")),
+            ("after: soon", None),
+            ("after: soon ", Some("after: no")),
+            ("fix -x", None),
+        ] {
+            let mistake = Query::mistake(typed, &|_| Err("no".into()));
+            assert_eq!(
+                mistake.map(|error| error.to_string()).as_deref(),
+                expected,
+                "{typed}"
+            );
+        }
     }
 }

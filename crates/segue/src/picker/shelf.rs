@@ -9,11 +9,12 @@ use std::sync::mpsc;
 use jiff::Zoned;
 use segue_core::{NativeId, ProviderId, SessionRef, Tag, parse_when};
 use segue_engine::{Caught, Conversation, Freshness, Native, Query, SearchRequest, Transcript};
-use segue_store::{Filter, Retag};
+use segue_store::Filter;
 use tokio::runtime::Runtime;
 
 use super::source::{
-    Deed, Done, Exchange, Order, Page, Place, Preview, Question, Refreshed, Row, Shelf, Total, tags,
+    Deed, Done, Exchange, Order, Page, Place, Preview, Question, Refreshed, Row, Shelf, Total,
+    retag,
 };
 use crate::error::CliError;
 use crate::setup::App;
@@ -69,6 +70,7 @@ impl Machine {
             } else {
                 Total::Exactly(known)
             },
+            passed_over: None,
         })
     }
 
@@ -128,6 +130,7 @@ impl Machine {
             } else {
                 Total::Exactly(known)
             },
+            passed_over: None,
         })
     }
 
@@ -176,20 +179,19 @@ impl Machine {
     }
 
     async fn tag(&self, row: &Row, text: &str) -> Result<Done, CliError> {
-        let add = tags(text).map_err(|error| CliError::usage(error.to_string()))?;
+        let retag = retag(text).map_err(|error| CliError::usage(error.to_string()))?;
         let scope = self.app.scope();
         let (session, taken) = self.app.engine.take(&reference(row)?, &scope).await?;
-        let retag = Retag {
-            add,
-            remove: Vec::new(),
-        };
         let session = self.app.engine.retag(&session.id, retag).await?;
         let tags: Vec<&str> = session.tags.iter().map(Tag::as_str).collect();
         let taken = taken
             .map(|_| "; segue has taken it over")
             .unwrap_or_default();
         Ok(Done {
-            said: format!("tagged {}: {}{taken}", tags.join(" "), session.id),
+            said: match tags.as_slice() {
+                [] => format!("no tags any more: {}{taken}", session.id),
+                tags => format!("tagged {}: {}{taken}", tags.join(" "), session.id),
+            },
             id: session.id.to_string(),
         })
     }
@@ -242,11 +244,18 @@ impl Shelf for Machine {
     fn look(&mut self, question: &Question) -> Result<Page, String> {
         let when = |text: &str| parse_when(text, &Zoned::now()).map_err(|error| error.to_string());
         let mut query = Query::typed(&question.typed, &when);
-        complete(&mut query.providers, &self.app.engine.known_providers());
-        if query == Query::default() {
-            return self.newest(question).map_err(in_words);
-        }
-        self.found(question, query).map_err(in_words)
+        let known = self.app.engine.known_providers();
+        let mistake = Query::mistake(&question.typed, &when).map(|error| error.to_string());
+        let nobody = complete(&mut query.providers, &known);
+        let page = if query == Query::default() {
+            self.newest(question)
+        } else {
+            self.found(question, query)
+        };
+        Ok(Page {
+            passed_over: mistake.or(nobody),
+            ..page.map_err(in_words)?
+        })
     }
 
     fn preview(&mut self, row: &Row) -> Result<Preview, String> {
@@ -307,8 +316,11 @@ impl Shelf for Machine {
     }
 }
 
-/// Agents that are only half typed are all those that begin so; one that nobody knows narrows nothing.
-fn complete(typed: &mut Vec<String>, known: &[&str]) {
+/// Agents that are only half typed are all those that begin so; one that nobody knows narrows nothing, and is told.
+fn complete(typed: &mut Vec<String>, known: &[&str]) -> Option<String> {
+    let fits_nobody = |begun: &&String| !known.iter().any(|name| name.starts_with(begun.as_str()));
+    let nobody = typed.iter().find(fits_nobody);
+    let told = nobody.map(|name| format!("nobody here is called {name}"));
     let meant = typed.iter().flat_map(|begun| {
         let whole = known.contains(&begun.as_str());
         let fits = move |name: &&&str| {
@@ -321,6 +333,7 @@ fn complete(typed: &mut Vec<String>, known: &[&str]) {
         known.iter().filter(fits).map(ToString::to_string)
     });
     *typed = meant.collect();
+    told
 }
 
 /// What went wrong, and what to do about it, on one line.
@@ -345,16 +358,16 @@ mod tests {
     #[test]
     fn a_half_typed_agent_is_all_that_begin_so() {
         let known = ["acp:codex", "claude", "codex", "codex-acp"];
-        let cases: [(&[&str], &[&str]); 5] = [
-            (&["cod"], &["codex", "codex-acp"]),
-            (&["codex"], &["codex"]),
-            (&["codex", "cl"], &["codex", "claude"]),
-            (&["nobody"], &[]),
-            (&[], &[]),
+        let cases: [(&[&str], &[&str], Option<&str>); 5] = [
+            (&["cod"], &["codex", "codex-acp"], None),
+            (&["codex"], &["codex"], None),
+            (&["codex", "cl"], &["codex", "claude"], None),
+            (&["nemo"], &[], Some("nobody here is called nemo")),
+            (&[], &[], None),
         ];
-        for (typed, expected) in cases {
+        for (typed, expected, told) in cases {
             let mut names: Vec<String> = typed.iter().map(ToString::to_string).collect();
-            complete(&mut names, &known);
+            assert_eq!(complete(&mut names, &known).as_deref(), told, "{typed:?}");
             assert_eq!(names, expected, "{typed:?}");
         }
     }

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use segue_core::{IdError, Tag};
+use segue_store::Retag;
 
 /// Where conversations come from.
 ///
@@ -53,6 +54,8 @@ pub(crate) enum Order {
 pub(crate) struct Page {
     pub(crate) rows: Vec<Row>,
     pub(crate) total: Total,
+    /// What of the question was passed over, and why, in one line.
+    pub(crate) passed_over: Option<String>,
 }
 
 /// How many there are in all, not only on the page.
@@ -144,7 +147,7 @@ pub(crate) enum Refreshed {
 /// What is done to a conversation while the picker stays.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Deed {
-    /// Gives it a tag; the text is as it was typed.
+    /// Puts tags on it and takes them off; the text is as it was typed.
     Tag(String),
     Archive,
     Fork,
@@ -159,12 +162,17 @@ pub(crate) struct Done {
     pub(crate) id: String,
 }
 
-/// The tags in what was typed.
-pub(super) fn tags(typed: &str) -> Result<Vec<Tag>, IdError> {
-    let words = typed.split([' ', ',']).filter(|word| !word.is_empty());
-    words
-        .map(|word| Tag::parse(word.strip_prefix('#').unwrap_or(word)))
-        .collect()
+/// The tags in what was typed; those with a `-` before them are taken off.
+pub(super) fn retag(typed: &str) -> Result<Retag, IdError> {
+    let mut retag = Retag::default();
+    for word in typed.split([' ', ',']).filter(|word| !word.is_empty()) {
+        let (tags, word) = match word.strip_prefix('-') {
+            Some(word) => (&mut retag.remove, word),
+            None => (&mut retag.add, word),
+        };
+        tags.push(Tag::parse(word.strip_prefix('#').unwrap_or(word))?);
+    }
+    Ok(retag)
 }
 
 /// What was chosen, and what comes next.
@@ -194,4 +202,32 @@ pub(crate) struct Options {
     /// The agents that a conversation can be handed to.
     pub(crate) agents: Vec<String>,
     pub(crate) colour: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_are_put_on_and_taken_off() {
+        let words = |tags: &[Tag]| {
+            tags.iter()
+                .map(Tag::to_string)
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        for (typed, add, remove) in [
+            ("urgent, #billing", "urgent billing", ""),
+            ("-urgent new -#old", "new", "urgent old"),
+            ("", "", ""),
+        ] {
+            let retag = retag(typed).unwrap();
+            assert_eq!(
+                (words(&retag.add).as_str(), words(&retag.remove).as_str()),
+                (add, remove),
+                "{typed}"
+            );
+        }
+        assert!(retag("a -").is_err());
+    }
 }

@@ -88,6 +88,8 @@ pub(super) struct State {
     edition: u64,
     /// What the rows in the window are the answer to.
     shown: Option<Question>,
+    /// What of the question was passed over in that answer.
+    passed_over: Option<String>,
     /// The last question whose answer was an error.
     failed: Option<(Question, String)>,
     pending: Option<Question>,
@@ -115,6 +117,7 @@ impl State {
             ticket: 0,
             edition: 0,
             shown: None,
+            passed_over: None,
             failed: None,
             pending: None,
             held: Vec::new(),
@@ -136,7 +139,7 @@ impl State {
     }
 
     fn is_about(&self, question: &Question) -> bool {
-        question.typed == self.line.text().trim()
+        question.typed == self.line.text().trim_start()
             && question.place == self.place
             && question.order == self.order
     }
@@ -150,7 +153,12 @@ impl State {
     /// What the person is to be told.
     pub(super) fn message(&self) -> Option<Message> {
         let failure = || self.failure().cloned().map(Message::Wrong);
-        self.message.clone().or_else(failure)
+        let passed_over = || {
+            let told = self.passed_over.as_ref().filter(|_| self.is_current())?;
+            Some(Message::Said(format!("passed over: {told}")))
+        };
+        let message = self.message.clone().or_else(failure);
+        message.or_else(passed_over)
     }
 
     /// The preview of the selected row, where it came already.
@@ -166,7 +174,7 @@ impl State {
         }
         let (around, limit) = self.window.around();
         let question = Question {
-            typed: self.line.text().trim().to_owned(),
+            typed: self.line.text().trim_start().to_owned(),
             place: self.place,
             order: self.order,
             from: shown.map_or(0, |_| around),
@@ -267,7 +275,7 @@ impl State {
     fn retype(&mut self, change: impl FnOnce(&mut Line)) {
         let before = self.line.text();
         change(&mut self.line);
-        if before.trim() != self.line.text().trim() {
+        if before.trim_start() != self.line.text().trim_start() {
             self.ask_anew();
         }
     }
@@ -381,7 +389,8 @@ impl State {
         self.pending.take_if(|pending| *pending == question);
         let held = std::mem::take(&mut self.held);
         match answer {
-            Ok(page) => {
+            Ok(mut page) => {
+                self.passed_over = page.passed_over.take();
                 if keep == Keep::Nothing {
                     // The hits in them are those of other words.
                     self.forget_previews();

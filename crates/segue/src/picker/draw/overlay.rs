@@ -37,7 +37,13 @@ pub(super) fn draw_help(frame: &mut Frame<'_>, top: usize) {
 }
 
 pub(super) fn draw_tag(frame: &mut Frame<'_>, row: &Row, line: &Typed) {
-    let inner = boxed(frame, "tag", "Enter tags, Esc does not", 46, 2);
+    let inner = boxed(
+        frame,
+        "tag",
+        "Enter tags, -word takes off, Esc does not",
+        46,
+        2,
+    );
     let width = usize::from(inner.width);
     let (typed, cursor) = line.view(width.saturating_sub(1));
     let mut lines = inner.rows();

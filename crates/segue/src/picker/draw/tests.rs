@@ -191,7 +191,7 @@ fn questions_lie_over_the_list() {
         5┌ tag ───────────────────────────────────────────┐    5
         8│ 支払いテストを直して、ログも見て               │    6
        12│ #x                                             │    7
-    ─────└────────────────────── Enter tags, Esc does not ┘─────
+    ─────└───── Enter tags, -word takes off, Esc does not ┘─────
     支払いテストを直して、ログも見て
     gemini · 3 turns · 1 minute ago · notes · main · #pay · #日…
     ~/code/notes · opus-5 · 12.3k tokens · id-2

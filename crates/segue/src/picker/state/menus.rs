@@ -2,7 +2,7 @@
 
 use super::{Ask, Message, Mode, State, choose};
 use crate::picker::keys::{HELP, Key, Move};
-use crate::picker::source::{Deed, Next, tags};
+use crate::picker::source::{Deed, Next, retag};
 
 impl State {
     pub(super) fn press_in_help(&mut self, key: &Key, top: usize) {
@@ -34,7 +34,7 @@ impl State {
             Key::Escape => self.mode = Mode::List,
             Key::Enter => {
                 let (row, tag) = (row.clone(), line.text().trim().to_owned());
-                if let Err(error) = tags(&tag) {
+                if let Err(error) = retag(&tag) {
                     // What was typed stays, to be mended.
                     self.message = Some(Message::Wrong(error.to_string()));
                     return Ask::Nothing;

@@ -249,6 +249,19 @@ fn a_wrong_filter_is_told_and_nothing_can_be_chosen_by_it() {
 }
 
 #[test]
+fn what_is_passed_over_is_told_as_long_as_it_is_typed() {
+    let mut stage = Stage::ready();
+    stage.types("odd: 7 ");
+    stage.answer();
+    let told = Message::Said("passed over: odd: says nothing".into());
+    assert_eq!(stage.state.message(), Some(told));
+    assert!(stage.state.window.selected().is_some());
+    stage.press([Key::Escape]);
+    stage.answer();
+    assert_eq!(stage.state.message(), None);
+}
+
+#[test]
 fn what_is_selected_stays_so_when_the_list_changes_under_it() {
     let mut stage = Stage::ready();
     stage.press([to(Move::Down)]);
@@ -362,9 +375,13 @@ fn place_and_order_are_part_of_the_question() {
     stage.answer();
     let last = stage.asked.last().unwrap();
     assert_eq!((last.place, last.order), (Place::Here, Order::Best));
-    // Blanks around the words are no other question.
+    // A blank says that the last word is whole.
     stage.types(" ");
-    assert_eq!(stage.state.wanted_page(), None);
+    let asked = stage.state.wanted_page();
+    assert_eq!(
+        asked.map(|question| question.typed),
+        Some("payment ".to_owned())
+    );
 }
 
 #[test]
@@ -492,14 +509,14 @@ fn a_conversation_that_is_called_otherwise_stays_selected() {
 fn a_mistake_in_a_tag_can_be_mended() {
     let mut stage = Stage::ready();
     stage.press([Key::Tag]);
-    stage.types("parser -x");
+    stage.types("parser --x");
     assert_eq!(stage.press([Key::Enter]), Ask::Nothing);
     assert!(matches!(stage.state.message(), Some(Message::Wrong(_))));
     let Mode::Tag(_, line) = &stage.state.mode else {
         panic!("what was typed is lost");
     };
-    assert_eq!(line.text(), "parser -x");
-    stage.press(vec![Key::Edit(Edit::Backspace); 2]);
+    assert_eq!(line.text(), "parser --x");
+    stage.press(vec![Key::Edit(Edit::Backspace); 3]);
     stage.types("#y");
     let tags = Deed::Tag("parser #y".to_owned());
     assert_eq!(stage.press([Key::Enter]), Ask::Act(row(0, now()), tags));

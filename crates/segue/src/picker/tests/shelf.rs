@@ -117,11 +117,13 @@ impl Shelf for FakeShelf {
             return Ok(Page {
                 rows: rows.map(|n| row(n, now)).collect(),
                 total: Total::Exactly(all.count()),
+                passed_over: None,
             });
         }
+        let words = typed.trim_start_matches("odd:").trim();
         let found = all
             .map(|n| row(n, now))
-            .filter(|row| row.title.contains(typed));
+            .filter(|row| row.title.contains(words));
         let mut rows: Vec<Row> = found.take(question.from + question.limit + 1).collect();
         if question.order == Order::Best {
             rows.reverse();
@@ -142,6 +144,9 @@ impl Shelf for FakeShelf {
         Ok(Page {
             rows: rows.collect(),
             total,
+            passed_over: typed
+                .contains("odd:")
+                .then(|| "odd: says nothing".to_owned()),
         })
     }
 

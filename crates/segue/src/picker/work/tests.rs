@@ -29,6 +29,7 @@ impl Shelf for Gated {
         Ok(Page {
             rows: Vec::new(),
             total: Total::Exactly(0),
+            passed_over: None,
         })
     }
 
