@@ -42,7 +42,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
 const FENCES: &[(&str, &[&str])] = &[
     ("agent-client-protocol", &["segue-acp"]),
     ("rmcp", &["segue-mcp"]),
-    // The store, and the one agent whose sessions are in a database of its own.
+    // The store; the index, and the one agent whose sessions are in a database of its own.
     ("rusqlite", &["segue-sqlite", "segue-catalog"]),
     ("clap", &["segue"]),
     ("clap_complete", &["segue"]),

@@ -4,14 +4,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, FileControl, OpenFlags};
 
 use super::IndexError;
 
 const SCHEMA: &str = include_str!("schema.sql");
 
 /// Another version means another shape, or that something else is read out of sessions: it is built anew.
-const VERSION: i64 = 3;
+const VERSION: i64 = 4;
 
 /// Marks the file as ours, for `file` and the like.
 const APPLICATION: i64 = 0x5365_6769;
@@ -26,6 +26,9 @@ const BUSY: Duration = Duration::from_secs(10);
 fn open(path: &Path, flags: OpenFlags) -> Result<Connection, IndexError> {
     let db = Connection::open_with_flags(path, flags)?;
     db.busy_timeout(BUSY)?;
+    // The files beside it stay: to make them and to remove them again costs whoever just looks more than the look.
+    db.file_control(None::<&str>, FileControl::PersistWal(&mut 1))?;
+    db.execute_batch("PRAGMA journal_size_limit = 0")?;
     Ok(db)
 }
 

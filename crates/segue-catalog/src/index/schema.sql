@@ -53,6 +53,8 @@ CREATE INDEX session_by_time ON session (updated_at);
 CREATE INDEX session_by_source ON session (source);
 CREATE INDEX session_by_project ON session (project, updated_at);
 CREATE INDEX session_by_cwd ON session (cwd);
+-- Has all that a count asks for: rows are long.
+CREATE INDEX session_by_state ON session (state, provider, project);
 CREATE INDEX source_by_session ON source (native_id);
 CREATE INDEX source_by_verdict ON source (verdict) WHERE verdict = 3;
 
