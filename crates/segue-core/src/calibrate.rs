@@ -68,6 +68,22 @@ pub fn calibrate(samples: &[Sample]) -> Option<Calibration> {
     })
 }
 
+/// How many of our tokens a brief and its prompt may have: as configured, or what a smaller context of the model has
+/// room for. A quarter of that stays free for what the agent says and does, which else would end at once.
+#[must_use]
+pub fn budget_within(
+    configured: u64,
+    window: Option<u64>,
+    calibration: Option<Calibration>,
+) -> u64 {
+    let Some(window) = window else {
+        return configured;
+    };
+    let usable = window / 4 * 3;
+    let ours = calibration.map_or(usable, |learned| learned.room(usable));
+    configured.min(ours)
+}
+
 /// By how much each two samples differ in what was reported, for each thousand by which they differ in the estimate.
 /// Too few of them are none.
 fn slopes(samples: &[Sample]) -> Vec<i64> {
@@ -150,6 +166,27 @@ mod tests {
         assert_eq!(learned.per_thousand, 500);
         let huge = pairs(&[u64::MAX, 0, 1 << 60, 5, 7], |_| u64::MAX);
         assert!(calibrate(&huge).is_some());
+    }
+
+    #[test]
+    fn a_small_context_makes_the_budget_smaller() {
+        let claude = Some(Calibration {
+            overhead: 18_000,
+            per_thousand: 1_200,
+        });
+        let cases = [
+            (None, None, 100_000),
+            (None, claude, 100_000),
+            (Some(1_000_000), claude, 100_000),
+            (Some(200_000), claude, 100_000),
+            (Some(128_000), None, 96_000),
+            (Some(128_000), claude, 65_000),
+            (Some(8_000), claude, 0),
+        ];
+        for (window, calibration, expected) in cases {
+            let budget = budget_within(100_000, window, calibration);
+            assert_eq!(budget, expected, "{window:?} {calibration:?}");
+        }
     }
 
     #[test]

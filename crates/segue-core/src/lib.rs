@@ -34,7 +34,7 @@ pub use brief::{
     Brief, BriefError, DEFAULT_BUDGET, END_OF_RECORD, Section, Story, ToldTurn, compose,
     least_tokens, prompt_after_brief, told,
 };
-pub use calibrate::{Calibration, Sample, calibrate};
+pub use calibrate::{Calibration, Sample, budget_within, calibrate};
 pub use capability::{Capabilities, How};
 pub use chain::{TurnNumberError, can_go_on, close_open_calls, plan_fork, plan_revert};
 pub use cost::Cost;
