@@ -26,13 +26,20 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("segue-mcp", &["segue-engine", "segue-core"]),
     (
         "segue-engine",
-        &["segue-store", "segue-agents", "segue-catalog", "segue-core"],
+        &[
+            "segue-store",
+            "segue-agents",
+            "segue-catalog",
+            "segue-tokens",
+            "segue-core",
+        ],
     ),
     ("segue-sqlite", &["segue-store", "segue-core"]),
     ("segue-store", &["segue-core"]),
     ("segue-agents", &["segue-acp", "segue-core"]),
     ("segue-acp", &["segue-core"]),
     ("segue-catalog", &["segue-core"]),
+    ("segue-tokens", &[]),
     ("segue-core", &[]),
     ("segue-testkit", &[]),
     ("xtask", &[]),
@@ -49,6 +56,7 @@ const FENCES: &[(&str, &[&str])] = &[
     ("etcetera", &["segue"]),
     ("getrandom", &["segue"]),
     ("ratatui", &["segue"]),
+    ("tiktoken", &["segue-tokens"]),
     ("reedline", &["segue"]),
     // Our own configuration, and that of Codex, which is asked whether a folder is trusted.
     ("toml", &["segue", "segue-agents"]),
@@ -73,6 +81,7 @@ const LIBRARIES: &[&str] = &[
     "segue-catalog",
     "segue-engine",
     "segue-mcp",
+    "segue-tokens",
 ];
 
 #[derive(Deserialize)]

@@ -186,6 +186,10 @@ pub trait Conversation: Send {
     async fn send(&mut self, prompt: &str) -> Result<(), AgentError>;
     /// The next step of the turn; safe to drop and to call again.
     async fn next(&mut self) -> Step;
+    /// Whether the agent was handed the MCP servers it was to use.
+    fn takes_tools(&self) -> bool {
+        true
+    }
     /// Asks the agent to stop the turn.
     fn cancel(&mut self);
     /// Whether it can take another prompt.

@@ -6,6 +6,7 @@
 //! the history up to its tip.
 
 mod brief;
+mod calibrate;
 mod capability;
 mod chain;
 mod cost;
@@ -29,7 +30,11 @@ mod turn;
 mod usage;
 mod when;
 
-pub use brief::{END_OF_RECORD, TELLABLE, recent_messages};
+pub use brief::{
+    Brief, BriefError, DEFAULT_BUDGET, END_OF_RECORD, Section, Story, ToldTurn, compose,
+    least_tokens, prompt_after_brief, told,
+};
+pub use calibrate::{Calibration, Sample, budget_within, calibrate};
 pub use capability::{Capabilities, How};
 pub use chain::{TurnNumberError, can_go_on, close_open_calls, plan_fork, plan_revert};
 pub use cost::Cost;

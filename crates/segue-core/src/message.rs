@@ -78,6 +78,8 @@ pub struct Message {
     pub at: Timestamp,
     /// Whether it was heard to its end; a message cut off by a crash is not.
     pub complete: bool,
+    /// How many tokens a brief needs to tell it; none if nobody has counted yet.
+    pub tokens: Option<u64>,
 }
 
 impl Message {
@@ -89,6 +91,7 @@ impl Message {
             parts,
             at,
             complete: true,
+            tokens: None,
         }
     }
 

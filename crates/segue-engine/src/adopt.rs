@@ -10,7 +10,7 @@ use segue_core::{
 use segue_store::{Adopted, AdoptedTurn, NewSession, StoreError};
 
 use crate::native::keeper;
-use crate::{Engine, EngineError, Native};
+use crate::{Engine, EngineError, Native, counted};
 
 /// What a native session is called that nobody named and in which nothing was said.
 const NAMELESS: &str = "a session without a name";
@@ -137,7 +137,10 @@ impl Engine {
     }
 }
 
-fn adopted(turn: NativeTurn, now: jiff::Timestamp) -> AdoptedTurn {
+fn adopted(mut turn: NativeTurn, now: jiff::Timestamp) -> AdoptedTurn {
+    turn.messages.iter_mut().for_each(|message| {
+        counted::count(message);
+    });
     let started_at = turn.started_at.or(turn.ended_at).unwrap_or(now);
     AdoptedTurn {
         state: match turn.state {

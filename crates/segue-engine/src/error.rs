@@ -2,7 +2,7 @@
 
 use segue_agents::OwnError;
 use segue_catalog::{KeepError, ReadError};
-use segue_core::{ProviderId, TurnNumberError};
+use segue_core::{BriefError, ProviderId, TurnNumberError};
 use segue_store::StoreError;
 
 use crate::{ConversationId, Fitting, Obstacle};
@@ -72,6 +72,9 @@ pub enum EngineError {
     /// The number does not name a turn to go back to.
     #[error(transparent)]
     TurnNumber(#[from] TurnNumberError),
+    /// What a new native session has to be told is too much.
+    #[error(transparent)]
+    Brief(#[from] BriefError),
     /// A session can't be copied, removed or put back.
     #[error(transparent)]
     Keep(#[from] KeepError),

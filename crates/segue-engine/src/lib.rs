@@ -4,6 +4,7 @@
 //! terminal, a clock or the environment; those come in through [`World`]. Start at [`Engine::chat`].
 
 mod adopt;
+mod counted;
 mod depart;
 mod error;
 mod hold;
@@ -18,6 +19,7 @@ mod request;
 mod resolve;
 mod sessions;
 mod spending;
+mod tell;
 mod turn;
 mod upkeep;
 mod warm;
@@ -27,7 +29,7 @@ use std::sync::Arc;
 
 use segue_agents::Agent;
 use segue_catalog::{Catalog, Index};
-use segue_core::{McpServer, ProviderId, SessionId};
+use segue_core::{DEFAULT_BUDGET, McpServer, ProviderId, SessionId};
 use segue_store::Store;
 
 pub use depart::{Departure, Obstacle};
@@ -42,6 +44,7 @@ pub use resolve::{Fitting, Scope};
 pub use segue_catalog::index::{Order, Query, QueryError, Snippet, Words};
 pub use sessions::{Forked, Listed, Reverted, SessionView, Transcript, TranscriptTurn};
 pub use spending::{SpendingRequest, Spendings};
+pub use tell::Preview;
 pub use upkeep::{DeletePlan, Deleted, Doomed, Extent, Fate, Means, Restored, Spared, Upkeep};
 pub use world::World;
 
@@ -55,6 +58,7 @@ pub struct Engine {
     tools: Tools,
     warm: warm::Warm,
     upkeep: Option<Upkeep>,
+    budget: u64,
 }
 
 /// The MCP servers that agents are handed with a conversation.
@@ -95,6 +99,7 @@ impl Engine {
             tools: Tools::default(),
             warm: warm::Warm::default(),
             upkeep: None,
+            budget: DEFAULT_BUDGET,
         }
     }
 

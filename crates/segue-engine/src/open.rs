@@ -1,16 +1,16 @@
 //! Opening a leg: go on with the native session where it knows all that was sent, else tell a new one.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use segue_agents::{AgentError, Conversation, OpenRequest, Opening, Refusal, Timeouts};
 use segue_core::{
-    FailureClass, Leg, LegEnd, Message, Opened, Part, PermissionPolicy, ProviderId, Session,
-    TELLABLE, Turn, can_go_on, recent_messages,
+    FailureClass, Leg, LegEnd, Opened, PermissionPolicy, ProviderId, Session, Turn, can_go_on,
 };
 use segue_store::NewLeg;
 
 use crate::hold::Hold;
-use crate::pieces::joined;
+use crate::tell::Telling;
 use crate::{ChatRequest, Engine, EngineError};
 
 /// A leg with an agent at its end.
@@ -121,6 +121,10 @@ impl Engine {
             timeout: terms.timeouts.start,
             started: hold.agent.clone(),
         };
+        if open.native_id.is_none() && !before.is_empty() {
+            // By the time the agent runs, what it is told can be counted.
+            segue_tokens::warm_up();
+        }
         let mut opening = agent.open(&open).await.map_err(CannotOpen::Agent)?;
         protected.append(&mut opening.protected);
         opening.protected = protected;
@@ -140,7 +144,8 @@ impl Engine {
             (None, None, true) => "a new session".to_owned(),
             (None, None, false) => "the session has no native session yet".to_owned(),
         };
-        self.begin_leg(opening, terms, hold, before, why).await
+        self.begin_leg(opening, terms, session, hold, before, why)
+            .await
     }
 
     /// Writes down that a new native session carries the session from here on, and composes what it is told.
@@ -148,10 +153,19 @@ impl Engine {
         &self,
         opening: Opening,
         terms: &OpenTerms<'_>,
+        session: &Session,
         hold: &Hold,
         before: &[Turn],
         mut why: String,
     ) -> Result<OpenLeg, CannotOpen> {
+        let telling = Telling {
+            session,
+            provider: terms.provider,
+            prompt: &terms.request.prompt,
+            before,
+            has_tools: opening.conversation.takes_tools(),
+        };
+        let brief = self.tell(telling).await?;
         let new = NewLeg {
             provider: terms.provider.clone(),
             native_id: opening.conversation.native_id().cloned(),
@@ -161,51 +175,28 @@ impl Engine {
         if let Some(why_not) = opening.why_not {
             why = format!("{why} ({why_not})");
         }
-        let (opened, prompt) = self.tell(&terms.request.prompt, before).await?;
+        match brief.left_out {
+            0 => {}
+            1 => why.push_str("; turn 1 was too much to tell"),
+            n => {
+                let _ = write!(why, "; turns 1 to {n} were too much to tell");
+            }
+        }
+        let opened = if before.is_empty() {
+            Opened::Fresh
+        } else {
+            Opened::Briefed
+        };
         Ok(OpenLeg {
             leg,
             conversation: opening.conversation,
             opened,
             why,
-            prompt,
+            prompt: brief.with(&terms.request.prompt),
             protected: opening.protected,
             fell_back: opening.fell_back,
         })
     }
-
-    /// What a new native session is told: the prompt, after the story so far if there is one.
-    async fn tell(&self, prompt: &str, before: &[Turn]) -> Result<(Opened, String), EngineError> {
-        if before.is_empty() {
-            return Ok((Opened::Fresh, prompt.to_owned()));
-        }
-        let mut newest_first: Vec<Message> = Vec::new();
-        let (mut size, mut turns_told) = (0, 0);
-        for turn in before.iter().rev() {
-            if size > TELLABLE {
-                break;
-            }
-            let messages = joined(self.store.messages(turn.id).await?);
-            size += messages.iter().map(length).sum::<usize>();
-            newest_first.extend(messages.into_iter().rev());
-            turns_told += 1;
-        }
-        newest_first.reverse();
-        let told = recent_messages(&newest_first, before.len() - turns_told, prompt);
-        Ok((Opened::Briefed, told))
-    }
-}
-
-/// How many bytes of a message can be told.
-fn length(message: &Message) -> usize {
-    let parts = message.parts.iter();
-    parts
-        .map(|part| match part {
-            Part::Text(text) => text.len(),
-            Part::FunctionCall { args, .. } => args.as_str().len(),
-            Part::FunctionResponse { response, .. } => response.as_str().len(),
-            Part::Thought(_) | Part::InlineData(_) | Part::Unknown(_) => 0,
-        })
-        .sum()
 }
 
 /// Why no native session can be gone on with, for those who want nothing else.

@@ -68,6 +68,7 @@ fn goes_on(last: &mut Message, next: &Message) -> Option<()> {
         return None;
     }
     said.push_str(more);
+    last.tokens = last.tokens.zip(next.tokens).map(|(said, more)| said + more);
     last.complete = next.complete;
     last.at = next.at;
     Some(())

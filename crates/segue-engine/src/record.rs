@@ -12,6 +12,7 @@ use segue_core::{Json, Message, Part, Role, ToolCall, ToolStatus, TurnId, close_
 use segue_store::{Draft, DraftKind, Entry, Lease, Store, StoreError};
 use tokio::time::Instant;
 
+use crate::counted::count_if_ready;
 use crate::pieces::{PIECE, Text};
 
 /// How long streamed words may be in memory only. A second is promised; this leaves time for the disk.
@@ -25,6 +26,10 @@ pub(crate) struct Recorder {
     next_seq: u32,
     speech: Option<Speech>,
     calls: HashMap<String, Call>,
+    /// The tokens of each message that was written, by number, as far as they are known.
+    tokens: HashMap<u32, Option<u64>>,
+    /// Whether the agent dropped some of what it knew, so that nobody knows what it still holds.
+    count_is_lost: bool,
     /// The words of the answer so far, as far as they are to be reported.
     pub(crate) text: Text,
 }
@@ -82,6 +87,8 @@ impl Recorder {
             next_seq: 1,
             speech: None,
             calls: HashMap::new(),
+            tokens: HashMap::new(),
+            count_is_lost: false,
             text,
         }
     }
@@ -229,7 +236,26 @@ impl Recorder {
             .collect();
         let unanswered = [Message::new(Role::Assistant, calls, at)];
         last.extend((self.next_seq..).zip(close_open_calls(&unanswered, at)));
+        for (seq, message) in &mut last {
+            self.count(*seq, message);
+        }
         last
+    }
+
+    /// How many tokens all that was said has, if that is known.
+    pub(crate) fn tokens(&self) -> Option<u64> {
+        let known = self.tokens.values().copied().sum::<Option<u64>>();
+        known.filter(|_| !self.count_is_lost)
+    }
+
+    /// The agent made its context smaller.
+    pub(crate) fn lose_count(&mut self) {
+        self.count_is_lost = true;
+    }
+
+    fn count(&mut self, seq: u32, message: &mut Message) {
+        count_if_ready(message);
+        self.tokens.insert(seq, message.tokens);
     }
 
     fn take_number(&mut self) -> u32 {
@@ -237,7 +263,8 @@ impl Recorder {
         self.next_seq - 1
     }
 
-    async fn write(&self, seq: u32, message: Message) -> Result<(), StoreError> {
+    async fn write(&mut self, seq: u32, mut message: Message) -> Result<(), StoreError> {
+        self.count(seq, &mut message);
         let entry = Entry::Message { seq, message };
         self.store.append(&self.lease, self.turn, entry).await
     }

@@ -3,6 +3,7 @@
 mod listen;
 mod patience;
 mod settle;
+mod tokens;
 
 use segue_agents::{Conversation, Timeouts};
 use segue_core::{
@@ -372,6 +373,8 @@ impl Run<'_> {
         prompt.clone_into(&mut self.sent);
         match conversation.send(prompt).await {
             Ok(()) => {
+                // The agent takes longer to say something than this takes.
+                segue_tokens::warm_up();
                 // An agent that is started for each turn is started by now. What is known already is not
                 // written down again.
                 if let Some(process) = conversation.process() {

@@ -23,7 +23,7 @@ use segue_core::{
 };
 use segue_store::{
     Adopted, Entry, Filter, Finish, ForkPoint, Found, Granted, Holder, Lease, LeaseRequest, Mark,
-    NewLeg, NewSession, Page, Result, Retag, Started, Store, TagCount,
+    Measured, NewLeg, NewSession, Page, Result, Retag, Said, Started, Store, TagCount, TokenCount,
 };
 
 use fault::Fault;
@@ -232,6 +232,29 @@ impl Store for SqliteStore {
     async fn attempts(&self, turn: TurnId) -> Result<Vec<Attempt>> {
         self.read("read", move |db| ops::turns::attempts(db, turn))
             .await
+    }
+
+    async fn recent(&self, head: TurnId, tokens: u64) -> Result<Vec<Said>> {
+        self.read("read", move |db| ops::tokens::recent(db, head, tokens))
+            .await
+    }
+
+    async fn fill_tokens(&self, counts: Vec<TokenCount>) -> Result<()> {
+        self.write(move |db| ops::tokens::fill(db, &counts)).await
+    }
+
+    async fn note_estimate(&self, lease: &Lease, turn: TurnId, added: Option<u64>) -> Result<()> {
+        let lease = lease.clone();
+        self.write(move |db| ops::tokens::note_estimate(db, &lease, turn, added))
+            .await
+    }
+
+    async fn measured(&self, provider: &ProviderId, limit: u32) -> Result<Vec<Measured>> {
+        let provider = provider.clone();
+        self.read("read", move |db| {
+            ops::tokens::measured(db, &provider, limit)
+        })
+        .await
     }
 
     async fn open_leg(&self, lease: &Lease, leg: NewLeg) -> Result<Leg> {

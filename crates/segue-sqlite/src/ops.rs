@@ -8,6 +8,7 @@ pub(crate) mod legs;
 pub(crate) mod log;
 pub(crate) mod sessions;
 pub(crate) mod tags;
+pub(crate) mod tokens;
 pub(crate) mod turns;
 
 use rusqlite::Connection;

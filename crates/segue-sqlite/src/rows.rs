@@ -6,8 +6,9 @@ use jiff::Timestamp;
 use rusqlite::Row;
 use rusqlite::types::Type;
 use segue_core::{
-    Attempt, Failure, FailureClass, FeatureId, Leg, LegEnd, LegId, NativeId, ProcessMark, Project,
-    ProviderId, Session, SessionId, Tag, Title, TitleSource, Turn, TurnId, TurnState, Usage,
+    Attempt, Failure, FailureClass, FeatureId, Leg, LegEnd, LegId, Message, NativeId, ProcessMark,
+    Project, ProviderId, Role, Session, SessionId, Tag, Title, TitleSource, Turn, TurnId,
+    TurnState, Usage, stored,
 };
 use segue_store::{BoxError, Holder, Mark};
 
@@ -152,6 +153,17 @@ pub(crate) fn turn(row: &Row<'_>) -> Outcome<Turn> {
         failure: failure(row, 11)?,
         started_at: time(row, 16)?,
         ended_at: maybe_time(row, 17)?,
+    })
+}
+
+/// Five columns: role, whether it is complete, payload, time, tokens.
+pub(crate) fn message(row: &Row<'_>, first: usize) -> Outcome<Message> {
+    Ok(Message {
+        role: named(row, first, Role::from_name)?,
+        complete: row.get(first + 1)?,
+        parts: stored::decode(row.get_ref(first + 2)?.as_str()?),
+        at: time(row, first + 3)?,
+        tokens: row.get(first + 4)?,
     })
 }
 

@@ -15,6 +15,7 @@ mod head;
 mod lease;
 mod sessions;
 mod tags;
+mod tokens;
 mod turns;
 
 use jiff::{SignedDuration, Timestamp};
@@ -43,6 +44,10 @@ pub use sessions::{
 pub use tags::{
     a_fork_takes_the_tags_over, a_missing_session_takes_no_tags, tags_are_counted,
     tags_are_put_on_and_taken_off, tags_select,
+};
+pub use tokens::{
+    an_unknown_estimate_stays_unknown, counts_are_kept_and_filled_in,
+    estimates_are_measured_by_agent, the_newest_turns_are_read_until_there_is_enough,
 };
 pub use turns::{
     a_failed_attempt_leaves_room_for_another, a_finished_turn_is_immutable, a_leg_is_named_later,
@@ -85,6 +90,10 @@ macro_rules! store_contract {
             an_unsent_turn_is_told_apart
             failures_are_counted_on_the_leg
             parallel_appends_are_all_there
+            counts_are_kept_and_filled_in
+            the_newest_turns_are_read_until_there_is_enough
+            estimates_are_measured_by_agent
+            an_unknown_estimate_stays_unknown
             a_revert_moves_the_head_and_undo_moves_it_back
             an_undo_survives_turns_made_in_between
             undoing_twice_walks_back_through_reverts

@@ -21,9 +21,10 @@ use segue_core::{
 
 pub use error::{BoxError, StoreError};
 pub use lease::{Granted, Holder, Lease, LeaseRequest, Started};
-pub use query::{Cursor, Filter, Found, Mark, Page, TagCount};
+pub use query::{Cursor, Filter, Found, Mark, Measured, Page, Said, TagCount};
 pub use write::{
     Adopted, AdoptedTurn, Draft, DraftKind, Entry, Finish, ForkPoint, NewLeg, NewSession, Retag,
+    TokenCount,
 };
 
 /// The outcome of a store operation.
@@ -104,6 +105,19 @@ pub trait Store: Send + Sync {
     async fn messages(&self, turn: TurnId) -> Result<Vec<Message>>;
     /// The tries at a turn.
     async fn attempts(&self, turn: TurnId) -> Result<Vec<Attempt>>;
+
+    // Tokens.
+
+    /// What was said up to a turn, the newest turn first: whole turns, until those read need that many tokens in a
+    /// brief at least, or there are no more.
+    async fn recent(&self, head: TurnId, tokens: u64) -> Result<Vec<Said>>;
+    /// Fills in the tokens of messages that were not counted yet; a turn that has not ended keeps what it has.
+    async fn fill_tokens(&self, counts: Vec<TokenCount>) -> Result<()>;
+    /// Notes by how many tokens a turn's last attempt made the native session of its leg longer, by our count. None is
+    /// unknown, and makes unknown what the native session holds from then on.
+    async fn note_estimate(&self, lease: &Lease, turn: TurnId, added: Option<u64>) -> Result<()>;
+    /// The newest turns with this agent of which both our estimate and its own figure are known, newest first.
+    async fn measured(&self, provider: &ProviderId, limit: u32) -> Result<Vec<Measured>>;
 
     // Legs.
 

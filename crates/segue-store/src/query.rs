@@ -1,7 +1,7 @@
 //! Finding sessions.
 
 use jiff::Timestamp;
-use segue_core::{FeatureId, ProviderId, Session, SessionId, Tag, TurnId};
+use segue_core::{FeatureId, Message, ProviderId, Session, SessionId, Tag, TurnId};
 
 /// Which sessions; every field that is set must fit.
 #[derive(Debug, Clone, Default)]
@@ -73,4 +73,26 @@ pub struct Mark {
     pub updated_at: Timestamp,
     /// Its last turn.
     pub head: Option<TurnId>,
+}
+
+/// What was said in a turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Said {
+    /// The turn.
+    pub turn: TurnId,
+    /// Its number.
+    pub n: u32,
+    /// The messages by number, the prompt first.
+    pub messages: Vec<Message>,
+}
+
+/// How large the last request of a turn was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Measured {
+    /// By our own count of what the native session holds.
+    pub estimate: u64,
+    /// By the agent.
+    pub context_tokens: u64,
+    /// How much the model's context can hold, where the agent said so.
+    pub context_window: Option<u64>,
 }

@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 use segue_core::{
-    Failure, FeatureId, Message, NativeId, Project, ProviderId, SessionId, Tag, Title, TurnState,
-    Usage,
+    Failure, FeatureId, Message, NativeId, Project, ProviderId, SessionId, Tag, Title, TurnId,
+    TurnState, Usage,
 };
 
 /// A session to be made.
@@ -125,4 +125,15 @@ pub struct Finish {
     pub failure: Option<Failure>,
     /// When it ended.
     pub at: Timestamp,
+}
+
+/// The tokens of a message that was not counted when it was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TokenCount {
+    /// The turn.
+    pub turn: TurnId,
+    /// The number of the message within it.
+    pub seq: u32,
+    /// How many.
+    pub tokens: u64,
 }

@@ -4,6 +4,7 @@ mod archive;
 mod delete;
 mod index;
 mod order;
+mod preview;
 mod resume;
 mod search;
 mod stats;
@@ -21,6 +22,7 @@ pub(crate) use archive::{ArchiveArgs, RestoreArgs};
 pub(crate) use delete::{DeleteArgs, ForgetArgs};
 pub(crate) use index::{IndexArgs, IndexCommand, IndexOutput};
 pub(crate) use order::{OrderArgs, SortBy};
+pub(crate) use preview::PreviewArgs;
 pub(crate) use resume::ResumeArgs;
 pub(crate) use search::SearchArgs;
 pub(crate) use stats::StatsArgs;
@@ -181,6 +183,7 @@ pub(crate) enum SessionCommand {
     /// Show what is known about a session: its legs, its lineage, what segue decided
     Info(OneArgs),
     Show(ShowArgs),
+    Preview(PreviewArgs),
     Search(SearchArgs),
     Rename(RenameArgs),
     Tag(TagArgs),

@@ -203,6 +203,8 @@ impl From<EngineError> for CliError {
             EngineError::Native(ref cause) => Self::failed(chain(cause)),
             EngineError::Index(ref cause) => Self::failed(chain(cause))
                 .hint("`segue index rebuild` builds it anew; nothing is lost by that"),
+            EngineError::Brief(ref cause) => Self::failed(cause.to_string())
+                .hint("make it shorter, or set a larger `budget` in the configuration"),
             EngineError::Keep(ref cause) => kept(cause),
             EngineError::Own(ref cause) => Self::failed(chain(cause))
                 .hint("its agent could not do it; a copy that was made before is in the trash"),

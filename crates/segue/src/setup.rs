@@ -76,7 +76,10 @@ impl App {
         Ok(Self {
             home,
             project,
-            engine: engine.with_tools(tools).with_upkeep(upkeep),
+            engine: engine
+                .with_tools(tools)
+                .with_upkeep(upkeep)
+                .with_budget(config.budget),
         })
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use agent_client_protocol::v1::ConnectionTo;
 use agent_client_protocol::v1::schema as acp;
 use agent_client_protocol::{Client, Error};
+use segue_core::prompt_after_brief;
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::{mpsc, oneshot};
@@ -155,17 +156,15 @@ impl<'a> Stage<'a> {
 
     /// What is said to a prompt without a script: that it was heard, and what was said before.
     fn answer(&self, prompt: &str) -> String {
-        let (told, prompt) = match prompt.rsplit_once(segue_core::END_OF_RECORD) {
-            Some((_, prompt)) => (true, prompt),
+        let (told, prompt) = match prompt_after_brief(prompt) {
+            Some(prompt) => (true, prompt),
             None => (false, prompt),
         };
         let before = match self.conversation.prompts().next_back() {
             None if told => "I was told what was said before.".to_owned(),
             None => "This is where our conversation begins.".to_owned(),
             Some(last) => {
-                let last = last
-                    .rsplit_once(segue_core::END_OF_RECORD)
-                    .map_or(last, |(_, last)| last);
+                let last = prompt_after_brief(last).unwrap_or(last);
                 format!(
                     "This is turn {} of our conversation; before this you said: {}",
                     self.conversation.prompts().count() + 1,

@@ -241,6 +241,10 @@ impl Conversation for GuardedConversation {
         }
     }
 
+    fn takes_tools(&self) -> bool {
+        self.conversation.takes_tools()
+    }
+
     fn cancel(&mut self) {
         self.conversation.cancel();
     }

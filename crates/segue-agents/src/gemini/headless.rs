@@ -276,6 +276,10 @@ impl Conversation for Turnwise {
         step
     }
 
+    fn takes_tools(&self) -> bool {
+        false
+    }
+
     fn cancel(&mut self) {
         if let Some(turn) = &mut self.turn {
             turn.cancel();

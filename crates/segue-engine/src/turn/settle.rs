@@ -28,10 +28,11 @@ impl Run<'_> {
         let finishing = store.finish_turn(lease, self.turn, finish);
         if failure.is_some() {
             finishing.await?;
+            self.note_tokens().await;
             self.end_full_leg(failure.as_ref()).await?;
         } else {
             // Nothing else is to be written, so that the session can be given back by the same commit.
-            tokio::join!(finishing, self.hold.release()).0?;
+            tokio::join!(finishing, self.note_tokens(), self.hold.release()).0?;
         }
         self.saved(last_number).await?;
         self.emit(TurnEvent::Ended { state }).await?;

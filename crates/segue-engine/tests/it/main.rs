@@ -7,6 +7,7 @@
 )]
 
 mod agents;
+mod brief;
 mod native;
 mod opening;
 mod recall;

@@ -28,8 +28,10 @@ pub(crate) fn adopt(
         tip = Some(write(db, &lease, turn)?);
     }
     if let Some(TurnId(tip)) = tip {
-        db.prepare_cached("UPDATE legs SET tip_id = ?2 WHERE id = ?1")?
-            .execute(params![leg.id.0, tip])?;
+        let messages = native.turns.iter().flat_map(|turn| &turn.messages);
+        let held: Option<u64> = messages.map(|message| message.tokens).sum();
+        db.prepare_cached("UPDATE legs SET tip_id = ?2, held_tokens = ?3 WHERE id = ?1")?
+            .execute(params![leg.id.0, tip, held])?;
     }
     // The session is as new as what was last said in it.
     let last = native.turns.last().map_or(new.at, |turn| turn.ended_at);

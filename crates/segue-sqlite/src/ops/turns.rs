@@ -89,9 +89,10 @@ pub(crate) fn append(db: &Connection, held: &Lease, turn: TurnId, entry: &Entry)
 
 fn write_message(db: &Connection, turn: TurnId, seq: u32, message: &Message) -> Outcome<()> {
     db.prepare_cached(
-        "INSERT INTO messages (turn_id, seq, role, complete, payload, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+        "INSERT INTO messages (turn_id, seq, role, complete, payload, at, tokens)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
          ON CONFLICT DO UPDATE SET role = excluded.role, complete = excluded.complete,
-                                   payload = excluded.payload, at = excluded.at",
+                                   payload = excluded.payload, at = excluded.at, tokens = excluded.tokens",
     )?
     .execute(params![
         turn.0,
@@ -99,7 +100,8 @@ fn write_message(db: &Connection, turn: TurnId, seq: u32, message: &Message) -> 
         message.role.as_str(),
         message.complete,
         stored::encode(&message.parts),
-        micros(message.at)
+        micros(message.at),
+        message.tokens
     ])?;
     db.prepare_cached("DELETE FROM drafts WHERE turn_id = ?1 AND seq = ?2")?
         .execute(params![turn.0, seq])?;
@@ -243,17 +245,11 @@ pub(crate) fn chain(db: &Connection, id: &SessionId) -> Outcome<Vec<Turn>> {
 
 pub(crate) fn messages(db: &Connection, turn: TurnId) -> Outcome<Vec<Message>> {
     let mut written = db.prepare_cached(
-        "SELECT seq, role, complete, payload, at FROM messages WHERE turn_id = ?1 ORDER BY seq",
+        "SELECT seq, role, complete, payload, at, tokens FROM messages WHERE turn_id = ?1 ORDER BY seq",
     )?;
     let mut all = written
         .query_map([turn.0], |row| {
-            let message = Message {
-                role: rows::named(row, 1, Role::from_name)?,
-                complete: row.get(2)?,
-                parts: stored::decode(row.get_ref(3)?.as_str()?),
-                at: rows::time(row, 4)?,
-            };
-            Ok((row.get::<_, u32>(0)?, message))
+            Ok((row.get::<_, u32>(0)?, rows::message(row, 1)?))
         })?
         .collect::<Result<Vec<_>, _>>()?;
     all.extend(drafted(db, turn)?);

@@ -179,7 +179,7 @@ async fn listen_for_signals(stop: watch::Sender<Stop>) {
 }
 
 /// The prompt, from the argument or from standard input.
-fn prompt(argument: Option<&str>) -> Result<String, CliError> {
+pub(super) fn prompt(argument: Option<&str>) -> Result<String, CliError> {
     let text = match argument {
         Some(text) if text != "-" => text.to_owned(),
         None if std::io::stdin().is_terminal() => {

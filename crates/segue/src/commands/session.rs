@@ -5,6 +5,7 @@ mod asked;
 mod delete;
 mod list;
 mod native;
+mod preview;
 mod resume;
 mod search;
 mod show;
@@ -45,6 +46,7 @@ pub(super) async fn perform(app: &App, command: SessionCommand) -> Result<(), Cl
         SessionCommand::List(args) => list::run(app, &args).await,
         SessionCommand::Info(args) => show::info(app, &args).await,
         SessionCommand::Show(args) => show::transcript(app, &args).await,
+        SessionCommand::Preview(args) => preview::run(app, &args).await,
         SessionCommand::Search(args) => search::run(app, &args).await,
         SessionCommand::Rename(args) => rename(app, &args).await,
         SessionCommand::Tag(args) => tag::run(app, &args).await,

@@ -37,6 +37,7 @@ pub(crate) fn accept(key: &Key, given: Given, base: &Base) -> Result<Value, Wron
     match key {
         Key::Prefer => providers(texts(given)?),
         Key::Permissions | Key::Agent(_, AgentKey::Permissions) => policy(&text(given)?),
+        Key::Budget => budget(&given),
         Key::Timeout(wait) | Key::Agent(_, AgentKey::Timeout(wait)) => seconds(*wait, &given),
         Key::Agent(_, AgentKey::Path | AgentKey::AcpPath) | Key::Mcp(_, McpKey::Command) => {
             program(&text(given)?, base)
@@ -115,6 +116,28 @@ fn seconds(wait: Wait, given: &Given) -> Result<Value, Wrong> {
     let time = Duration::try_from_secs_f64(seconds);
     time.map(Value::Seconds)
         .map_err(|error| Wrong::new(error.to_string()))
+}
+
+/// A number of tokens.
+fn budget(given: &Given) -> Result<Value, Wrong> {
+    // Less has no room for anything but the frame, and no model takes more.
+    const FEWEST: f64 = 2_000.0;
+    const MOST: f64 = 1_000_000.0;
+    let Given::Number(tokens) = *given else {
+        return Err(mistaken("a number of tokens", given));
+    };
+    if !(FEWEST..=MOST).contains(&tokens) || tokens.fract() != 0.0 {
+        return Err(Wrong::new(format!(
+            "must be a whole number of tokens from {FEWEST} to {MOST}, not {tokens}"
+        )));
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a whole number within bounds"
+    )]
+    let tokens = tokens as u64;
+    Ok(Value::Tokens(tokens))
 }
 
 /// Dollars for a million tokens.

@@ -65,8 +65,11 @@ fn given(key: &Key, text: String) -> Given {
             Ok(number) => Given::Number(number),
             Err(_) => Given::Text(text),
         },
-        Key::Prefer | Key::Permissions | Key::Agent(..) | Key::Mcp(..) | Key::Price(..) => {
-            Given::Text(text)
-        }
+        Key::Prefer
+        | Key::Permissions
+        | Key::Budget
+        | Key::Agent(..)
+        | Key::Mcp(..)
+        | Key::Price(..) => Given::Text(text),
     }
 }

@@ -12,6 +12,8 @@ use super::value::{Value, bare};
 pub(crate) enum Key {
     Prefer,
     Permissions,
+    /// How many tokens a brief and its prompt may have.
+    Budget,
     Timeout(Wait),
     Agent(Who, AgentKey),
     Mcp(String, McpKey),
@@ -155,6 +157,7 @@ impl Key {
         match self {
             Self::Prefer => vec!["prefer"],
             Self::Permissions => vec!["permissions"],
+            Self::Budget => vec!["budget"],
             Self::Timeout(wait) => vec!["timeouts", wait.name()],
             Self::Agent(who, key) => {
                 let mut path = match who {
@@ -198,7 +201,7 @@ impl Key {
         // Refusing everything is no harm, whoever asks for it.
         let deny = *value == Value::Policy(PermissionPolicy::Deny);
         match self {
-            Self::Prefer | Self::Timeout(_) | Self::Price(..) => None,
+            Self::Prefer | Self::Budget | Self::Timeout(_) | Self::Price(..) => None,
             Self::Permissions | Self::Agent(_, AgentKey::Permissions) if deny => None,
             Self::Permissions | Self::Agent(_, AgentKey::Permissions | AgentKey::Mode) => {
                 Some("what an agent may do without asking")
@@ -227,6 +230,7 @@ impl Key {
             }
             Self::Prefer
             | Self::Permissions
+            | Self::Budget
             | Self::Timeout(_)
             | Self::Agent(..)
             | Self::Mcp(..)

@@ -16,9 +16,10 @@ use super::position;
 use super::problem::{Place, Problem, Wrong};
 use super::value::{Entry, Layer, Origin, Value, bare};
 
-const TOP: [&str; 9] = [
+const TOP: [&str; 10] = [
     "prefer",
     "permissions",
+    "budget",
     "timeouts",
     "claude",
     "codex",
@@ -98,6 +99,7 @@ impl Reading<'_> {
             match name.get_ref().as_ref() {
                 "prefer" => self.set(Key::Prefer, item),
                 "permissions" => self.set(Key::Permissions, item),
+                "budget" => self.set(Key::Budget, item),
                 "timeouts" => self.waits("timeouts", value, Key::Timeout),
                 "acp" => self.named("acp", value, agent_name, |reading, name, item| {
                     reading.agent(&Who::Acp(name.to_owned()), item);

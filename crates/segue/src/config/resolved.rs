@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use segue_agents::{Defaults, SessionDefault, Timeouts};
 use segue_core::spend::{Price, Prices};
-use segue_core::{Cost, McpReach, McpServer, PermissionPolicy, ProviderId};
+use segue_core::{Cost, DEFAULT_BUDGET, McpReach, McpServer, PermissionPolicy, ProviderId};
 
 use super::Flags;
 use super::key::{AgentKey, Key, McpKey, PriceKey, Wait, Who};
@@ -23,6 +23,8 @@ pub(crate) struct Config {
     pub(crate) agents: BTreeMap<Who, AgentConfig>,
     /// The MCP servers that agents are handed.
     pub(crate) mcp: Vec<McpServer>,
+    /// How many tokens a brief and its prompt may have.
+    pub(crate) budget: u64,
     /// What models cost.
     pub(crate) prices: Prices,
 }
@@ -49,6 +51,7 @@ pub(crate) fn defaults() -> Layer {
     let mut values = vec![
         (Key::Prefer, Value::Texts(known)),
         (Key::Permissions, Value::Policy(PermissionPolicy::default())),
+        (Key::Budget, Value::Tokens(DEFAULT_BUDGET)),
     ];
     for wait in Wait::ALL {
         let time = match wait {
@@ -151,6 +154,7 @@ impl Config {
             defaults: view.defaults(None),
             agents,
             mcp: view.servers(),
+            budget: view.tokens(&Key::Budget).unwrap_or(DEFAULT_BUDGET),
             prices: view.prices(),
         }
     }
@@ -251,6 +255,13 @@ impl View<'_> {
                 turn: some(Wait::Turn),
             },
             session,
+        }
+    }
+
+    fn tokens(&self, key: &Key) -> Option<u64> {
+        match self.value(key) {
+            Some(Value::Tokens(tokens)) => Some(*tokens),
+            _ => None,
         }
     }
 

@@ -28,6 +28,7 @@ pub(crate) enum Value {
     Switch(bool),
     Seconds(Duration),
     Policy(PermissionPolicy),
+    Tokens(u64),
     Money(Cost),
 }
 
@@ -68,6 +69,7 @@ impl Value {
             Self::Seconds(time) if time.subsec_nanos() == 0 => time.as_secs().to_string(),
             Self::Seconds(time) => time.as_secs_f64().to_string(),
             Self::Policy(policy) => quoted(policy.as_str()),
+            Self::Tokens(tokens) => tokens.to_string(),
             Self::Money(cost) => dollars(*cost).to_string(),
         }
     }
@@ -80,6 +82,7 @@ impl Value {
             Self::Seconds(time) if time.subsec_nanos() == 0 => json!(time.as_secs()),
             Self::Seconds(time) => json!(time.as_secs_f64()),
             Self::Policy(policy) => json!(policy.as_str()),
+            Self::Tokens(tokens) => json!(tokens),
             Self::Money(cost) => json!(dollars(*cost)),
         }
     }

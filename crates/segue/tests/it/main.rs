@@ -18,6 +18,7 @@ mod keep;
 mod kills;
 mod mcp;
 mod native;
+mod preview;
 mod recall;
 mod repl;
 mod resume;

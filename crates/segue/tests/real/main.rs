@@ -8,6 +8,7 @@
     reason = "tests: a panic is how they speak"
 )]
 
+mod brief;
 mod claude;
 mod codex;
 mod config;

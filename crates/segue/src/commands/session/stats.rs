@@ -13,6 +13,7 @@ use segue_catalog::project_key;
 use segue_core::spend::{By, Prices, Spending, Spent};
 use segue_engine::SpendingRequest;
 
+pub(super) use self::figures::{bar, writes_unicode};
 use self::notes::Asked;
 use self::table::Sheet;
 use crate::cli::StatsArgs;

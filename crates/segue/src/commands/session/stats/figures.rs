@@ -68,7 +68,12 @@ pub(super) fn cost(paid: Paid, largest: Paid) -> String {
 }
 
 /// A bar for a part of the largest, so many columns wide at most.
-pub(super) fn bar(part: u64, largest: u64, width: usize, unicode: bool) -> String {
+pub(in crate::commands::session) fn bar(
+    part: u64,
+    largest: u64,
+    width: usize,
+    unicode: bool,
+) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     if part == 0 || largest == 0 {
         return String::new();
@@ -85,7 +90,9 @@ pub(super) fn bar(part: u64, largest: u64, width: usize, unicode: bool) -> Strin
 }
 
 /// Whether the locale is one in which blocks and arrows can be written.
-pub(super) fn writes_unicode(variable: impl Fn(&str) -> Option<String>) -> bool {
+pub(in crate::commands::session) fn writes_unicode(
+    variable: impl Fn(&str) -> Option<String>,
+) -> bool {
     let names = ["LC_ALL", "LC_CTYPE", "LANG"];
     let set = names.into_iter().filter_map(variable);
     let locale = set.into_iter().find(|value| !value.is_empty());

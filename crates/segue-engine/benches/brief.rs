@@ -1,0 +1,170 @@
+//! How long a brief of 100,000 tokens takes, from a session of 10,000 messages.
+//!
+//! `cargo bench -p segue-engine --bench brief`; docs/benchmarks.md explains the table.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a benchmark speaks on standard output and stops at the first surprise"
+)]
+
+use std::fmt::Write as _;
+use std::hint::black_box;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use jiff::{SignedDuration, Timestamp};
+use segue_catalog::Catalog;
+use segue_core::{
+    Json, Message, NativeId, Part, Project, ProviderId, Role, SessionId, SessionStatus, Title,
+    TurnState, Usage,
+};
+use segue_engine::{Conversation, Engine, World};
+use segue_sqlite::SqliteStore;
+use segue_store::{Adopted, AdoptedTurn, NewSession, Store};
+use segue_testkit::figures::{Extent, print_table, quantile, verdict};
+use tempfile::TempDir;
+use tokio::runtime::Builder;
+
+fn main() {
+    let extent = Extent::from_args();
+    extent.announce();
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let messages = extent.pick(10_000, 200);
+    let rounds = extent.pick(31, 1);
+    black_box(segue_tokens::count("load it"));
+    let mut rows = Vec::new();
+    // Short messages fill the budget with many turns, long ones with few.
+    for (name, words) in [
+        ("short messages", 20),
+        ("usual messages", 150),
+        ("long messages", 2_000),
+    ] {
+        let row = runtime.block_on(measure(name, messages, words, rounds));
+        rows.push(row);
+    }
+    print_table(
+        "a brief, warm",
+        [
+            "session",
+            "messages",
+            "tokens of the brief",
+            "median",
+            "95 of 100 within",
+            "aim",
+        ],
+        &rows,
+    );
+}
+
+async fn measure(name: &str, messages: usize, words: usize, rounds: usize) -> [String; 6] {
+    let directory = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (engine, conversation) = stage(directory.path(), messages, words).await;
+    let mut times = Vec::new();
+    let mut tokens = 0;
+    // The first one fills in counts and reads from the disk.
+    for round in 0..=rounds {
+        let begun = Instant::now();
+        let preview = engine.preview(&conversation, None, "go on").await.unwrap();
+        if round > 0 {
+            times.push(begun.elapsed().as_secs_f64() * 1e3);
+        }
+        tokens = preview.brief.total_tokens();
+    }
+    let median = quantile(&times, 0.5);
+    [
+        name.to_owned(),
+        messages.to_string(),
+        tokens.to_string(),
+        format!("{median:.1} ms"),
+        format!("{:.1} ms", quantile(&times, 0.95)),
+        verdict("at most 20 ms", median <= 20.0),
+    ]
+}
+
+async fn stage(directory: &Path, messages: usize, words: usize) -> (Engine, Conversation) {
+    let store = Arc::new(SqliteStore::open(directory).unwrap());
+    let me = segue_agents::mark_of(std::process::id()).unwrap();
+    let at = Timestamp::UNIX_EPOCH + SignedDuration::from_hours(480_000);
+    let id = SessionId::at(at, 1);
+    let new = NewSession {
+        id: id.clone(),
+        project: Project {
+            key: "/p".into(),
+            cwd: "/p".into(),
+        },
+        title: Title::from_prompt("bench"),
+        feature: None,
+        provider: ProviderId::parse("claude").unwrap(),
+        at,
+    };
+    let native = Adopted {
+        native_id: NativeId::parse("n1").unwrap(),
+        turns: (0..messages / 4).map(|n| turn(n, words, at)).collect(),
+    };
+    let lease = store.adopt(new, me.clone(), native).await.unwrap();
+    store.release(&lease).await.unwrap();
+    let session = store.session(&id).await.unwrap().unwrap();
+    let world = World {
+        now: || Timestamp::UNIX_EPOCH,
+        random: || 7,
+        me,
+    };
+    let engine = Engine::new(store, Vec::new(), Catalog::default(), world);
+    let conversation = Conversation::Session(Box::new(session), SessionStatus::Idle);
+    (engine, conversation)
+}
+
+/// A question, a call of a tool, its answer, and an answer.
+fn turn(n: usize, words: usize, at: Timestamp) -> AdoptedTurn {
+    let id = format!("call-{n}");
+    let call = Part::FunctionCall {
+        id: id.clone(),
+        name: "shell".into(),
+        args: Json::from(serde_json::json!({ "command": format!("make test-{n}") })),
+    };
+    let answer = Part::FunctionResponse {
+        call_id: id,
+        name: "shell".into(),
+        response: Json::from(serde_json::json!({ "output": text(n, words * 2) })),
+        is_error: false,
+    };
+    let mut messages = vec![
+        Message::text(Role::User, text(n, words / 2), at),
+        Message::new(Role::Assistant, vec![call], at),
+        Message::new(Role::Tool, vec![answer], at),
+        Message::text(Role::Assistant, text(n, words), at),
+    ];
+    for message in &mut messages {
+        message.tokens = Some(segue_tokens::count(&segue_core::told(message)));
+    }
+    AdoptedTurn {
+        state: TurnState::Finished,
+        messages,
+        usage: Usage::default(),
+        started_at: at,
+        ended_at: at,
+    }
+}
+
+fn text(n: usize, words: usize) -> String {
+    const WORDS: [&str; 11] = [
+        "session",
+        "the",
+        "of",
+        "agent",
+        "let value = 7;",
+        "what",
+        "was",
+        "said",
+        "before",
+        "and",
+        "on\n",
+    ];
+    let mut text = format!("{n}");
+    for word in 0..words {
+        let _ = write!(text, " {}", WORDS[(n * 7 + word * 3 + word / 11) % 11]);
+    }
+    text
+}

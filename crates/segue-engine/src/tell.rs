@@ -1,0 +1,186 @@
+//! What a new native session is told, and what it would be told.
+
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+
+use segue_core::{
+    Brief, Calibration, ProviderId, Sample, Session, Story, ToldTurn, Turn, TurnId, budget_within,
+    calibrate, compose, least_tokens,
+};
+use segue_store::{Said, TokenCount};
+
+use crate::pieces::joined;
+use crate::{Conversation, Engine, EngineError, Native, counted};
+
+/// From how many of its newest turns it is learned how an agent counts.
+const SAMPLES: u32 = 60;
+
+/// What a new native session would be told now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Preview {
+    /// Who would be told.
+    pub provider: ProviderId,
+    /// The brief.
+    pub brief: Brief,
+    /// What it and the prompt may have together, in tokens.
+    pub budget: u64,
+    /// How large the request would be by the agent's own count, once it is known how it counts.
+    pub reported_tokens: Option<u64>,
+}
+
+/// How an agent counts, and how much it can be told.
+struct Terms {
+    budget: u64,
+    calibration: Option<Calibration>,
+}
+
+/// What is to be said to a new native session.
+pub(crate) struct Telling<'a> {
+    pub(crate) session: &'a Session,
+    pub(crate) provider: &'a ProviderId,
+    pub(crate) prompt: &'a str,
+    /// The turns that came before.
+    pub(crate) before: &'a [Turn],
+    /// Whether the agent can look things up by segue's own tools.
+    pub(crate) has_tools: bool,
+}
+
+impl Engine {
+    /// The same engine, whose briefs have so many tokens at most, together with their prompts.
+    #[must_use]
+    pub fn with_budget(mut self, tokens: u64) -> Self {
+        self.budget = tokens;
+        self
+    }
+
+    /// What a new native session is told before the prompt.
+    pub(crate) async fn tell(&self, telling: Telling<'_>) -> Result<Brief, EngineError> {
+        let terms = self.terms(telling.provider).await?;
+        let turns = match telling.before.last() {
+            Some(head) => self.recent_turns(head.id, terms.budget).await?,
+            None => Vec::new(),
+        };
+        let look_up = telling.session.id.as_str();
+        let story = Story {
+            turns: &turns,
+            look_up: Some(look_up).filter(|_| telling.has_tools && self.tools.own.is_some()),
+            prompt: telling.prompt,
+            ..Story::default()
+        };
+        Ok(compose(&story, terms.budget, &segue_tokens::count)?)
+    }
+
+    /// What a new native session of `provider` would be told now. Nothing is started, and nothing is changed but for
+    /// counts that are filled in.
+    pub async fn preview(
+        &self,
+        conversation: &Conversation,
+        provider: Option<&ProviderId>,
+        prompt: &str,
+    ) -> Result<Preview, EngineError> {
+        let usual = match conversation {
+            Conversation::Session(session, _) => session.provider.clone(),
+            Conversation::Native(native) => native.session.provider.clone(),
+        };
+        let provider = provider.cloned().unwrap_or(usual);
+        let terms = self.terms(&provider).await?;
+        let turns = match conversation {
+            Conversation::Session(session, _) => match session.head {
+                Some(head) => self.recent_turns(head, terms.budget).await?,
+                None => Vec::new(),
+            },
+            Conversation::Native(native) => self.native_turns(native, terms.budget)?,
+        };
+        let id = conversation.id().to_string();
+        let story = Story {
+            turns: &turns,
+            look_up: Some(id.as_str()).filter(|_| self.tools.own.is_some()),
+            prompt,
+            ..Story::default()
+        };
+        let brief = compose(&story, terms.budget, &segue_tokens::count)?;
+        let total = brief.total_tokens();
+        Ok(Preview {
+            provider,
+            brief,
+            budget: terms.budget,
+            reported_tokens: terms.calibration.map(|learned| learned.reported(total)),
+        })
+    }
+
+    async fn terms(&self, provider: &ProviderId) -> Result<Terms, EngineError> {
+        let measured = self.store.measured(provider, SAMPLES).await?;
+        let window = measured.iter().find_map(|turn| turn.context_window);
+        let samples: Vec<Sample> = measured
+            .iter()
+            .map(|turn| Sample {
+                estimate: turn.estimate,
+                reported: turn.context_tokens,
+            })
+            .collect();
+        let calibration = calibrate(&samples);
+        Ok(Terms {
+            budget: budget_within(self.budget, window, calibration),
+            calibration,
+        })
+    }
+
+    /// The newest turns up to one, as many as can be told, oldest first. What nobody has counted yet is counted now.
+    async fn recent_turns(&self, head: TurnId, budget: u64) -> Result<Vec<ToldTurn>, EngineError> {
+        let mut recent = self.store.recent(head, budget).await?;
+        let counts = count_all(&mut recent);
+        if !counts.is_empty() {
+            // Who can't keep the counts has counted for this time only.
+            let _ = self.store.fill_tokens(counts).await;
+        }
+        let told = |said: Said| ToldTurn {
+            n: said.n,
+            messages: joined(said.messages),
+        };
+        Ok(recent.into_iter().rev().map(told).collect())
+    }
+
+    fn native_turns(&self, native: &Native, budget: u64) -> Result<Vec<ToldTurn>, EngineError> {
+        let survey = self.survey(&native.session)?;
+        let mut turns: VecDeque<(ToldTurn, u64)> = VecDeque::new();
+        let mut needed = 0;
+        self.replay(&native.session, &survey, 0, &mut |place, mut turn| {
+            turn.messages.iter_mut().for_each(|message| {
+                counted::count(message);
+            });
+            let least = turn.messages.iter().map(least_tokens).sum();
+            needed += least;
+            let n = u32::try_from(place + 1).unwrap_or(u32::MAX);
+            let told = ToldTurn {
+                n,
+                messages: turn.messages,
+            };
+            turns.push_back((told, least));
+            while let Some((_, oldest)) = turns.front()
+                && needed - oldest > budget
+            {
+                needed -= oldest;
+                turns.pop_front();
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(turns.into_iter().map(|(turn, _)| turn).collect())
+    }
+}
+
+/// Counts what was not counted yet; what is to be filled in.
+fn count_all(recent: &mut [Said]) -> Vec<TokenCount> {
+    let mut counts = Vec::new();
+    for said in recent {
+        for (seq, message) in (0..).zip(&mut said.messages) {
+            if message.tokens.is_none() {
+                counts.push(TokenCount {
+                    turn: said.turn,
+                    seq,
+                    tokens: counted::count(message),
+                });
+            }
+        }
+    }
+    counts
+}

@@ -1,0 +1,129 @@
+//! `segue session preview`
+
+use std::ops::ControlFlow;
+
+use segue_engine::{EngineError, Preview};
+use serde_json::json;
+
+use super::stats::{bar, writes_unicode};
+use crate::cli::PreviewArgs;
+use crate::commands::chat::prompt;
+use crate::error::CliError;
+use crate::setup::App;
+use crate::terminal::{Style, clean, print, say, try_print};
+use crate::wire::print_json;
+
+/// How long the bar of the whole budget is.
+const BAR: usize = 40;
+
+pub(super) async fn run(app: &App, args: &PreviewArgs) -> Result<(), CliError> {
+    let prompt = match args.prompt.as_deref() {
+        None => String::new(),
+        Some(text) => prompt(Some(text))?,
+    };
+    if let Some(provider) = &args.provider
+        && !app.engine.knows(provider)
+    {
+        let known = app.engine.drivable().into_iter().cloned().collect();
+        let provider = provider.clone();
+        return Err(EngineError::UnknownProvider { provider, known }.into());
+    }
+    let conversation = app.find_any(&args.one.id).await?;
+    let provider = args.provider.as_ref();
+    let preview = app.engine.preview(&conversation, provider, &prompt).await?;
+    if args.one.json {
+        print_json(&shape(&preview, &prompt));
+    } else {
+        show(&preview, &prompt);
+    }
+    Ok(())
+}
+
+fn shape(preview: &Preview, prompt: &str) -> serde_json::Value {
+    let brief = &preview.brief;
+    let section = |(name, tokens): &(segue_core::Section, u64)| json!({ "name": name.as_str(), "tokens": tokens });
+    json!({
+        "provider": preview.provider.as_str(),
+        "system_prompt": brief.text,
+        "user_prompt": prompt,
+        "total_tokens": brief.total_tokens(),
+        "reported_tokens": preview.reported_tokens,
+        "budget": preview.budget,
+        "turns_left_out": brief.left_out,
+        "sections": brief.sections.iter().map(section).collect::<Vec<_>>(),
+    })
+}
+
+fn show(preview: &Preview, prompt: &str) {
+    let brief = &preview.brief;
+    if brief.text.is_empty() {
+        say("nothing was said yet, so there is nothing to tell");
+    }
+    for line in clean(&brief.with(prompt)).lines() {
+        if let ControlFlow::Break(()) = try_print(line) {
+            return;
+        }
+    }
+    let style = Style::stdout();
+    let unicode = writes_unicode(|name| std::env::var(name).ok());
+    print("");
+    let total = brief.total_tokens();
+    let sections = brief.sections.iter();
+    let rows = sections
+        .map(|(name, tokens)| (name.as_str(), *tokens))
+        .chain([("all", total)]);
+    for (name, tokens) in rows {
+        let bar = bar(tokens, preview.budget.max(tokens), BAR, unicode);
+        let name = style.dim(&format!("{name:<10}"));
+        let line = format!("{name} {:>9}  {bar}", grouped(tokens));
+        print(line.trim_end());
+    }
+    let name = style.dim(&format!("{:<10}", "budget"));
+    let whole = bar(1, 1, BAR, unicode);
+    print(&format!(
+        "{name} {:>9}  {}",
+        grouped(preview.budget),
+        style.dim(&whole)
+    ));
+    let provider = &preview.provider;
+    let ours = grouped(total);
+    print(&match preview.reported_tokens {
+        Some(tokens) => format!(
+            "about {} tokens for {provider} ({ours} by the tokenizer)",
+            grouped(tokens)
+        ),
+        None => format!("{ours} tokens by the tokenizer; how {provider} counts is not known yet"),
+    });
+}
+
+/// A number with a mark between thousands.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_marked() {
+        let cases = [
+            (0, "0"),
+            (999, "999"),
+            (1_000, "1,000"),
+            (123_456, "123,456"),
+            (12_345_678, "12,345,678"),
+        ];
+        for (number, expected) in cases {
+            assert_eq!(grouped(number), expected);
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! `segue session preview`
+
+use insta::assert_snapshot;
+use segue_testkit::World;
+
+use crate::native::{self, ID};
+use crate::world;
+
+fn chat(world: &World, args: &[&str]) -> String {
+    let said = world.json([&["chat", "--json"], args].concat());
+    said["session_id"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn what_would_be_told_is_shown_with_its_tokens() {
+    let world = world();
+    let id = chat(&world, &["hello"]);
+    let before = world.json(["session", "info", "--json", &id]);
+    assert_snapshot!(world.segue(["session", "preview", &id, "--prompt", "and now?"]), @"");
+    assert_snapshot!(world.segue(["session", "preview", &id, "-p", "nobody"]), @"");
+    assert_snapshot!(world.segue(["session", "preview", &id, "--prompt", " "]), @"");
+    let preview = world.json(["session", "preview", "--json", &id, "--prompt", "and now?"]);
+    assert_eq!(preview["user_prompt"], "and now?");
+    assert_eq!(preview["budget"], 100_000);
+    assert_eq!(preview["turns_left_out"], 0);
+    assert_eq!(preview["reported_tokens"], serde_json::Value::Null);
+    let sections = preview["sections"].as_array().unwrap();
+    let names: Vec<&str> = sections
+        .iter()
+        .map(|part| part["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["messages", "prompt"]);
+    let sum: u64 = sections
+        .iter()
+        .map(|part| part["tokens"].as_u64().unwrap())
+        .sum();
+    assert_eq!(preview["total_tokens"], sum);
+    let brief = preview["system_prompt"].as_str().unwrap();
+    assert!(
+        brief.ends_with("[End of the record. The user now says:]\n\n"),
+        "{brief}"
+    );
+    // Nothing has changed by it.
+    assert_eq!(world.json(["session", "info", "--json", &id]), before);
+    // And that is what is told.
+    let revert = world.segue(["session", "revert", &id, "--to", "1"]);
+    assert_eq!(revert.code, Some(0), "{revert}");
+}
+
+#[test]
+fn the_budget_is_what_is_configured() {
+    let world = world();
+    std::fs::write(world.project().join("segue.toml"), "budget = 2000\n").unwrap();
+    let long = "and so on ".repeat(600);
+    let id = chat(&world, &[&format!("first {long}")]);
+    chat(&world, &["--resume", &id, "second"]);
+    let preview = world.json(["session", "preview", "--json", &id]);
+    assert_eq!(preview["budget"], 2000);
+    assert!(
+        preview["total_tokens"].as_u64().unwrap() <= 2000,
+        "{preview:#}"
+    );
+    let brief = preview["system_prompt"].as_str().unwrap();
+    assert!(
+        brief.contains("> second") && brief.contains("bytes are left out here"),
+        "{brief}"
+    );
+    std::fs::write(world.project().join("segue.toml"), "budget = 12\n").unwrap();
+    let wrong = world.segue(["config", "check"]);
+    assert!(
+        wrong
+            .stderr
+            .contains("budget: must be a whole number of tokens from 2000 to 1000000, not 12"),
+        "{wrong}"
+    );
+}
+
+#[test]
+fn a_native_session_can_be_previewed_and_stays_as_it_is() {
+    let world = world();
+    native::put(&world, ID, "project");
+    let preview = world.json(["session", "preview", "--json", &format!("claude:{ID}")]);
+    assert_eq!(preview["provider"], "claude");
+    let brief = preview["system_prompt"].as_str().unwrap();
+    assert!(brief.contains("[Turn 1]\nuser:\n> "), "{brief}");
+    let listed = world.json(["session", "list", "--json"]);
+    assert_eq!(listed[0]["id"], serde_json::Value::Null, "{listed:#}");
+}
