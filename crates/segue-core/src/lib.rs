@@ -21,6 +21,7 @@ mod permission;
 mod process;
 mod project;
 mod reference;
+mod scope;
 mod session;
 pub mod spend;
 pub mod stored;
@@ -49,6 +50,9 @@ pub use permission::{
 pub use process::ProcessMark;
 pub use project::Project;
 pub use reference::{Candidate, MatchedBy, Pick, SessionRef, pick};
+pub use scope::{
+    Evidence, Purpose, RoleName, Scope, Sighting, Tagged, TaskId, TaskState, is_recent,
+};
 pub use session::{Session, SessionStatus, Title, TitleError, TitleSource};
 pub use tag::Tag;
 pub use turn::{Attempt, Turn, TurnState};

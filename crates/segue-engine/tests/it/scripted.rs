@@ -278,7 +278,7 @@ impl Stage {
             },
             provider: None,
             model: None,
-            feature: None,
+            purpose: None,
             strict: false,
             permissions: Some(PermissionPolicy::Ask),
             open_timeout: Some(Duration::from_secs(5)),

@@ -92,7 +92,7 @@ fn request(
         },
         provider: None,
         model: None,
-        feature: None,
+        purpose: None,
         strict: false,
         permissions: None,
         open_timeout: None,
