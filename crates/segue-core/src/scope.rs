@@ -10,7 +10,7 @@ use std::fmt;
 use crate::id::{check_name, text_id};
 use crate::{FeatureId, IdError};
 
-pub use sighting::{Evidence, Sighting, is_recent};
+pub use sighting::{Evidence, RECENT, Sighting, is_recent};
 pub use tags::Tagged;
 
 /// The name of a task that sessions are about; as free as that of a feature.

@@ -140,7 +140,11 @@ impl Engine {
             (None, None, true) => "a new session".to_owned(),
             (None, None, false) => "the session has no native session yet".to_owned(),
         };
-        self.begin_leg(opening, terms, hold, before, why).await
+        let mut leg = self.begin_leg(opening, terms, hold, before, why).await?;
+        if let Some(purpose) = &session.purpose {
+            leg.prompt = purpose.head(&leg.prompt);
+        }
+        Ok(leg)
     }
 
     /// Writes down that a new native session carries the session from here on, and composes what it is told.

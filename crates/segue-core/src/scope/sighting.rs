@@ -6,7 +6,7 @@ use super::{Purpose, Scope, Tagged};
 use crate::{Title, TitleSource};
 
 /// How long ago a native session may have been used to be taken for the one of a feature or a task.
-const RECENT: SignedDuration = SignedDuration::from_hours(7 * 24);
+pub const RECENT: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 /// Whether something happened recently enough; exactly seven days ago still counts.
 #[must_use]

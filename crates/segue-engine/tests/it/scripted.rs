@@ -279,6 +279,7 @@ impl Stage {
             provider: None,
             model: None,
             purpose: None,
+            explain: None,
             strict: false,
             permissions: Some(PermissionPolicy::Ask),
             open_timeout: Some(Duration::from_secs(5)),

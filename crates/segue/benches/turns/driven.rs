@@ -93,6 +93,7 @@ fn request(
         provider: None,
         model: None,
         purpose: None,
+        explain: None,
         strict: false,
         permissions: None,
         open_timeout: None,
