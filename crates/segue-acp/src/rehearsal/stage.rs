@@ -7,6 +7,7 @@ use std::time::Duration;
 use agent_client_protocol::v1::ConnectionTo;
 use agent_client_protocol::v1::schema as acp;
 use agent_client_protocol::{Client, Error};
+use segue_core::Tagged;
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::{mpsc, oneshot};
@@ -129,7 +130,7 @@ impl<'a> Stage<'a> {
         self.sessions
             .user_said(&self.conversation.id, prompt)
             .map_err(super::failed)?;
-        match script::parse(prompt) {
+        match script::parse(Tagged::strip(prompt)) {
             Ok(Some(steps)) => {
                 for step in steps {
                     self.step(step).await?;
@@ -157,7 +158,7 @@ impl<'a> Stage<'a> {
     fn answer(&self, prompt: &str) -> String {
         let (told, prompt) = match prompt.rsplit_once(segue_core::END_OF_RECORD) {
             Some((_, prompt)) => (true, prompt),
-            None => (false, prompt),
+            None => (false, Tagged::strip(prompt)),
         };
         let before = match self.conversation.prompts().next_back() {
             None if told => "I was told what was said before.".to_owned(),
@@ -165,7 +166,7 @@ impl<'a> Stage<'a> {
             Some(last) => {
                 let last = last
                     .rsplit_once(segue_core::END_OF_RECORD)
-                    .map_or(last, |(_, last)| last);
+                    .map_or_else(|| Tagged::strip(last), |(_, last)| last);
                 format!(
                     "This is turn {} of our conversation; before this you said: {}",
                     self.conversation.prompts().count() + 1,

@@ -42,20 +42,20 @@ impl Engine {
             return Ok(None);
         };
         let Found { provider, id, by } = found;
-        let why = match by {
-            Evidence::Tag => "its first prompt begins so",
-            Evidence::Title => "it is called so",
+        let why = match (by, purpose.heading()) {
+            (Evidence::Tag, Some(heading)) => format!("its first prompt begins with {heading}"),
+            (Evidence::Tag, None) | (Evidence::Title, _) => "it is called so".to_owned(),
         };
         let text = format!(
             "{looked_at} native sessions of the last 7 days that carry none of segue's; the newest for {purpose} is \
-             {provider}:{id}: {why}"
+             {provider}:{id}, since {why}"
         );
         trail.step(StepKind::Catalog, text);
         self.refuse_strangers_in(&provider, &id).await?;
         let adopted = self.adopt(&provider, &id, &request.project, Some(purpose));
         let (session, adopted) = adopted.await?;
         let text = match adopted {
-            Some(Decision { text, .. }) => format!("{text}, for {purpose}: {why}"),
+            Some(Decision { text, .. }) => format!("{text}, for {purpose}, since {why}"),
             None => format!("continuing session {} for {purpose}", session.id),
         };
         trail.decide(DecisionKind::Session, text);

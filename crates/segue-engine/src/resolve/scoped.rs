@@ -46,7 +46,7 @@ impl Engine {
         }
         trail.step(
             kind,
-            format!("no session for {purpose}{with} in this project"),
+            format!("the store has no session for {purpose}{with}"),
         );
         if let Some(session) = self.known_again(request, purpose, provider, trail).await? {
             return Ok(Some(session));

@@ -10,6 +10,7 @@ mod agents;
 mod native;
 mod opening;
 mod recall;
+mod scopes;
 mod scripted;
 mod spending;
 mod turns;

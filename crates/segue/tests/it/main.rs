@@ -21,6 +21,7 @@ mod native;
 mod recall;
 mod repl;
 mod resume;
+mod scopes;
 mod search;
 mod sessions;
 mod stats;
