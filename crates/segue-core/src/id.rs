@@ -4,8 +4,6 @@
 //! name (no separator, no `..`, short enough) and as a database key (printable, no NUL). Whatever arrives
 //! from a person or an agent goes through `parse` once, at the edge.
 
-use std::fmt;
-
 use jiff::Timestamp;
 
 /// Why a text is not an id.
@@ -95,8 +93,8 @@ macro_rules! text_id {
             }
         }
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.pad(&self.0)
             }
         }
@@ -110,6 +108,8 @@ macro_rules! text_id {
         }
     };
 }
+
+pub(crate) use text_id;
 
 /// A session's own id: when it was made (UTC) and four random characters, `20251207_143022_k3f9`.
 ///
@@ -211,28 +211,33 @@ text_id!(FeatureId);
 impl FeatureId {
     /// Parses a feature's name; it is kept exactly as given.
     pub fn parse(text: &str) -> Result<Self, IdError> {
-        const WHAT: &str = "a feature name";
-        check(
-            WHAT,
-            text,
-            200,
-            |c| c.is_alphanumeric() || c == '_',
-            |c| {
-                !(c.is_control()
-                    || "/\\[]".contains(c)
-                    || (c.is_whitespace() && c != ' ')
-                    || is_invisible(c))
-            },
-        )?;
-        if text.ends_with(' ') {
-            return Err(IdError::BadShape {
-                what: WHAT,
-                shape: "a name without a blank at its end",
-                text: text.to_owned(),
-            });
-        }
+        check_name("a feature name", text, 200)?;
         Ok(Self(text.to_owned()))
     }
+}
+
+/// Checks a name that a person chose: it can stand in a prompt header, a path and a terminal.
+pub(crate) fn check_name(what: &'static str, text: &str, limit: usize) -> Result<(), IdError> {
+    check(
+        what,
+        text,
+        limit,
+        |c| c.is_alphanumeric() || c == '_',
+        |c| {
+            !(c.is_control()
+                || "/\\[]".contains(c)
+                || (c.is_whitespace() && c != ' ')
+                || is_invisible(c))
+        },
+    )?;
+    if text.ends_with(' ') {
+        return Err(IdError::BadShape {
+            what,
+            shape: "a name without a blank at its end",
+            text: text.to_owned(),
+        });
+    }
+    Ok(())
 }
 
 /// Characters that a person can't see but that change what a person sees.

@@ -22,8 +22,10 @@ mod permission;
 mod process;
 mod project;
 mod reference;
+mod scope;
 mod session;
 pub mod spend;
+mod step;
 pub mod stored;
 mod tag;
 mod turn;
@@ -54,7 +56,11 @@ pub use permission::{
 pub use process::ProcessMark;
 pub use project::Project;
 pub use reference::{Candidate, MatchedBy, Pick, SessionRef, pick};
+pub use scope::{
+    Evidence, Purpose, RECENT, RoleName, Scope, Sighting, Tagged, TaskId, TaskState, is_recent,
+};
 pub use session::{Session, SessionStatus, Title, TitleError, TitleSource};
+pub use step::{Step, StepKind};
 pub use tag::Tag;
 pub use turn::{Attempt, Turn, TurnState};
 pub use usage::Usage;

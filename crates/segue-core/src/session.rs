@@ -3,7 +3,9 @@
 use jiff::Timestamp;
 
 use crate::names::names;
-use crate::{FeatureId, NativeId, Project, ProviderId, SessionId, Tag, TurnId, TurnState};
+use crate::{
+    FeatureId, NativeId, Project, ProviderId, Purpose, SessionId, Tag, Tagged, TurnId, TurnState,
+};
 
 /// Who gave a session its title. Later ones in this list win over earlier ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,11 +66,11 @@ impl Title {
         Ok(Self { text, source })
     }
 
-    /// The title of a session nobody named: the beginning of its first prompt.
+    /// The title of a session nobody named: the beginning of its first prompt, after the tags it may begin with.
     #[must_use]
     pub fn from_prompt(prompt: &str) -> Self {
         // A prompt may be megabytes; its first few hundred characters are all a title can use.
-        let start = prompt.trim_start();
+        let start = Tagged::strip(prompt).trim_start();
         let end = start
             .char_indices()
             .nth(400)
@@ -140,8 +142,8 @@ pub struct Session {
     pub project: Project,
     /// What it is called.
     pub title: Title,
-    /// The feature it is about, if any.
-    pub feature: Option<FeatureId>,
+    /// What it is for; none if for nothing in particular.
+    pub purpose: Option<Purpose>,
     /// The words a person put on it, in order.
     pub tags: Vec<Tag>,
     /// The agent that carries it now.
@@ -162,6 +164,14 @@ pub struct Session {
     pub created_at: Timestamp,
     /// When something last happened in it.
     pub updated_at: Timestamp,
+}
+
+impl Session {
+    /// The feature it is about, if any.
+    #[must_use]
+    pub fn feature(&self) -> Option<&FeatureId> {
+        self.purpose.as_ref()?.scope.feature()
+    }
 }
 
 #[cfg(test)]
@@ -185,6 +195,9 @@ mod tests {
             ("hello", "hello"),
             ("\n\n two\nlines ", "two lines"),
             ("", "(empty prompt)"),
+            ("[Feature: auth] [Role: dev]\n\nfix it", "fix it"),
+            ("[Feature: auth]", "[Feature: auth]"),
+            ("see [Feature: auth]", "see [Feature: auth]"),
         ];
         for (prompt, title) in cases {
             assert_eq!(Title::from_prompt(prompt).as_str(), title);

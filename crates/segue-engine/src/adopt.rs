@@ -5,7 +5,8 @@ use std::ops::ControlFlow;
 use segue_agents::known::KNOWN;
 use segue_catalog::NativeTurn;
 use segue_core::{
-    Decision, DecisionKind, NativeId, Project, ProviderId, Session, Title, TurnState,
+    Decision, DecisionKind, NativeId, Part, Project, ProviderId, Purpose, Session, Tagged, Title,
+    TurnState,
 };
 use segue_store::{Adopted, AdoptedTurn, NewSession, StoreError};
 
@@ -16,12 +17,14 @@ use crate::{Engine, EngineError, Native, counted};
 const NAMELESS: &str = "a session without a name";
 
 impl Engine {
-    /// The session that carries a native one; it is made now, out of all that was said there, if there is none yet.
+    /// The session that carries a native one; it is made now, out of all that was said there, if there is none yet. It
+    /// is then for what its own tags say, or else for `purpose`.
     pub(crate) async fn adopt(
         &self,
         provider: &ProviderId,
         id: &NativeId,
         project: &Project,
+        purpose: Option<&Purpose>,
     ) -> Result<(Session, Option<Decision>), EngineError> {
         if let Some(session) = self.carrier(provider, id).await? {
             return Ok((session, None));
@@ -33,18 +36,21 @@ impl Engine {
         } else {
             None
         };
-        let (title, turns, at_home) = match &found {
+        let (title, mut turns, at_home) = match &found {
             Some(native) => self.told_by(native, project)?,
             // Only the agent itself knows what was said there.
             None => (None, Vec::new(), project.clone()),
         };
+        let tagged = untag(&mut turns);
+        let purpose = tagged.as_ref().or(purpose);
         let title = title.unwrap_or_else(|| Title::from_prompt(NAMELESS));
         let count = turns.len();
         let native = Adopted {
             native_id: id.clone(),
             turns,
         };
-        let new = self.free_session(&at_home, &title, provider).await?;
+        let new = self.free_session(&at_home, &title, purpose, provider);
+        let new = new.await?;
         let session = new.id.clone();
         match self.store.adopt(new, self.world.me.clone(), native).await {
             // Somebody else was quicker.
@@ -71,7 +77,8 @@ impl Engine {
     ) -> Result<(Session, Option<Decision>), EngineError> {
         let keeper = &native.session.provider;
         let provider = self.driver(keeper).unwrap_or_else(|| usual_driver(keeper));
-        let taken = self.adopt(&provider, &native.session.head.id, here).await?;
+        let taken = self.adopt(&provider, &native.session.head.id, here, None);
+        let taken = taken.await?;
         if let (session, Some(decision)) = &taken
             && let Ok((hold, _)) = self.hold(&session.id).await
         {
@@ -88,10 +95,11 @@ impl Engine {
         &self,
         project: &Project,
         title: &Title,
+        purpose: Option<&Purpose>,
         provider: &ProviderId,
     ) -> Result<NewSession, EngineError> {
         loop {
-            let new = self.new_session(project, title, None, provider);
+            let new = self.new_session(project, title, purpose, provider);
             if self.store.session(&new.id).await?.is_none() {
                 return Ok(new);
             }
@@ -135,6 +143,19 @@ impl Engine {
         };
         Ok((title, turns, project))
     }
+}
+
+/// Takes the tags off the first prompt, which are no words of the person; tells what they say.
+fn untag(turns: &mut [AdoptedTurn]) -> Option<Purpose> {
+    let prompt = turns.first_mut()?.messages.first_mut()?;
+    let text = prompt.parts.iter_mut().find_map(|part| match part {
+        Part::Text(text) => Some(text),
+        _ => None,
+    })?;
+    let tagged = Tagged::read(text)?;
+    let (purpose, rest) = (tagged.purpose, tagged.rest.to_owned());
+    *text = rest;
+    Some(purpose)
 }
 
 fn adopted(mut turn: NativeTurn, now: jiff::Timestamp) -> AdoptedTurn {

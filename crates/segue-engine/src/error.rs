@@ -2,7 +2,7 @@
 
 use segue_agents::OwnError;
 use segue_catalog::{KeepError, ReadError};
-use segue_core::{BriefError, ProviderId, TurnNumberError};
+use segue_core::{BriefError, ProviderId, SessionId, TurnNumberError};
 use segue_store::StoreError;
 
 use crate::{ConversationId, Fitting, Obstacle};
@@ -111,6 +111,9 @@ pub enum EngineError {
     /// The directory that a session works in is gone.
     #[error("the directory {0:?} is not there")]
     NoDirectory(String),
+    /// The directory that the session of a scope works in is gone.
+    #[error("session {0} works in {1}, which is not there")]
+    NoDirectoryOf(SessionId, String),
     /// There is no copy of such a session.
     #[error("there is no copy of a session {0:?}, neither in the archive nor in the trash")]
     NoCopy(String),

@@ -219,7 +219,7 @@ impl Engine {
         limit: u32,
     ) -> Result<Vec<Native>, EngineError> {
         // What a native session is for, only segue knows.
-        if filter.feature.is_some() || !filter.tags.is_empty() {
+        if filter.is_own() {
             return Ok(Vec::new());
         }
         let which = Which {

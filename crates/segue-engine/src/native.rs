@@ -189,7 +189,7 @@ impl Engine {
     }
 
     /// The native sessions that fit a filter and carry none of segue's own.
-    async fn natives(
+    pub(crate) async fn natives(
         &self,
         filter: &Filter,
     ) -> Result<(Vec<Native>, Vec<(ProviderId, String)>), EngineError> {
@@ -203,7 +203,7 @@ impl Engine {
         filter: &Filter,
     ) -> (Vec<Native>, Vec<(ProviderId, String)>) {
         // What a native session is for, only segue knows.
-        if filter.feature.is_some() || !filter.tags.is_empty() {
+        if filter.is_own() {
             return (Vec::new(), Vec::new());
         }
         let wanted = filter.clone();

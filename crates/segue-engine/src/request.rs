@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use segue_core::{
-    Decision, Failure, FeatureId, NativeId, Opened, PermissionAnswer, PermissionPolicy,
-    PermissionRequest, PlanStep, Project, ProviderId, SessionId, ToolCall, TurnState, Usage,
+    Decision, Failure, NativeId, Opened, PermissionAnswer, PermissionPolicy, PermissionRequest,
+    PlanStep, Project, ProviderId, Purpose, SessionId, Step, ToolCall, TurnState, Usage,
 };
 use tokio::sync::{oneshot, watch};
 
@@ -21,6 +21,9 @@ pub enum Target {
     Native(ProviderId, NativeId),
     /// The newest one of the working directory, or a new one if there is none.
     Continue,
+    /// The newest one that has the purpose of the request (and is carried by its agent, if it names one), or a native
+    /// one that is known to have had it, or a new one.
+    Scope,
 }
 
 /// How urgently a turn is to stop.
@@ -48,8 +51,10 @@ pub struct ChatRequest {
     pub provider: Option<ProviderId>,
     /// The model that is to answer, by the agent's name for it, if the caller cares.
     pub model: Option<String>,
-    /// What a new session is about.
-    pub feature: Option<FeatureId>,
+    /// What the session is looked up by, with [`Target::Scope`], and what a new one is for.
+    pub purpose: Option<Purpose>,
+    /// Whether to tell how the session was found, and if so, what led to the target.
+    pub explain: Option<Vec<Step>>,
     /// Whether to fail rather than to tell a new native session what was said before.
     pub strict: bool,
     /// How permission requests are answered when nobody is asked, if not as configured for the agent.
@@ -76,6 +81,8 @@ pub enum TurnEvent {
         /// The turn's number.
         turn: u32,
     },
+    /// How the session was found, if that is to be told.
+    Explained(Vec<Step>),
     /// A conversation with an agent is open.
     Opened {
         /// The agent.
@@ -153,6 +160,8 @@ pub struct TurnReport {
     pub usage: Usage,
     /// What segue decided by itself on the way.
     pub decisions: Vec<Decision>,
+    /// How the session was found, if that was to be told.
+    pub steps: Option<Vec<Step>>,
     /// Why it failed, where it did.
     pub failure: Option<Failure>,
 }

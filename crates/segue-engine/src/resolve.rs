@@ -1,5 +1,9 @@
 //! Which session, and which agent?
 
+mod catalog;
+mod scoped;
+mod trail;
+
 use std::fmt;
 use std::path::Path;
 
@@ -7,10 +11,12 @@ use jiff::Timestamp;
 use segue_agents::SessionDefault;
 use segue_catalog::{Kind, NativeSession};
 use segue_core::{
-    Decision, DecisionKind, MatchedBy, Message, NativeId, Pick, Project, ProviderId, Session,
-    SessionId, SessionRef, Title, pick,
+    Decision, DecisionKind, MatchedBy, Message, NativeId, Pick, Project, ProviderId, Purpose,
+    Session, SessionId, SessionRef, StepKind, Tagged, Title, pick,
 };
 use segue_store::{Filter, NewSession, Page, Started, StoreError};
+
+pub(crate) use trail::Trail;
 
 use crate::{ChatRequest, Conversation, ConversationId, Engine, EngineError, Native, Target};
 
@@ -62,7 +68,10 @@ impl From<&NativeSession> for Fitting {
         let title = head.title.as_ref().map(|title| title.as_str().to_owned());
         Self {
             id: ConversationId::Native(native.provider.clone(), head.id.clone()),
-            title: title.or_else(|| head.first_prompt.clone()),
+            title: title.or_else(|| {
+                let prompt = head.first_prompt.as_deref();
+                prompt.map(|prompt| Tagged::strip(prompt).to_owned())
+            }),
             updated_at: head.updated_at,
         }
     }
@@ -73,7 +82,7 @@ pub(crate) struct Resolved {
     /// The session; none if one is to be made.
     pub(crate) session: Option<Session>,
     pub(crate) provider: ProviderId,
-    pub(crate) decisions: Vec<Decision>,
+    pub(crate) trail: Trail,
 }
 
 impl Engine {
@@ -201,20 +210,26 @@ impl Engine {
 
     /// The session a prompt is for, if there is one already, and the agent that is to answer.
     pub(crate) async fn resolve(&self, request: &ChatRequest) -> Result<Resolved, EngineError> {
-        let mut decisions = Vec::new();
+        let mut trail = Trail::after(request);
         let mut chosen = request.provider.clone();
         let mut target = request.target.clone();
         if target == Target::Usual {
             let provider = match chosen.take() {
                 Some(provider) => provider,
-                None => self.choose_provider(request, &mut decisions).await?,
+                None => self.choose_provider(request, &mut trail).await?,
             };
             target = self.usual(&provider, request).await?;
+            trail.step(StepKind::Configured, configured(&provider, &target));
             chosen = Some(provider);
         }
         let session = match target {
             Target::Usual | Target::New => None,
-            Target::Session(id) => Some(self.existing(&id).await?),
+            Target::Scope => self.scoped(request, chosen.as_ref(), &mut trail).await?,
+            Target::Session(id) => {
+                let session = self.existing(&id).await?;
+                trail.step(StepKind::Id, format!("session {}", told(&session)));
+                Some(session)
+            }
             Target::Native(keeper, id) => {
                 // Whoever can't be driven is told about where the agent is looked up.
                 let provider = self.driver(&keeper).unwrap_or(keeper);
@@ -222,12 +237,15 @@ impl Engine {
                 if chosen.as_ref().is_none_or(|chosen| *chosen == provider) {
                     self.refuse_strangers_in(&provider, &id).await?;
                 }
-                let (session, adopted) = self.adopt(&provider, &id, &request.project).await?;
-                decisions.extend(adopted);
+                let adopted = self.adopt(&provider, &id, &request.project, None);
+                let (session, adopted) = adopted.await?;
+                let text = format!("{provider}:{id}, which is session {}", told(&session));
+                trail.step(StepKind::Id, text);
+                trail.decisions.extend(adopted);
                 Some(session)
             }
             Target::Continue => {
-                self.newest_here(&request.project, chosen.as_ref(), &mut decisions)
+                self.newest_here(&request.project, chosen.as_ref(), &mut trail)
                     .await?
             }
         };
@@ -235,18 +253,30 @@ impl Engine {
             && session.project.cwd != request.project.cwd
         {
             let text = format!("working in {}, where the session is", session.project.cwd);
-            decisions.push(Decision::new(DecisionKind::Session, text));
+            trail.decide(DecisionKind::Session, text);
+        }
+        if session.is_none() {
+            trail.step(StepKind::New, new_one(request));
         }
         let provider = match (chosen, &session) {
-            (Some(asked_for), _) => asked_for,
-            (None, Some(session)) => session.provider.clone(),
-            (None, None) => self.choose_provider(request, &mut decisions).await?,
+            (Some(asked_for), _) => {
+                if request.provider.is_some() {
+                    trail.step(StepKind::Provider, format!("{asked_for}, as asked for"));
+                }
+                asked_for
+            }
+            (None, Some(session)) => {
+                let text = format!("{}, who carries the session", session.provider);
+                trail.step(StepKind::Provider, text);
+                session.provider.clone()
+            }
+            (None, None) => self.choose_provider(request, &mut trail).await?,
         };
         self.agent(&provider)?;
         Ok(Resolved {
             session,
             provider,
-            decisions,
+            trail,
         })
     }
 
@@ -283,7 +313,7 @@ impl Engine {
         &self,
         project: &Project,
         provider: Option<&ProviderId>,
-        decisions: &mut Vec<Decision>,
+        trail: &mut Trail,
     ) -> Result<Option<Session>, EngineError> {
         let filter = Filter {
             cwd: Some(project.cwd.clone()),
@@ -306,9 +336,9 @@ impl Engine {
             }
             let (session, adopted) = match carrier {
                 Some(session) => (session, None),
-                None => self.adopt(&provider, &id, project).await?,
+                None => self.adopt(&provider, &id, project, None).await?,
             };
-            decisions.extend(adopted);
+            trail.decisions.extend(adopted);
             newest_at = Some(at);
             newest = Some(session);
         }
@@ -320,7 +350,12 @@ impl Engine {
             ),
             None => "there is nothing to continue in this directory; starting a new session".into(),
         };
-        decisions.push(Decision::new(DecisionKind::Session, text));
+        let step = match &newest {
+            Some(session) => format!("the newest one here is {}", told(session)),
+            None => "there is none here".to_owned(),
+        };
+        trail.step(StepKind::Directory, step);
+        trail.decide(DecisionKind::Session, text);
         Ok(newest)
     }
 
@@ -376,7 +411,7 @@ impl Engine {
     async fn choose_provider(
         &self,
         request: &ChatRequest,
-        decisions: &mut Vec<Decision>,
+        trail: &mut Trail,
     ) -> Result<ProviderId, EngineError> {
         let filter = Filter {
             project: Some(request.project.key.clone()),
@@ -394,8 +429,8 @@ impl Engine {
             (None, Some(first)) => (first, "the first agent found on this machine"),
             (None, None) => return Err(EngineError::NoAgents),
         };
-        let text = format!("using {provider}, {why}");
-        decisions.push(Decision::new(DecisionKind::Provider, text));
+        trail.step(StepKind::Provider, format!("{provider}, {why}"));
+        trail.decide(DecisionKind::Provider, format!("using {provider}, {why}"));
         Ok(provider)
     }
 
@@ -408,8 +443,8 @@ impl Engine {
     ) -> Result<Started, EngineError> {
         let title = Title::from_prompt(&request.prompt);
         loop {
-            let new =
-                self.new_session(&request.project, &title, request.feature.as_ref(), provider);
+            let purpose = request.purpose.as_ref();
+            let new = self.new_session(&request.project, &title, purpose, provider);
             match self.store.start(new, self.world.me.clone(), prompt).await {
                 // Another session of this second drew the same four characters: draw again.
                 Err(StoreError::Exists(_)) => {}
@@ -423,7 +458,7 @@ impl Engine {
         &self,
         project: &Project,
         title: &Title,
-        feature: Option<&segue_core::FeatureId>,
+        purpose: Option<&Purpose>,
         provider: &ProviderId,
     ) -> NewSession {
         let at = (self.world.now)();
@@ -431,10 +466,35 @@ impl Engine {
             id: SessionId::at(at, (self.world.random)()),
             project: project.clone(),
             title: title.clone(),
-            feature: feature.cloned(),
+            purpose: purpose.cloned(),
             provider: provider.clone(),
             at,
         }
+    }
+}
+
+/// A session with its title, for a person.
+fn told(session: &Session) -> String {
+    format!("{} ({})", session.id, session.title.as_str())
+}
+
+/// What is configured for an agent to go on with, in words.
+fn configured(provider: &ProviderId, target: &Target) -> String {
+    match target {
+        Target::Continue => format!("{provider} goes on with the newest session of the directory"),
+        Target::Session(id) => format!("{provider} goes on with session {id}"),
+        Target::Native(keeper, id) => format!("{provider} goes on with {keeper}:{id}"),
+        Target::Usual | Target::New | Target::Scope => {
+            format!("nothing for {provider} to go on with")
+        }
+    }
+}
+
+/// What is to be made, in words.
+fn new_one(request: &ChatRequest) -> String {
+    match &request.purpose {
+        Some(purpose) => format!("a session for {purpose}"),
+        None => "a session".to_owned(),
     }
 }
 

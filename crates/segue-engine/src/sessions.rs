@@ -245,8 +245,8 @@ impl Engine {
             turn,
         };
         loop {
-            let new =
-                self.new_session(project, &title, session.feature.as_ref(), &session.provider);
+            let purpose = session.purpose.as_ref();
+            let new = self.new_session(project, &title, purpose, &session.provider);
             match self.store.fork(new, point.clone()).await {
                 Err(StoreError::Exists(_)) => {}
                 outcome => {

@@ -61,7 +61,9 @@ impl Engine {
             None => Vec::new(),
         };
         let look_up = telling.session.id.as_str();
+        let heading = heading(telling.session, telling.before.is_empty(), telling.prompt);
         let story = Story {
+            heading: heading.as_deref(),
             turns: &turns,
             look_up: Some(look_up).filter(|_| telling.has_tools && self.tools.own.is_some()),
             prompt: telling.prompt,
@@ -92,7 +94,12 @@ impl Engine {
             Conversation::Native(native) => self.native_turns(native, terms.budget)?,
         };
         let id = conversation.id().to_string();
+        let heading = match conversation {
+            Conversation::Session(session, _) => heading(session, session.head.is_none(), prompt),
+            Conversation::Native(_) => None,
+        };
         let story = Story {
+            heading: heading.as_deref(),
             turns: &turns,
             look_up: Some(id.as_str()).filter(|_| self.tools.own.is_some()),
             prompt,
@@ -165,6 +172,16 @@ impl Engine {
             ControlFlow::Continue(())
         })?;
         Ok(turns.into_iter().map(|(turn, _)| turn).collect())
+    }
+}
+
+/// What the first prompt of a new native session is headed with, so that it is known again by what it is for.
+fn heading(session: &Session, is_first: bool, prompt: &str) -> Option<String> {
+    let purpose = session.purpose.as_ref()?;
+    if is_first {
+        purpose.heading_over(prompt)
+    } else {
+        purpose.heading()
     }
 }
 

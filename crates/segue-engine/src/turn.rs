@@ -8,7 +8,7 @@ mod tokens;
 use segue_agents::{Conversation, Timeouts};
 use segue_core::{
     Decision, DecisionKind, Failure, FailureClass, LegEnd, LegId, Message, Opened,
-    PermissionPolicy, Role, Session, Turn, TurnId, TurnState, Usage,
+    PermissionPolicy, Role, Session, Step, Turn, TurnId, TurnState, Usage,
 };
 use segue_store::StoreError;
 use tokio::sync::{mpsc, watch};
@@ -18,7 +18,7 @@ use crate::hold::Hold;
 use crate::open::{CannotOpen, OpenLeg, OpenTerms};
 use crate::pieces::Text;
 use crate::record::Recorder;
-use crate::resolve::Resolved;
+use crate::resolve::{Resolved, Trail};
 use crate::warm::Waiting;
 use crate::{ChatRequest, Engine, EngineError, Stop, TurnEvent, TurnReport};
 
@@ -61,6 +61,7 @@ struct Begun {
     hold: Hold,
     turn: Turn,
     decisions: Vec<Decision>,
+    steps: Vec<Step>,
 }
 
 impl Engine {
@@ -86,6 +87,7 @@ impl Engine {
             hold,
             turn,
             decisions,
+            steps,
         } = self.begin(&request, resolved).await?;
         let run = Run {
             engine: self,
@@ -107,6 +109,7 @@ impl Engine {
                 stopped_by_policy: false,
                 usage: Usage::default(),
                 decisions: Vec::new(),
+                steps: request.explain.is_some().then_some(steps),
                 failure: None,
             },
             stop: request.stop.clone(),
@@ -131,7 +134,10 @@ impl Engine {
     /// Writes the prompt down: as the first turn of a new session, or as the next one of a session that is
     /// claimed and, if need be, tidied up.
     async fn begin(&self, request: &ChatRequest, resolved: Resolved) -> Result<Begun, EngineError> {
-        let mut decisions = resolved.decisions;
+        let Trail {
+            mut decisions,
+            steps,
+        } = resolved.trail;
         let prompt = Message::text(Role::User, request.prompt.as_str(), (self.world.now)());
         let Some(session) = resolved.session else {
             let started = self.start(request, &resolved.provider, &prompt).await?;
@@ -140,6 +146,7 @@ impl Engine {
                 hold: self.keep(started.lease),
                 turn: started.turn,
                 decisions,
+                steps,
             });
         };
         let (hold, taken_over) = self.hold(&session.id).await?;
@@ -163,6 +170,7 @@ impl Engine {
                     hold,
                     turn,
                     decisions,
+                    steps,
                 })
             }
             Err(error) => {
@@ -239,6 +247,9 @@ impl Run<'_> {
             turn: self.report.turn,
         };
         self.emit(began).await?;
+        if let Some(steps) = self.report.steps.clone() {
+            self.emit(TurnEvent::Explained(steps)).await?;
+        }
         for decision in decisions {
             self.decide(decision).await?;
         }

@@ -7,8 +7,8 @@ use rusqlite::Row;
 use rusqlite::types::Type;
 use segue_core::{
     Attempt, Failure, FailureClass, FeatureId, Leg, LegEnd, LegId, Message, NativeId, ProcessMark,
-    Project, ProviderId, Role, Session, SessionId, Tag, Title, TitleSource, Turn, TurnId,
-    TurnState, Usage, stored,
+    Project, ProviderId, Purpose, Role, RoleName, Scope, Session, SessionId, Tag, TaskId,
+    TaskState, Title, TitleSource, Turn, TurnId, TurnState, Usage, stored,
 };
 use segue_store::{BoxError, Holder, Mark};
 
@@ -79,11 +79,24 @@ pub(crate) fn named<T>(
 pub(crate) const SESSION: &str = "
     SELECT s.id, p.key, s.cwd, s.title, s.title_from, s.feature, s.provider, nullif(l.native_id, ''), s.head_id, t.state,
            s.turns, s.total_tokens, s.forked_from, s.forked_at, s.created_at, s.updated_at,
-           (SELECT group_concat(name, ',') FROM tags WHERE session_id = s.id)
+           (SELECT group_concat(name, ',') FROM tags WHERE session_id = s.id),
+           s.purpose IS NOT NULL, s.task, s.task_state, s.role
     FROM sessions s
     JOIN projects p ON p.id = s.project_id
     LEFT JOIN legs l ON l.id = s.leg_id
     LEFT JOIN turns t ON t.id = s.head_id";
+
+/// The same, found by an index.
+pub(crate) fn sessions_by(index: Option<&str>) -> String {
+    match index {
+        Some(index) => SESSION.replacen(
+            "FROM sessions s\n",
+            &format!("FROM sessions s INDEXED BY {index}\n"),
+            1,
+        ),
+        None => SESSION.to_owned(),
+    }
+}
 
 pub(crate) fn session(row: &Row<'_>) -> Outcome<Session> {
     let source = named(row, 4, TitleSource::from_name)?;
@@ -100,7 +113,7 @@ pub(crate) fn session(row: &Row<'_>) -> Outcome<Session> {
             cwd: row.get(2)?,
         },
         title,
-        feature: maybe_parsed::<FeatureId>(row, 5)?,
+        purpose: purpose(row, 5, 17)?,
         tags: tags(row, 16)?,
         provider: parsed::<ProviderId>(row, 6)?,
         native_id: maybe_parsed::<NativeId>(row, 7)?,
@@ -115,6 +128,27 @@ pub(crate) fn session(row: &Row<'_>) -> Outcome<Session> {
         created_at: time(row, 14)?,
         updated_at: time(row, 15)?,
     })
+}
+
+/// The column of the feature, and four more: whether there is any purpose, task, state, role.
+fn purpose(row: &Row<'_>, feature: usize, first: usize) -> Outcome<Option<Purpose>> {
+    if !row.get::<_, bool>(first)? {
+        return Ok(None);
+    }
+    let feature = maybe_parsed::<FeatureId>(row, feature)?;
+    let task = maybe_parsed::<TaskId>(row, first + 1)?;
+    let state = maybe_parsed::<TaskState>(row, first + 2)?;
+    let scope = match (feature, task, state) {
+        (feature, Some(task), Some(state)) => Scope::Task {
+            feature,
+            task,
+            state,
+        },
+        (Some(feature), ..) => Scope::Feature(feature),
+        (None, ..) => Scope::Project,
+    };
+    let role = maybe_parsed::<RoleName>(row, first + 3)?;
+    Ok(Some(Purpose { scope, role }))
 }
 
 /// A column of tags with commas between them, which no tag contains.

@@ -18,6 +18,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema/0002_retry.sql"),
     include_str!("schema/0003_tags.sql"),
     include_str!("schema/0004_tokens.sql"),
+    include_str!("schema/0005_scopes.sql"),
 ];
 
 /// The format that this build reads and writes.

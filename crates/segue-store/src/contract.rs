@@ -13,6 +13,7 @@
 
 mod head;
 mod lease;
+mod scopes;
 mod sessions;
 mod tags;
 mod tokens;
@@ -34,6 +35,10 @@ pub use head::{
 pub use lease::{
     a_dead_holder_is_taken_over, a_lease_excludes_others_until_released,
     a_silent_holder_loses_its_lease, a_stale_lease_writes_nothing, one_claim_wins_when_many_race,
+};
+pub use scopes::{
+    a_fork_has_its_own_purpose, a_purpose_finds_the_newest_by_who_carries_it,
+    purposes_are_told_apart,
 };
 pub use sessions::{
     a_native_session_is_adopted_whole, a_persons_title_stays, a_session_starts_whole,
@@ -77,6 +82,9 @@ macro_rules! store_contract {
             decisions_are_kept_in_order
             a_session_starts_whole
             a_persons_title_stays
+            purposes_are_told_apart
+            a_purpose_finds_the_newest_by_who_carries_it
+            a_fork_has_its_own_purpose
             tags_are_put_on_and_taken_off
             tags_select
             tags_are_counted
@@ -146,7 +154,7 @@ fn new_session(n: u32) -> NewSession {
             cwd: "/src/app".into(),
         },
         title: Title::from_prompt(&format!("session {n}")),
-        feature: None,
+        purpose: None,
         provider: ProviderId::rehearsal(),
         at: at(i64::from(n)),
     }

@@ -1,7 +1,9 @@
 //! Finding sessions.
 
 use jiff::Timestamp;
-use segue_core::{FeatureId, Message, ProviderId, Session, SessionId, Tag, TurnId};
+use segue_core::{
+    FeatureId, Message, ProviderId, Purpose, RoleName, Session, SessionId, Tag, TaskId, TurnId,
+};
 
 /// Which sessions; every field that is set must fit.
 #[derive(Debug, Clone, Default)]
@@ -12,12 +14,30 @@ pub struct Filter {
     pub cwd: Option<String>,
     /// Carried by this provider now.
     pub provider: Option<ProviderId>,
-    /// About this feature.
+    /// For exactly this, and nothing narrower.
+    pub purpose: Option<Purpose>,
+    /// About this feature, or a task of it.
     pub feature: Option<FeatureId>,
+    /// About this task, in any state.
+    pub task: Option<TaskId>,
+    /// In which the agent has this role.
+    pub role: Option<RoleName>,
     /// With all of these tags.
     pub tags: Vec<Tag>,
     /// Touched at or after this time.
     pub since: Option<Timestamp>,
+}
+
+impl Filter {
+    /// Whether only sessions of segue's own can fit: what a native session is for, only segue knows.
+    #[must_use]
+    pub fn is_own(&self) -> bool {
+        self.purpose.is_some()
+            || self.feature.is_some()
+            || self.task.is_some()
+            || self.role.is_some()
+            || !self.tags.is_empty()
+    }
 }
 
 /// A tag and how many sessions have it.

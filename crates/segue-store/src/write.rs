@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use segue_core::{
-    Failure, FeatureId, Message, NativeId, Project, ProviderId, SessionId, Tag, Title, TurnId,
+    Failure, Message, NativeId, Project, ProviderId, Purpose, SessionId, Tag, Title, TurnId,
     TurnState, Usage,
 };
 
@@ -15,8 +15,8 @@ pub struct NewSession {
     pub project: Project,
     /// What it is called.
     pub title: Title,
-    /// What it is about.
-    pub feature: Option<FeatureId>,
+    /// What it is for; none if for nothing in particular.
+    pub purpose: Option<Purpose>,
     /// Who will carry it.
     pub provider: ProviderId,
     /// When it is made.

@@ -219,7 +219,7 @@ fn new_session(number: u32) -> NewSession {
             cwd: format!("/src/app-{project}"),
         },
         title: Title::from_prompt(&format!("why does test {number} of the parser fail?")),
-        feature: None,
+        purpose: None,
         provider: ProviderId::rehearsal(),
         at,
     }

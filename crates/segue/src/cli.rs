@@ -6,6 +6,7 @@ mod index;
 mod order;
 mod preview;
 mod resume;
+mod scope;
 mod search;
 mod stats;
 mod tag;
@@ -16,7 +17,7 @@ use std::path::PathBuf;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
-use segue_core::{FeatureId, PermissionPolicy, ProviderId, SessionRef, Tag};
+use segue_core::{FeatureId, PermissionPolicy, ProviderId, RoleName, SessionRef, Tag, TaskId};
 
 pub(crate) use archive::{ArchiveArgs, RestoreArgs};
 pub(crate) use delete::{DeleteArgs, ForgetArgs};
@@ -24,6 +25,7 @@ pub(crate) use index::{IndexArgs, IndexCommand, IndexOutput};
 pub(crate) use order::{OrderArgs, SortBy};
 pub(crate) use preview::PreviewArgs;
 pub(crate) use resume::ResumeArgs;
+pub(crate) use scope::ScopeArgs;
 pub(crate) use search::SearchArgs;
 pub(crate) use stats::StatsArgs;
 pub(crate) use tag::TagArgs;
@@ -100,13 +102,14 @@ impl Hidden {
 /// Say one thing to an agent and stream its answer
 ///
 /// The prompt is on the disk before it is sent, and the answer as it comes. A new session is started unless
-/// --resume or --continue names one.
+/// --resume, --continue, or what it is for (--feature, --task, --role) names one.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   segue chat \"why does the build fail?\"
   git diff | segue chat --continue -
   segue chat --resume latest --json \"and now?\"
+  segue chat --feature auth --explain \"add the login form\"
   segue chat \"rehearse: think hm; tool; ask; say done\"    (rehearsal plays a script)")]
 pub(crate) struct ChatArgs {
     /// What to say; `-`, or none at all in a pipe, reads it from standard input
@@ -218,9 +221,17 @@ pub(crate) struct ListArgs {
     #[arg(short, long, value_name = "NAME")]
     pub(crate) provider: Option<ProviderId>,
 
-    /// Only those about this feature
+    /// Only those about this feature, or a task of it
     #[arg(long, value_name = "NAME")]
     pub(crate) feature: Option<FeatureId>,
+
+    /// Only those about this task, in any state
+    #[arg(long, value_name = "NAME")]
+    pub(crate) task: Option<TaskId>,
+
+    /// Only those in which the agent has this role
+    #[arg(long, value_name = "NAME")]
+    pub(crate) role: Option<RoleName>,
 
     /// Only those with this tag; several times: with all of them
     #[arg(short, long, value_name = "TAG", value_parser = Tag::parse)]

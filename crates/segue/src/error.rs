@@ -216,6 +216,8 @@ impl From<EngineError> for CliError {
             )),
             EngineError::NoDirectory(_) => Self::failed(error.to_string())
                 .hint("make it again: the agent takes a session back in the directory it works in"),
+            EngineError::NoDirectoryOf(..) => Self::failed(error.to_string())
+                .hint("make it again, or start another session for the same with --new"),
             EngineError::NoCopy(_) => {
                 Self::failed(error.to_string()).hint("`segue session archive --list` shows all copies")
             }

@@ -5,7 +5,8 @@ use segue_catalog::index::State;
 use segue_catalog::{NativeTurn, Skipped};
 use segue_core::stored::PartShape;
 use segue_core::{
-    Capabilities, Failure, Leg, Message, Role, Session, SessionStatus, ToolCall, TurnState, Usage,
+    Capabilities, Failure, Leg, Message, Role, Session, SessionStatus, Step, ToolCall, TurnState,
+    Usage,
 };
 use segue_engine::{
     Conversation, FoundIn, FoundTurn, Native, SearchReport, SessionView, Survey, Transcript,
@@ -102,6 +103,8 @@ pub(crate) struct ChatJson {
     stop: &'static str,
     usage: UsageJson,
     decisions: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    explain: Option<Vec<Value>>,
     error: Option<ErrorJson>,
 }
 
@@ -123,6 +126,7 @@ impl From<&TurnReport> for ChatJson {
                 .iter()
                 .map(|decision| decision.text.clone())
                 .collect(),
+            explain: report.steps.as_deref().map(steps),
             error: report.failure.as_ref().map(ErrorJson::from),
         }
     }
@@ -143,6 +147,7 @@ impl ChatJson {
             stop: "failed",
             usage: Usage::default().into(),
             decisions: Vec::new(),
+            explain: None,
             error: Some(error.into()),
         }
     }
@@ -162,6 +167,7 @@ pub(crate) fn event(event: &TurnEvent) -> Value {
         TurnEvent::Began { session, turn } => {
             json!({ "event": "began", "session_id": session.as_str(), "turn": turn })
         }
+        TurnEvent::Explained(all) => json!({ "event": "explained", "steps": steps(all) }),
         TurnEvent::Opened {
             provider,
             native_id,
@@ -203,6 +209,14 @@ pub(crate) fn event(event: &TurnEvent) -> Value {
         TurnEvent::Usage(usage) => with_event("usage", json!(UsageJson::from(*usage))),
         TurnEvent::Ended { state } => json!({ "event": "ended", "state": state.as_str() }),
     }
+}
+
+/// How a session was found.
+fn steps(steps: &[Step]) -> Vec<Value> {
+    let steps = steps.iter();
+    steps
+        .map(|step| json!({ "step": step.kind.as_str(), "text": step.text }))
+        .collect()
 }
 
 /// An object as an event.
@@ -264,6 +278,9 @@ pub(crate) struct SessionJson {
     title: Option<String>,
     title_from: Option<&'static str>,
     feature: Option<String>,
+    task: Option<String>,
+    task_state: Option<String>,
+    role: Option<String>,
     tags: Vec<String>,
     turns: Option<u32>,
     total_tokens: Option<u64>,
@@ -281,6 +298,9 @@ struct ForkJson {
 
 impl SessionJson {
     pub(crate) fn new(session: &Session, status: SessionStatus) -> Self {
+        let purpose = session.purpose.as_ref();
+        let task = purpose.and_then(|purpose| purpose.scope.task());
+        let role = purpose.and_then(|purpose| purpose.role.as_ref());
         Self {
             id: Some(session.id.to_string()),
             provider: session.provider.to_string(),
@@ -289,7 +309,10 @@ impl SessionJson {
             cwd: Some(session.project.cwd.clone()),
             title: Some(session.title.as_str().to_owned()),
             title_from: Some(session.title.source().as_str()),
-            feature: session.feature.as_ref().map(ToString::to_string),
+            feature: session.feature().map(ToString::to_string),
+            task: task.map(|(task, _)| task.to_string()),
+            task_state: task.map(|(_, state)| state.to_string()),
+            role: role.map(ToString::to_string),
             tags: session.tags.iter().map(ToString::to_string).collect(),
             turns: Some(session.turns),
             total_tokens: session.total_tokens,
@@ -317,6 +340,9 @@ impl From<&Native> for SessionJson {
             title: title.map(|title| title.as_str().to_owned()),
             title_from: title.map(|title| title.source().as_str()),
             feature: None,
+            task: None,
+            task_state: None,
+            role: None,
             tags: Vec::new(),
             turns: native.known.as_ref().map(|known| known.turns),
             total_tokens: native

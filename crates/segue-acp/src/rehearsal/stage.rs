@@ -7,7 +7,7 @@ use std::time::Duration;
 use agent_client_protocol::v1::ConnectionTo;
 use agent_client_protocol::v1::schema as acp;
 use agent_client_protocol::{Client, Error};
-use segue_core::prompt_after_brief;
+use segue_core::{Tagged, prompt_after_brief};
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::{mpsc, oneshot};
@@ -130,7 +130,7 @@ impl<'a> Stage<'a> {
         self.sessions
             .user_said(&self.conversation.id, prompt)
             .map_err(super::failed)?;
-        match script::parse(prompt) {
+        match script::parse(Tagged::strip(prompt)) {
             Ok(Some(steps)) => {
                 for step in steps {
                     self.step(step).await?;
@@ -158,13 +158,13 @@ impl<'a> Stage<'a> {
     fn answer(&self, prompt: &str) -> String {
         let (told, prompt) = match prompt_after_brief(prompt) {
             Some(prompt) => (true, prompt),
-            None => (false, prompt),
+            None => (false, Tagged::strip(prompt)),
         };
         let before = match self.conversation.prompts().next_back() {
             None if told => "I was told what was said before.".to_owned(),
             None => "This is where our conversation begins.".to_owned(),
             Some(last) => {
-                let last = prompt_after_brief(last).unwrap_or(last);
+                let last = prompt_after_brief(last).unwrap_or_else(|| Tagged::strip(last));
                 format!(
                     "This is turn {} of our conversation; before this you said: {}",
                     self.conversation.prompts().count() + 1,

@@ -4,7 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
-use segue_core::{Title, TitleSource, Usage};
+use segue_core::{Tagged, Title, TitleSource, Usage};
 
 use super::State;
 use super::read::{Passage, Placed};
@@ -114,10 +114,12 @@ pub(super) fn nanoseconds(at: Timestamp) -> i64 {
     i64::try_from(at.as_nanosecond()).unwrap_or(i64::MAX)
 }
 
-/// The beginning of a prompt, which is all that a list or a preview shows of it.
+/// The beginning of a prompt, which is all that a list or a preview shows of it: 400 bytes, after the tags that it may
+/// begin with.
 fn beginning(prompt: &str) -> String {
     let prompt = prompt.trim_start();
-    let end = prompt.floor_char_boundary(400);
+    let tags = prompt.len() - Tagged::strip(prompt).len();
+    let end = prompt.floor_char_boundary(tags + 400);
     prompt.get(..end).unwrap_or_default().trim_end().to_owned()
 }
 

@@ -11,6 +11,7 @@ mod brief;
 mod native;
 mod opening;
 mod recall;
+mod scopes;
 mod scripted;
 mod spending;
 mod turns;

@@ -60,7 +60,7 @@ async fn claimed_session(store: &SqliteStore, number: u32) -> Lease {
             cwd: "/src/app".into(),
         },
         title: Title::from_prompt(&format!("session {number}")),
-        feature: None,
+        purpose: None,
         provider: ProviderId::rehearsal(),
         at,
     };

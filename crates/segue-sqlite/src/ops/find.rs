@@ -9,6 +9,32 @@ use super::Outcome;
 use crate::rows::{self, micros};
 
 pub(crate) fn find(db: &Connection, filter: &Filter, page: &Page) -> Outcome<Found> {
+    let (sql, values) = statement(filter, page);
+    let mut sessions = db
+        .prepare_cached(&sql)?
+        .query_map(params_from_iter(values), rows::session)?
+        .collect::<Result<Vec<_>, _>>()?;
+    let limit = usize::try_from(page.limit).unwrap_or(usize::MAX);
+    let more = sessions.len() > limit;
+    sessions.truncate(limit);
+    let next = sessions.last().filter(|_| more).map(|last| Cursor {
+        updated_at: last.updated_at,
+        id: last.id.clone(),
+    });
+    Ok(Found { sessions, next })
+}
+
+/// The index for sessions of a purpose. Left to itself, SQLite walks through all sessions of the project, since that
+/// gives the order as well.
+fn index(filter: &Filter) -> Option<&'static str> {
+    match (&filter.project, &filter.purpose, &filter.provider) {
+        (Some(_), Some(_), Some(_)) => Some("sessions_by_purpose_and_provider"),
+        (Some(_), Some(_), None) => Some("sessions_by_purpose"),
+        (_, None, _) | (None, ..) => None,
+    }
+}
+
+fn statement(filter: &Filter, page: &Page) -> (String, Vec<Value>) {
     let mut clauses: Vec<&str> = Vec::new();
     let mut values: Vec<Value> = Vec::new();
     let mut add = |clause, value: Value| {
@@ -27,8 +53,17 @@ pub(crate) fn find(db: &Connection, filter: &Filter, page: &Page) -> Outcome<Fou
     if let Some(provider) = &filter.provider {
         add("s.provider = ?", provider.to_string().into());
     }
+    if let Some(purpose) = &filter.purpose {
+        add("s.purpose = ?", purpose.key().into());
+    }
     if let Some(feature) = &filter.feature {
         add("s.feature = ?", feature.to_string().into());
+    }
+    if let Some(task) = &filter.task {
+        add("s.task = ?", task.to_string().into());
+    }
+    if let Some(role) = &filter.role {
+        add("s.role = ?", role.to_string().into());
     }
     for tag in &filter.tags {
         add(
@@ -52,20 +87,9 @@ pub(crate) fn find(db: &Connection, filter: &Filter, page: &Page) -> Outcome<Fou
     values.push((i64::from(page.limit) + 1).into());
     let sql = format!(
         "{} WHERE {condition} ORDER BY s.updated_at DESC, s.id DESC LIMIT ?",
-        rows::SESSION
+        rows::sessions_by(index(filter))
     );
-    let mut sessions = db
-        .prepare_cached(&sql)?
-        .query_map(params_from_iter(values), rows::session)?
-        .collect::<Result<Vec<_>, _>>()?;
-    let limit = usize::try_from(page.limit).unwrap_or(usize::MAX);
-    let more = sessions.len() > limit;
-    sessions.truncate(limit);
-    let next = sessions.last().filter(|_| more).map(|last| Cursor {
-        updated_at: last.updated_at,
-        id: last.id.clone(),
-    });
-    Ok(Found { sessions, next })
+    (sql, values)
 }
 
 /// How many candidates are looked at; more than this is ambiguous anyway.
@@ -140,5 +164,43 @@ pub(crate) fn carried(
     match failed {
         Some(error) => Err(error.into()),
         None => Ok(natives),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use segue_core::{FeatureId, Purpose, Scope};
+
+    use super::*;
+
+    #[test]
+    fn a_purpose_is_looked_up_by_one_seek() {
+        let directory = tempfile::tempdir().unwrap();
+        let (_, db) = crate::connection::prepare(directory.path()).unwrap();
+        let feature = FeatureId::parse("auth").unwrap();
+        let anybody = Filter {
+            project: Some("p".into()),
+            purpose: Some(Purpose::of(Scope::Feature(feature))),
+            ..Filter::default()
+        };
+        let codex = Filter {
+            provider: Some(ProviderId::codex()),
+            ..anybody.clone()
+        };
+        for (filter, index) in [
+            (anybody, "sessions_by_purpose (project_id=? AND purpose=?)"),
+            (
+                codex,
+                "sessions_by_purpose_and_provider (project_id=? AND purpose=? AND provider=?)",
+            ),
+        ] {
+            let (sql, values) = statement(&filter, &Page::first(1));
+            let mut explained = db.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+            let plan = explained.query_map(params_from_iter(values), |row| row.get(3));
+            let plan: Vec<String> = plan.unwrap().collect::<Result<_, _>>().unwrap();
+            let plan = plan.join("\n");
+            assert!(plan.contains(index), "{plan}");
+            assert!(!plan.contains("ORDER BY"), "{plan}");
+        }
     }
 }

@@ -2,7 +2,9 @@
 
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
-use segue_core::{Message, ProcessMark, Session, SessionId, Title, TurnState};
+use segue_core::{
+    FeatureId, Message, ProcessMark, Purpose, RoleName, Scope, Session, SessionId, Title, TurnState,
+};
 use segue_store::{ForkPoint, Lease, LeaseRequest, NewSession, Started, StoreError};
 
 use super::{Outcome, lease, tags, turns};
@@ -23,10 +25,17 @@ pub(crate) fn existing(db: &Connection, id: &SessionId) -> Outcome<Session> {
 pub(crate) fn create(db: &Connection, new: &NewSession) -> Outcome<Session> {
     db.prepare_cached("INSERT INTO projects (key) VALUES (?1) ON CONFLICT DO NOTHING")?
         .execute([&new.project.key])?;
+    let scope = new.purpose.as_ref().map(|purpose| &purpose.scope);
+    let task = scope.and_then(Scope::task);
+    let role = new
+        .purpose
+        .as_ref()
+        .and_then(|purpose| purpose.role.as_ref());
     let inserted = db
         .prepare_cached(
-            "INSERT INTO sessions (id, project_id, cwd, title, title_from, feature, provider, created_at, updated_at)
-             VALUES (?1, (SELECT id FROM projects WHERE key = ?2), ?3, ?4, ?5, ?6, ?7, ?8, ?8)",
+            "INSERT INTO sessions (id, project_id, cwd, title, title_from, feature, provider, created_at, updated_at,
+                                   task, task_state, role, purpose)
+             VALUES (?1, (SELECT id FROM projects WHERE key = ?2), ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9, ?10, ?11, ?12)",
         )?
         .execute(params![
             new.id.as_str(),
@@ -34,9 +43,13 @@ pub(crate) fn create(db: &Connection, new: &NewSession) -> Outcome<Session> {
             new.project.cwd,
             new.title.as_str(),
             new.title.source().as_str(),
-            new.feature.as_ref().map(segue_core::FeatureId::as_str),
+            scope.and_then(Scope::feature).map(FeatureId::as_str),
             new.provider.as_str(),
             micros(new.at),
+            task.map(|(task, _)| task.as_str()),
+            task.map(|(_, state)| state.as_str()),
+            role.map(RoleName::as_str),
+            new.purpose.as_ref().map(Purpose::key),
         ]);
     match inserted {
         Ok(_) => existing(db, &new.id),

@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use segue_core::{Project, ProviderId, SessionId, Title};
+use segue_core::{FeatureId, Project, ProviderId, Purpose, Scope, SessionId, Title};
 use segue_sqlite::{FILE_NAME, SqliteStore};
 use segue_store::{Filter, NewSession, Page, Store, StoreError};
 
@@ -16,7 +16,7 @@ fn new_session(n: u32) -> NewSession {
             cwd: "/".into(),
         },
         title: Title::from_prompt("t"),
-        feature: None,
+        purpose: None,
         provider: ProviderId::rehearsal(),
         at: Timestamp::UNIX_EPOCH,
     }
@@ -54,6 +54,12 @@ async fn a_store_of_the_first_format_is_brought_up_to_date() {
         let old = rusqlite::Connection::open(directory.path().join(FILE_NAME)).unwrap();
         old.execute_batch(include_str!("../../src/schema/0001_sessions.sql"))
             .unwrap();
+        old.execute_batch(
+            "INSERT INTO projects (key) VALUES ('k');
+             INSERT INTO sessions (id, project_id, cwd, title, title_from, feature, provider, created_at, updated_at)
+             VALUES ('20251207_143022_k3f9', 1, '/', 't', 'prompt', '支払い', 'rehearsal', 0, 0);",
+        )
+        .unwrap();
         old.pragma_update(None, "application_id", 0x5345_4755)
             .unwrap();
         old.pragma_update(None, "user_version", 1).unwrap();
@@ -61,7 +67,17 @@ async fn a_store_of_the_first_format_is_brought_up_to_date() {
     let store = SqliteStore::open(directory.path()).unwrap();
     store.create(new_session(1)).await.unwrap();
     let health = store.health().await.unwrap();
-    assert_eq!((health.format, health.sessions), (4, 1));
+    assert_eq!((health.format, health.sessions), (5, 2));
+    // What was about a feature then is found by it now.
+    let feature = FeatureId::parse("支払い").unwrap();
+    let pay = Purpose::of(Scope::Feature(feature));
+    let filter = Filter {
+        purpose: Some(pay.clone()),
+        ..Filter::default()
+    };
+    let found = store.find(&filter, Page::first(2)).await.unwrap().sessions;
+    let purposes: Vec<_> = found.into_iter().map(|session| session.purpose).collect();
+    assert_eq!(purposes, [Some(pay)]);
 }
 
 #[tokio::test]

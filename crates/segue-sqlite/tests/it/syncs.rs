@@ -38,7 +38,7 @@ async fn child() {
             cwd: "/".into(),
         },
         title: Title::from_prompt("t"),
-        feature: None,
+        purpose: None,
         provider: ProviderId::rehearsal(),
         at,
     };

@@ -1,8 +1,8 @@
 //! Sessions as such.
 
 use segue_core::{
-    Candidate, Decision, DecisionKind, FeatureId, MatchedBy, Message, NativeId, ProviderId, Role,
-    SessionId, Title, TitleSource, TurnState, Usage,
+    Candidate, Decision, DecisionKind, FeatureId, MatchedBy, Message, NativeId, ProviderId,
+    Purpose, Role, Scope, SessionId, Title, TitleSource, TurnState, Usage,
 };
 
 use super::{
@@ -13,12 +13,13 @@ use crate::{Adopted, AdoptedTurn, Filter, Mark, Page, Store, StoreError};
 /// A session that was made is there, with all that was said of it.
 pub async fn what_is_created_is_found_again(store: &dyn Store) {
     let mut new = new_session(1);
-    new.feature = Some(FeatureId::parse("支払い 2").unwrap());
+    let feature = FeatureId::parse("支払い 2").unwrap();
+    new.purpose = Some(Purpose::of(Scope::Feature(feature)));
     let made = store.create(new.clone()).await.unwrap();
     assert_eq!(made.id, new.id);
     assert_eq!(made.project, new.project);
     assert_eq!(made.title, new.title);
-    assert_eq!(made.feature, new.feature);
+    assert_eq!(made.purpose, new.purpose);
     assert_eq!((made.head, made.turns, made.total_tokens), (None, 0, None));
     assert_eq!((made.created_at, made.updated_at), (at(1), at(1)));
     assert_eq!(store.session(&made.id).await.unwrap(), Some(made.clone()));
@@ -55,7 +56,8 @@ pub async fn filters_select(store: &dyn Store) {
         if n % 2 == 0 {
             new.project.key = "/else/.git".into();
             new.project.cwd = format!("/else/{n}");
-            new.feature = Some(FeatureId::parse("pay").unwrap());
+            let feature = FeatureId::parse("pay").unwrap();
+            new.purpose = Some(Purpose::of(Scope::Feature(feature)));
             new.provider = "codex".parse().unwrap();
         }
         store.create(new).await.unwrap();

@@ -1,9 +1,9 @@
 //! What `chat`, `repl` and `session resume` have in common: in which session, with whom, and on what terms.
 
 use clap::{Args, ValueHint};
-use segue_core::{FeatureId, ProviderId, SessionRef};
+use segue_core::{ProviderId, SessionRef};
 
-use super::{Policy, seconds};
+use super::{Policy, ScopeArgs, seconds};
 
 /// In which session to talk, with whom, and on what terms.
 #[derive(Debug, Args)]
@@ -20,9 +20,12 @@ pub(crate) struct TalkArgs {
     #[arg(long, conflicts_with_all = ["resume", "continue_last"])]
     pub(crate) new: bool,
 
-    /// What a new session is about
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["resume", "continue_last"])]
-    pub(crate) feature: Option<FeatureId>,
+    #[command(flatten)]
+    pub(crate) scope: ScopeArgs,
+
+    /// Say how the session was found, step by step
+    #[arg(long)]
+    pub(crate) explain: bool,
 
     #[command(flatten)]
     pub(crate) terms: TermsArgs,
@@ -66,6 +69,7 @@ pub(crate) struct TermsArgs {
 Examples:
   segue repl                        start a session
   segue repl --continue             go on with the newest one of this directory
+  segue repl --feature auth         go on with the one for that feature
   printf 'hello\\n/usage\\n' | segue repl -p claude")]
 pub(crate) struct ReplArgs {
     #[command(flatten)]

@@ -1,5 +1,6 @@
 //! `segue chat`: one turn.
 
+pub(super) mod aim;
 pub(super) mod play;
 mod printer;
 mod question;
@@ -14,7 +15,9 @@ use segue_engine::{ChatRequest, Conversation, Scope, Stop, Target, TurnReport};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::cli::{ChatArgs, TalkArgs, TermsArgs};
+use aim::Aim;
+
+use crate::cli::{ChatArgs, TermsArgs};
 use crate::error::CliError;
 use crate::setup::App;
 use crate::terminal::say;
@@ -72,33 +75,19 @@ async fn turn(
 ) -> Result<TurnReport, CliError> {
     let prompt = prompt(args.prompt.as_deref())?;
     let app = App::open()?;
-    let target = target(&app, &args.talk).await?;
+    let aim = Aim::of(&app, &args.talk).await?;
     let (stop, stopped) = watch::channel(Stop::No);
     let listening = tokio::spawn(listen_for_signals(stop));
     let request = ChatRequest {
         text_up_to: form.text_up_to(),
-        feature: args.talk.feature.clone(),
-        ..request(&app, &args.talk.terms, prompt, target, stopped.clone())
+        purpose: aim.purpose,
+        explain: aim.explain,
+        ..request(&app, &args.talk.terms, prompt, aim.target, stopped.clone())
     };
     let (outcome, written) = play::play(&app.engine, request, form, impatience(stopped)).await;
     *began = written;
     listening.abort();
     Ok(outcome?)
-}
-
-/// Which session the options mean.
-pub(super) async fn target(app: &App, args: &TalkArgs) -> Result<Target, CliError> {
-    Ok(match (&args.resume, args.continue_last, args.new) {
-        (Some(reference), ..) => {
-            let found = resumable(app, reference, &app.scope()).await?;
-            found.id().into()
-        }
-        (None, true, _) => Target::Continue,
-        // What is configured to go on with is not what a new feature is about.
-        (None, false, true) => Target::New,
-        (None, false, false) if args.feature.is_some() => Target::New,
-        (None, false, false) => Target::Usual,
-    })
 }
 
 /// A prompt on these terms, whose answer is told as it comes and not again.
@@ -115,7 +104,8 @@ pub(super) fn request(
         project: app.project.clone(),
         provider: terms.provider.clone(),
         model: terms.model.clone(),
-        feature: None,
+        purpose: None,
+        explain: None,
         strict: terms.strict,
         permissions: terms.permissions.map(Into::into),
         open_timeout: terms.open_timeout.map(Duration::from_secs_f64),

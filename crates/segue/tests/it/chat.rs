@@ -346,7 +346,7 @@ fn help_of_a_command_teaches_as_well() {
     Say one thing to an agent and stream its answer
 
     The prompt is on the disk before it is sent, and the answer as it comes. A new session is started
-    unless --resume or --continue names one.
+    unless --resume, --continue, or what it is for (--feature, --task, --role) names one.
 
     Usage: segue chat [OPTIONS] [PROMPT]
 
@@ -367,7 +367,20 @@ fn help_of_a_command_teaches_as_well() {
               Start a new session, whatever is configured
 
           --feature <NAME>
-              What a new session is about
+              Go on with the session of this feature (of the agent, with -p), or start it
+
+          --task <NAME>
+              Go on with the session of this task in its state, or start it; with --feature, of that
+              feature's task
+
+          --state <NAME>
+              The state that the task is in, such as planning, in_dev or in_qa
+
+          --role <NAME>
+              What the agent is in the session, such as dev or qa; each role has a session of its own
+
+          --explain
+              Say how the session was found, step by step
 
       -p, --provider <NAME>
               The agent to use (`segue doctor` lists them)
@@ -411,6 +424,7 @@ fn help_of_a_command_teaches_as_well() {
       segue chat "why does the build fail?"
       git diff | segue chat --continue -
       segue chat --resume latest --json "and now?"
+      segue chat --feature auth --explain "add the login form"
       segue chat "rehearse: think hm; tool; ask; say done"    (rehearsal plays a script)
     --- exit 0
     "#);

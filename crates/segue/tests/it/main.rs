@@ -22,6 +22,7 @@ mod preview;
 mod recall;
 mod repl;
 mod resume;
+mod scopes;
 mod search;
 mod sessions;
 mod stats;

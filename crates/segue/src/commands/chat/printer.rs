@@ -78,6 +78,17 @@ impl Printer {
                 self.start_line();
                 say_decision(&decision);
             }
+            TurnEvent::Explained(steps) => {
+                self.start_line();
+                let mark = self.style.dim("explain:");
+                for step in steps {
+                    say(&format!(
+                        "{mark} {}: {}",
+                        step.kind.as_str(),
+                        clean(&step.text)
+                    ));
+                }
+            }
             TurnEvent::Ask(request, reply) => {
                 self.start_line();
                 question::ask(request, reply);

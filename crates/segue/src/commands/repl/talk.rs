@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use segue_core::{
-    Decision, DecisionKind, FeatureId, ProviderId, SessionId, SessionRef, Title, TitleSource,
+    Decision, DecisionKind, ProviderId, Purpose, SessionId, SessionRef, Step, Title, TitleSource,
 };
 use segue_engine::{
     ChatRequest, Conversation, ConversationId, EngineError, Scope, Stop, Target, TurnReport,
@@ -15,6 +15,7 @@ use super::signals::Signals;
 use crate::cli::{
     ListArgs, OneArgs, OrderArgs, Policy, SessionCommand, ShowArgs, TalkArgs, TermsArgs,
 };
+use crate::commands::chat::aim::Aim;
 use crate::commands::chat::{self, Form, play};
 use crate::commands::session;
 use crate::config::Flags;
@@ -30,8 +31,10 @@ pub(super) struct Talk {
     app: App,
     /// The terms, as the commands have changed them.
     terms: TermsArgs,
-    /// What a session that is started here is about.
-    feature: Option<FeatureId>,
+    /// What a session that is started here is for.
+    purpose: Option<Purpose>,
+    /// Whether the way to the first session is to be told, and what led to it.
+    explain: Option<Vec<Step>>,
     target: Target,
     /// Who answered last, or will.
     agent: Option<ProviderId>,
@@ -46,11 +49,15 @@ pub(super) struct Talk {
 
 impl Talk {
     pub(super) async fn new(app: App, args: TalkArgs, signals: Signals) -> Result<Self, CliError> {
-        let target = chat::target(&app, &args).await?;
+        let Aim {
+            target,
+            purpose,
+            explain,
+        } = Aim::of(&app, &args).await?;
         let agent = match &target {
             Target::Session(id) => Some(app.find(&by_id(id)).await?.provider),
             Target::Native(provider, _) => Some(provider.clone()),
-            Target::Usual | Target::New | Target::Continue => None,
+            Target::Usual | Target::New | Target::Continue | Target::Scope => None,
         };
         let config = setup::configuration(&Flags::default())?.config;
         let agents = setup::agents(&app.home, &config).into_iter();
@@ -59,7 +66,8 @@ impl Talk {
             agents: agents.collect(),
             app,
             terms: args.terms,
-            feature: args.feature,
+            purpose,
+            explain,
             target,
             agent,
             last: None,
@@ -80,7 +88,9 @@ impl Talk {
     pub(super) fn session(&self) -> Option<&SessionId> {
         match &self.target {
             Target::Session(id) => Some(id),
-            Target::Usual | Target::New | Target::Native(..) | Target::Continue => None,
+            Target::Usual | Target::New | Target::Native(..) | Target::Continue | Target::Scope => {
+                None
+            }
         }
     }
 
@@ -93,7 +103,7 @@ impl Talk {
                 let start: String = id.as_str().chars().take(4).collect();
                 format!("{agent} {start}")
             }
-            Target::Usual | Target::New | Target::Continue => agent.to_owned(),
+            Target::Usual | Target::New | Target::Continue | Target::Scope => agent.to_owned(),
         }
     }
 
@@ -112,7 +122,8 @@ impl Talk {
         let stop = self.signals.turn_begins();
         let request = ChatRequest {
             keep_open: true,
-            feature: self.feature.clone(),
+            purpose: self.purpose.clone(),
+            explain: self.explain.take(),
             ..chat::request(&self.app, &self.terms, prompt, self.target.clone(), stop)
         };
         let gone = self.signals.long_over();
@@ -161,6 +172,8 @@ impl Talk {
             all,
             provider: None,
             feature: None,
+            task: None,
+            role: None,
             tag: Vec::new(),
             since: None,
             order: OrderArgs::default(),
@@ -190,6 +203,14 @@ impl Talk {
                 say(
                     "no session yet: the next prompt goes on with the newest one of this directory",
                 );
+                Ok(())
+            }
+            Target::Scope => {
+                let purpose = self.purpose.as_ref().map(ToString::to_string);
+                let purpose = purpose.unwrap_or_default();
+                say(&format!(
+                    "no session yet: the next prompt goes on with the one for {purpose}, or starts it"
+                ));
                 Ok(())
             }
             Target::Usual | Target::New => {
@@ -268,7 +289,9 @@ impl Talk {
         let id = match &self.target {
             Target::Session(id) => ConversationId::Session(id.clone()),
             Target::Native(provider, id) => ConversationId::Native(provider.clone(), id.clone()),
-            Target::Usual | Target::New | Target::Continue => return Err(no_session()),
+            Target::Usual | Target::New | Target::Continue | Target::Scope => {
+                return Err(no_session());
+            }
         };
         let args = ShowArgs {
             one: one(&id)?,
@@ -290,7 +313,9 @@ impl Talk {
                 self.target = Target::Session(session.id.clone());
                 session.id
             }
-            Target::Usual | Target::New | Target::Continue => return Err(no_session()),
+            Target::Usual | Target::New | Target::Continue | Target::Scope => {
+                return Err(no_session());
+            }
         };
         self.app.engine.rename(&id, &title).await?;
         say(&format!("{id} is now called {:?}", title.as_str()));
@@ -309,7 +334,8 @@ impl Talk {
             Target::Session(_) | Target::Native(..) | Target::Continue => {
                 ", which is told the recent messages"
             }
-            Target::Usual | Target::New => "",
+            // With another agent, another session is that of the scope.
+            Target::Usual | Target::New | Target::Scope => "",
         };
         say(&format!("the next prompt goes to {agent}{told}"));
         // A model is called by a name that only its agent knows.

@@ -33,7 +33,7 @@ pub(super) fn would_help(filter: &Filter, conversations: &Conversations) -> bool
         Conversation::Native(native) => is_gemini(&native.session.provider),
     });
     let mut unreadable = unreadable.map(|(provider, _)| provider);
-    let wanted = filter.provider.as_ref().is_none_or(is_gemini) && filter.feature.is_none();
+    let wanted = filter.provider.as_ref().is_none_or(is_gemini) && !filter.is_own();
     wanted && !read && unreadable.any(is_gemini)
 }
 

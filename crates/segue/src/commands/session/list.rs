@@ -96,6 +96,8 @@ fn filter(app: &App, args: &ListArgs) -> Result<Filter, CliError> {
         project: (!args.all).then(|| app.project.key.clone()),
         provider: args.provider.clone(),
         feature: args.feature.clone(),
+        task: args.task.clone(),
+        role: args.role.clone(),
         tags: args.tag.clone(),
         since: args
             .since
@@ -103,6 +105,7 @@ fn filter(app: &App, args: &ListArgs) -> Result<Filter, CliError> {
             .map(|text| parse_when(text, &Zoned::now()).map_err(|error| not_a_time(&error)))
             .transpose()?,
         cwd: None,
+        purpose: None,
     })
 }
 
@@ -140,7 +143,8 @@ fn table(rows: &[Conversation], all: bool, now: Timestamp, ids: Ids) -> Table {
 
 /// Why there is nothing to list, and what to do about it.
 fn nothing(args: &ListArgs) -> String {
-    let narrowed = args.feature.is_some() || args.since.is_some() || !args.tag.is_empty();
+    let scoped = args.feature.is_some() || args.task.is_some() || args.role.is_some();
+    let narrowed = scoped || args.since.is_some() || !args.tag.is_empty();
     if narrowed || args.provider.is_some() {
         return "no sessions match".to_owned();
     }

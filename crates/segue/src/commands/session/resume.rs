@@ -8,7 +8,7 @@ use segue_core::{ProviderId, SessionRef};
 use segue_engine::{Departure, EngineError, Obstacle};
 use serde_json::{Map, Value, json};
 
-use crate::cli::{ChatArgs, ReplArgs, ResumeArgs, TalkArgs};
+use crate::cli::{ChatArgs, ReplArgs, ResumeArgs, ScopeArgs, TalkArgs};
 use crate::commands::{chat, pick, repl};
 use crate::config::{Config, Flags};
 use crate::error::CliError;
@@ -31,7 +31,8 @@ pub(super) async fn run(mut args: ResumeArgs) -> Result<ExitCode, CliError> {
         resume: Some(id),
         continue_last: false,
         new: false,
-        feature: None,
+        scope: ScopeArgs::default(),
+        explain: false,
         terms: args.terms,
     };
     let converse = args.prompt.is_none() && !args.json && !args.events;

@@ -46,8 +46,16 @@ fn print_info(view: &SessionView) {
         field("native id", native.as_str());
     }
     field("directory", &session.project.cwd);
-    if let Some(feature) = &session.feature {
-        field("feature", feature.as_str());
+    if let Some(purpose) = &session.purpose {
+        if let Some(feature) = purpose.scope.feature() {
+            field("feature", feature.as_str());
+        }
+        if let Some((task, state)) = purpose.scope.task() {
+            field("task", &format!("{task} in state {state}"));
+        }
+        if let Some(role) = &purpose.role {
+            field("role", role.as_str());
+        }
     }
     if !session.tags.is_empty() {
         let tags: Vec<&str> = session.tags.iter().map(Tag::as_str).collect();

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use segue_catalog::index::State;
-use segue_core::{Message, Role, SessionStatus};
+use segue_core::{Message, Role, SessionStatus, Tagged};
 use segue_engine::{Conversation, Native, Snippet};
 
 use crate::picker::source::{Exchange, Marked, Piece, Row, Standing};
@@ -24,7 +24,7 @@ pub(super) fn row(conversation: &Conversation) -> Row {
                 SessionStatus::Idle | SessionStatus::Interrupted => Standing::Idle,
             },
             tags: session.tags.iter().map(ToString::to_string).collect(),
-            feature: session.feature.as_ref().map(ToString::to_string),
+            feature: session.feature().map(ToString::to_string),
             hit: None,
         },
         Conversation::Native(native) => {
@@ -34,7 +34,11 @@ pub(super) fn row(conversation: &Conversation) -> Row {
                 id,
                 provider: native.session.provider.to_string(),
                 title: title
-                    .or_else(|| head.first_prompt.clone())
+                    .or_else(|| {
+                        head.first_prompt
+                            .as_deref()
+                            .map(|prompt| Tagged::strip(prompt).to_owned())
+                    })
                     .unwrap_or_default(),
                 project: head.cwd.as_deref().map(short),
                 branch: head.branch.clone(),

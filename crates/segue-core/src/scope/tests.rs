@@ -1,0 +1,299 @@
+use jiff::{SignedDuration, Timestamp};
+use proptest::prelude::*;
+
+use super::*;
+use crate::{Title, TitleSource};
+
+fn feature(name: &str) -> Scope {
+    Scope::Feature(FeatureId::parse(name).unwrap())
+}
+
+fn task(feature: Option<&str>, task: &str, state: &str) -> Scope {
+    Scope::Task {
+        feature: feature.map(|name| FeatureId::parse(name).unwrap()),
+        task: TaskId::parse(task).unwrap(),
+        state: TaskState::parse(state).unwrap(),
+    }
+}
+
+fn purpose(scope: Scope, role: Option<&str>) -> Purpose {
+    Purpose {
+        scope,
+        role: role.map(|name| RoleName::parse(name).unwrap()),
+    }
+}
+
+/// Every sort of purpose, with its heading and its key.
+fn purposes() -> Vec<(Purpose, Option<&'static str>, &'static str)> {
+    vec![
+        (purpose(Scope::Project, None), None, "[Project]"),
+        (
+            purpose(Scope::Project, Some("pm")),
+            None,
+            "[Project] [Role: pm]",
+        ),
+        (
+            purpose(feature("auth"), None),
+            Some("[Feature: auth]"),
+            "[Feature: auth]",
+        ),
+        (
+            purpose(feature("Zahlungen für 支払い"), None),
+            Some("[Feature: Zahlungen für 支払い]"),
+            "[Feature: Zahlungen für 支払い]",
+        ),
+        (
+            purpose(feature("auth"), Some("qa")),
+            Some("[Feature: auth] [Role: qa]"),
+            "[Feature: auth] [Role: qa]",
+        ),
+        (
+            purpose(task(None, "t-1", "in_dev"), None),
+            Some("[Task: t-1/in_dev]"),
+            "[Task: t-1/in_dev]",
+        ),
+        (
+            purpose(task(Some("auth"), "t-1", "in_dev"), Some("dev")),
+            Some("[Feature: auth] [Task: t-1/in_dev] [Role: dev]"),
+            "[Feature: auth] [Task: t-1/in_dev] [Role: dev]",
+        ),
+    ]
+}
+
+/// A first prompt under its heading.
+fn head(purpose: &Purpose, prompt: &str) -> String {
+    purpose.heading_over(prompt).map_or_else(
+        || prompt.to_owned(),
+        |heading| format!("{heading}\n\n{prompt}"),
+    )
+}
+
+#[test]
+fn a_purpose_has_one_heading_and_one_key() {
+    for (purpose, heading, key) in purposes() {
+        assert_eq!(purpose.heading().as_deref(), heading);
+        assert_eq!(purpose.key(), key);
+    }
+    // What other programs ran together by joining names stays apart.
+    let apart = [
+        task(Some("a-b"), "c", "s"),
+        task(Some("a"), "b-c", "s"),
+        task(None, "c", "s"),
+        feature("a-b"),
+    ];
+    let mut keys: Vec<_> = apart
+        .into_iter()
+        .map(|scope| Purpose::of(scope).key())
+        .collect();
+    keys.sort();
+    keys.dedup();
+    assert_eq!(keys.len(), 4, "{keys:?}");
+}
+
+#[test]
+fn a_first_prompt_is_headed_once_and_read_back() {
+    for (purpose, heading, _) in purposes() {
+        let headed = head(&purpose, "fix the login\n\nplease");
+        match heading {
+            None => assert_eq!(headed, "fix the login\n\nplease"),
+            Some(heading) => {
+                assert_eq!(headed, format!("{heading}\n\nfix the login\n\nplease"));
+                let read = Tagged::read(&headed).unwrap();
+                assert_eq!(read.purpose, purpose);
+                assert_eq!(read.rest, "fix the login\n\nplease");
+            }
+        }
+        assert_eq!(head(&purpose, &headed), headed, "once");
+    }
+    let auth = purpose(feature("auth"), None);
+    assert_eq!(
+        head(&auth, "[Feature: pay] x"),
+        "[Feature: auth]\n\n[Feature: pay] x"
+    );
+}
+
+#[test]
+fn only_tags_at_the_very_start_are_tags() {
+    let none = [
+        "",
+        "auth",
+        "do [Feature: auth]",
+        "[feature: auth] x",
+        "[Feature:auth] x",
+        "[Feature: ] x",
+        "[Feature:  auth] x",
+        "[Feature: auth ] x",
+        "[Feature: auth",
+        "[Feature: a\nb] x",
+        "[Role: dev] x",
+        "[Task: t] x",
+        "[Task: t/] x",
+        "> [Feature: auth] x",
+    ];
+    for prompt in none {
+        assert_eq!(Tagged::read(prompt), None, "{prompt:?}");
+        assert_eq!(Tagged::strip(prompt), prompt);
+    }
+    let read = |prompt| Tagged::read(prompt).map(|tagged| (tagged.purpose.key(), tagged.rest));
+    let some = [
+        ("[Feature: auth]", "[Feature: auth]", ""),
+        ("\n [Feature: auth] go", "[Feature: auth]", "go"),
+        ("[Feature: auth]go", "[Feature: auth]", "go"),
+        (
+            "[Feature: a] [Feature: b] go",
+            "[Feature: a]",
+            "[Feature: b] go",
+        ),
+        ("[Feature: a]\r\n[Task: t/s]", "[Feature: a]", "[Task: t/s]"),
+        ("[Feature: a]\n\n  go", "[Feature: a]", "  go"),
+        (
+            "[Feature: a]  [Task: t/s]\r\ngo",
+            "[Feature: a] [Task: t/s]",
+            "go",
+        ),
+        ("[Task: t/s] [Feature: a]", "[Task: t/s]", "[Feature: a]"),
+        (
+            "[Feature: a] [Role: x]y] go",
+            "[Feature: a] [Role: x]",
+            "y] go",
+        ),
+    ];
+    for (prompt, key, rest) in some {
+        assert_eq!(read(prompt), Some((key.to_owned(), rest)), "{prompt:?}");
+    }
+    assert_eq!(Tagged::strip("[Feature: auth]"), "[Feature: auth]");
+    assert_eq!(Tagged::strip("[Feature: auth]\n\ngo"), "go");
+}
+
+#[test]
+fn a_native_session_is_known_again_by_its_tags_or_by_its_name() {
+    let now = Timestamp::from_second(1_800_000_000).unwrap();
+    let named = |text: &str, source| Title::given(text, source).unwrap();
+    let user = named("auth", TitleSource::User);
+    let model = named("auth", TitleSource::Model);
+    let made = named("auth", TitleSource::Prompt);
+    let other = named("auth-2", TitleSource::User);
+    let auth = purpose(feature("auth"), None);
+    let as_qa = purpose(feature("auth"), Some("qa"));
+    let in_dev = purpose(task(Some("auth"), "t", "dev"), None);
+    let project = purpose(Scope::Project, None);
+    let (tag, title) = (Some(Evidence::Tag), Some(Evidence::Title));
+    let cases = [
+        (&auth, Some("[Feature: auth]\n\nx"), None, tag),
+        (&auth, Some("[Feature: auth-2]\n\nx"), None, None),
+        (&auth, Some("[Feature: aut]\n\nx"), None, None),
+        (&auth, Some("see [Feature: auth]"), None, None),
+        (
+            &auth,
+            Some("[Feature: auth] [Task: t/dev]\n\nx"),
+            None,
+            None,
+        ),
+        (&auth, Some("[Feature: auth] [Role: qa]\n\nx"), None, None),
+        (&auth, Some("x"), Some(&user), title),
+        (&auth, None, Some(&model), title),
+        (&auth, Some("auth"), Some(&made), None),
+        (&auth, Some("x"), Some(&other), None),
+        (&auth, Some("[Feature: pay]\n\nx"), Some(&user), None),
+        (&auth, None, None, None),
+        (&as_qa, Some("[Feature: auth] [Role: qa]\n\nx"), None, tag),
+        (&as_qa, Some("[Feature: auth]\n\nx"), None, None),
+        (&as_qa, Some("x"), Some(&user), None),
+        (
+            &in_dev,
+            Some("[Feature: auth] [Task: t/dev]\n\nx"),
+            None,
+            tag,
+        ),
+        (
+            &in_dev,
+            Some("[Feature: auth] [Task: t/qa]\n\nx"),
+            None,
+            None,
+        ),
+        (&in_dev, Some("[Task: t/dev]\n\nx"), None, None),
+        (&in_dev, Some("x"), Some(&user), None),
+        (&project, Some("x"), None, None),
+    ];
+    for (purpose, first_prompt, title, expected) in cases {
+        let seen = Sighting {
+            first_prompt,
+            title,
+            updated_at: now,
+        };
+        let known = purpose.is_that_of(&seen, now);
+        assert_eq!(known, expected, "{purpose}: {seen:?}");
+    }
+}
+
+#[test]
+fn a_week_is_seven_times_twenty_four_hours() {
+    let now = Timestamp::from_second(1_800_000_000).unwrap();
+    let week = SignedDuration::from_hours(168);
+    let moment = SignedDuration::from_millis(1);
+    for (ago, expected) in [
+        (SignedDuration::ZERO, true),
+        (week - moment, true),
+        (week, true),
+        (week + moment, false),
+        (SignedDuration::from_hours(192), false),
+        // A clock that went ahead makes nothing old.
+        (-SignedDuration::from_hours(1), true),
+    ] {
+        assert_eq!(is_recent(now - ago, now), expected, "{ago}");
+    }
+}
+
+#[test]
+fn names_are_carried_exactly_or_refused() {
+    let carried = ["t-1", "TASK 7", "Prüfung", "計画", "v1.2 (beta)"];
+    for text in carried {
+        assert_eq!(TaskId::parse(text).unwrap().as_str(), text);
+        assert_eq!(TaskState::parse(text).unwrap().as_str(), text);
+        assert_eq!(RoleName::parse(text).unwrap().as_str(), text);
+    }
+    let long = "x".repeat(300);
+    let refused = [
+        ("", "a task name is empty"),
+        ("a]b", "a task name may not contain ']'"),
+        ("a[b", "a task name may not contain '['"),
+        ("a/b", "a task name may not contain '/'"),
+        ("a\nb", "a task name may not contain '\\n'"),
+        ("a\u{1b}b", "a task name may not contain '\\u{1b}'"),
+        ("-a", "a task name may not start with '-'"),
+        (
+            &long,
+            "a task name is 300 bytes long; at most 200 are allowed",
+        ),
+    ];
+    for (text, why) in refused {
+        assert_eq!(TaskId::parse(text).unwrap_err().to_string(), why);
+        assert!(TaskState::parse(text).is_err());
+        assert!(RoleName::parse(text).is_err());
+    }
+    let state = TaskState::parse(&"x".repeat(65)).unwrap_err().to_string();
+    assert_eq!(
+        state,
+        "a state name is 65 bytes long; at most 64 are allowed"
+    );
+}
+
+proptest! {
+    #[test]
+    fn any_name_comes_back_from_a_heading(name in "[a-z支ü_][a-z0-9 ü支().-]{0,20}", prompt in "(\\[Task: t/s\\])?.*") {
+        if let (Ok(feature), Ok(task)) = (FeatureId::parse(&name), TaskId::parse(&name)) {
+            let state = TaskState::parse("s").unwrap();
+            let scopes = [
+                Scope::Feature(feature.clone()),
+                Scope::Task { feature: Some(feature), task, state },
+            ];
+            for scope in scopes {
+                let purpose = Purpose::of(scope);
+                let headed = head(&purpose, &prompt);
+                let read = Tagged::read(&headed).unwrap();
+                prop_assert_eq!(read.purpose, purpose);
+                prop_assert_eq!(read.rest, prompt.as_str());
+            }
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! What was decided and looked at on the way to a session.
+
+use segue_core::{Decision, DecisionKind, Step, StepKind};
+
+use crate::ChatRequest;
+
+/// The way to a session.
+#[derive(Debug, Default)]
+pub(crate) struct Trail {
+    /// What is said and noted whether or not anybody asks.
+    pub(crate) decisions: Vec<Decision>,
+    /// Each step, for those who ask.
+    pub(crate) steps: Vec<Step>,
+}
+
+impl Trail {
+    /// The way so far.
+    pub(super) fn after(request: &ChatRequest) -> Self {
+        Self {
+            decisions: Vec::new(),
+            steps: request.explain.clone().unwrap_or_default(),
+        }
+    }
+
+    pub(super) fn decide(&mut self, kind: DecisionKind, text: impl Into<String>) {
+        self.decisions.push(Decision::new(kind, text));
+    }
+
+    pub(super) fn step(&mut self, kind: StepKind, text: impl Into<String>) {
+        self.steps.push(Step::new(kind, text));
+    }
+}

@@ -1,0 +1,180 @@
+//! What sessions are for: who goes on with which, and what the agent is told of it.
+
+use segue_core::{
+    FeatureId, Opened, Purpose, RoleName, Scope, SessionId, StepKind, TaskId, TaskState,
+};
+use segue_engine::{ChatRequest, EngineError, Target, TurnEvent, TurnReport};
+use segue_store::Store;
+
+use crate::scripted::{Stage, done, same, say};
+
+fn feature(name: &str) -> Purpose {
+    Purpose::of(Scope::Feature(FeatureId::parse(name).unwrap()))
+}
+
+fn task(feature: Option<&str>, state: &str) -> Purpose {
+    Purpose::of(Scope::Task {
+        feature: feature.map(|name| FeatureId::parse(name).unwrap()),
+        task: TaskId::parse("t").unwrap(),
+        state: TaskState::parse(state).unwrap(),
+    })
+}
+
+fn as_qa(purpose: Purpose) -> Purpose {
+    Purpose {
+        role: Some(RoleName::parse("qa").unwrap()),
+        ..purpose
+    }
+}
+
+async fn turn(stage: &Stage, target: Target, purpose: &Purpose, prompt: &str) -> TurnReport {
+    stage.script([say("heard"), done()]);
+    let request = ChatRequest {
+        purpose: Some(purpose.clone()),
+        ..stage.request(prompt, target)
+    };
+    stage.chat(request, |_| {}).await.unwrap()
+}
+
+async fn scoped(stage: &Stage, purpose: &Purpose) -> SessionId {
+    turn(stage, Target::Scope, purpose, "go").await.session
+}
+
+#[tokio::test]
+async fn each_purpose_has_a_session_of_its_own_that_goes_on() {
+    let stage = Stage::new();
+    let nothing = stage.turn("x", Target::New).await.session;
+    let purposes = [
+        Purpose::of(Scope::Project),
+        as_qa(Purpose::of(Scope::Project)),
+        feature("auth"),
+        feature("auth-2"),
+        as_qa(feature("auth")),
+        task(None, "dev"),
+        task(Some("auth"), "dev"),
+        task(Some("auth"), "qa"),
+    ];
+    let mut made: Vec<SessionId> = vec![nothing];
+    for purpose in &purposes {
+        let session = scoped(&stage, purpose).await;
+        assert!(!made.contains(&session), "{purpose} has another's session");
+        made.push(session);
+    }
+    for (purpose, session) in purposes.iter().zip(&made[1..]) {
+        assert_eq!(scoped(&stage, purpose).await, *session, "{purpose}");
+    }
+}
+
+#[tokio::test]
+async fn the_first_prompt_of_a_native_session_is_headed_and_no_other() {
+    let stage = Stage::new();
+    let auth = feature("auth");
+    let report = turn(&stage, Target::Scope, &auth, "one").await;
+    turn(&stage, Target::Scope, &auth, "two").await;
+    // The native session is lost: another one is told the story, under the same heading.
+    *stage.agent.goes_on.lock().unwrap() = Opened::Fresh;
+    turn(&stage, Target::Scope, &auth, "three").await;
+    let prompts = stage.agent.heard.lock().unwrap().prompts.clone();
+    assert_eq!(prompts[..2], ["[Feature: auth]\n\none", "two"]);
+    assert!(
+        prompts[2].starts_with("[Feature: auth]\n\n[The conversation so far"),
+        "{}",
+        prompts[2]
+    );
+    assert_eq!(prompts[2].matches("[Feature: auth]").count(), 1);
+    // What the person said is what is on record, and what it is called by.
+    let mut said = Vec::new();
+    for turn in stage.store.turns(&report.session).await.unwrap() {
+        said.push(stage.store.messages(turn.id).await.unwrap()[0].words());
+    }
+    assert_eq!(said, ["one", "two", "three"]);
+    let session = stage.store.session(&report.session).await.unwrap().unwrap();
+    assert_eq!(session.title.as_str(), "one");
+}
+
+#[tokio::test]
+async fn the_session_worked_in_last_goes_on() {
+    let stage = Stage::new();
+    let auth = feature("auth");
+    let first = turn(&stage, Target::Scope, &auth, "one").await;
+    let second = turn(&stage, Target::New, &auth, "two").await;
+    assert_ne!(first.session, second.session);
+    assert_eq!(scoped(&stage, &auth).await, second.session);
+    stage.turn("three", same(&first)).await;
+    assert_eq!(scoped(&stage, &auth).await, first.session);
+}
+
+#[tokio::test]
+async fn each_step_is_told_to_those_who_ask() {
+    let stage = Stage::new();
+    let mut told = Vec::new();
+    for _ in 0..2 {
+        stage.script([say("heard"), done()]);
+        let request = ChatRequest {
+            purpose: Some(as_qa(feature("auth"))),
+            explain: Some(Vec::new()),
+            ..stage.request("go", Target::Scope)
+        };
+        let mut steps = None;
+        let report = stage.chat(request, |event| {
+            if let TurnEvent::Explained(told) = event {
+                steps = Some(told);
+            }
+        });
+        assert_eq!(report.await.unwrap().steps, steps);
+        told.push(steps.unwrap());
+    }
+    let kinds = |steps: &[segue_core::Step]| -> Vec<StepKind> {
+        steps.iter().map(|step| step.kind).collect()
+    };
+    let [first, second] = told.try_into().unwrap();
+    assert_eq!(
+        kinds(&first),
+        [
+            StepKind::Id,
+            StepKind::Task,
+            StepKind::Feature,
+            StepKind::Catalog,
+            StepKind::New,
+            StepKind::Provider
+        ]
+    );
+    assert_eq!(
+        first[2].text,
+        "the store has no session for feature auth as qa"
+    );
+    assert_eq!(
+        kinds(&second),
+        [
+            StepKind::Id,
+            StepKind::Task,
+            StepKind::Feature,
+            StepKind::Provider
+        ]
+    );
+    let untold = turn(&stage, Target::Scope, &feature("auth"), "go").await;
+    assert_eq!(untold.steps, None);
+}
+
+#[tokio::test]
+async fn a_session_whose_directory_is_gone_is_not_passed_over() {
+    let stage = Stage::new();
+    let directory = tempfile::tempdir().unwrap();
+    let mut request = ChatRequest {
+        purpose: Some(feature("auth")),
+        ..stage.request("go", Target::Scope)
+    };
+    let elsewhere = directory.path().canonicalize().unwrap();
+    request.project.cwd = elsewhere.display().to_string();
+    stage.script([say("heard"), done()]);
+    stage.chat(request.clone(), |_| {}).await.unwrap();
+    drop(directory);
+    let refused = stage.chat(request.clone(), |_| {}).await;
+    assert!(matches!(refused, Err(EngineError::NoDirectoryOf(..))));
+    // A new one takes its place.
+    request.project.cwd = "/".into();
+    request.target = Target::New;
+    stage.script([say("heard"), done()]);
+    let new = stage.chat(request.clone(), |_| {}).await.unwrap();
+    assert_eq!(scoped(&stage, &feature("auth")).await, new.session);
+}

@@ -1,0 +1,78 @@
+//! Which session the options mean.
+
+use std::ffi::OsString;
+
+use segue_core::{Purpose, Step, StepKind};
+use segue_engine::{ConversationId, Target};
+
+use super::resumable;
+use crate::cli::TalkArgs;
+use crate::error::CliError;
+use crate::setup::App;
+
+/// Which session a prompt is for, and how that came about.
+pub(in crate::commands) struct Aim {
+    pub(in crate::commands) target: Target,
+    pub(in crate::commands) purpose: Option<Purpose>,
+    /// What led to the target, if it is to be told.
+    pub(in crate::commands) explain: Option<Vec<Step>>,
+}
+
+impl Aim {
+    pub(in crate::commands) async fn of(app: &App, args: &TalkArgs) -> Result<Self, CliError> {
+        let purpose = args.scope.purpose();
+        let mut steps = Vec::new();
+        let mut step = |kind, text: &str| steps.push(Step::new(kind, text));
+        let target = if let Some(reference) = &args.resume {
+            let id = resumable(app, reference, &app.scope()).await?.id();
+            if let ConversationId::Native(..) = &id {
+                step(StepKind::Id, "only an agent has it so far");
+            }
+            id.into()
+        } else if args.continue_last {
+            Target::Continue
+        } else if args.new {
+            step(StepKind::New, "--new asks for one");
+            Target::New
+        } else if is_off(std::env::var_os(NO_REUSE)) {
+            step(StepKind::New, "SEGUE_NO_REUSE is set, so nothing is reused");
+            Target::New
+        } else if purpose.is_some() {
+            Target::Scope
+        } else {
+            Target::Usual
+        };
+        Ok(Self {
+            target,
+            purpose,
+            explain: args.explain.then_some(steps),
+        })
+    }
+}
+
+/// The variable that switches the reuse of sessions off.
+const NO_REUSE: &str = "SEGUE_NO_REUSE";
+
+/// Whether a variable says so; 0 does not.
+fn is_off(value: Option<OsString>) -> bool {
+    value.is_some_and(|value| !value.is_empty() && value != "0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reuse_is_off_by_any_value_but_0() {
+        for (value, off) in [
+            (None, false),
+            (Some(""), false),
+            (Some("0"), false),
+            (Some("1"), true),
+            (Some("yes"), true),
+            (Some("false"), true),
+        ] {
+            assert_eq!(is_off(value.map(OsString::from)), off, "{value:?}");
+        }
+    }
+}
