@@ -11,6 +11,7 @@ mod chain;
 mod cost;
 mod event;
 mod failure;
+mod head;
 mod id;
 mod json;
 mod leg;
@@ -21,23 +22,29 @@ mod permission;
 mod process;
 mod project;
 mod reference;
+mod rewind;
 mod session;
 pub mod spend;
 pub mod stored;
 mod tag;
+mod touched;
 mod turn;
 mod usage;
 mod when;
 
 pub use brief::{END_OF_RECORD, TELLABLE, recent_messages};
 pub use capability::{Capabilities, How};
-pub use chain::{TurnNumberError, can_go_on, close_open_calls, plan_fork, plan_revert};
+pub use chain::{
+    TurnNumberError, can_be_branched, can_be_taken_up, can_go_on, close_open_calls, plan_fork,
+    plan_revert,
+};
 pub use cost::Cost;
 pub use event::{
     AgentEvent, Decision, DecisionKind, Diff, PlanStatus, PlanStep, StopReason, ToolCall,
     ToolStatus, TurnEnd,
 };
 pub use failure::{Failure, FailureClass};
+pub use head::{ForkedOff, HeadMove, HeadMoveKind, Lineage};
 pub use id::{FeatureId, IdError, LegId, NativeId, ProviderId, SessionId, TurnId};
 pub use json::{Json, JsonError};
 pub use leg::{Leg, LegEnd, Opened};
@@ -49,8 +56,10 @@ pub use permission::{
 pub use process::ProcessMark;
 pub use project::Project;
 pub use reference::{Candidate, MatchedBy, Pick, SessionRef, pick};
+pub use rewind::native_turns;
 pub use session::{Session, SessionStatus, Title, TitleError, TitleSource};
 pub use tag::Tag;
+pub use touched::{Change, Effects, Touched, effects};
 pub use turn::{Attempt, Turn, TurnState};
 pub use usage::Usage;
 pub use when::{WhenError, parse_when};

@@ -72,6 +72,14 @@ pub enum EngineError {
     /// The number does not name a turn to go back to.
     #[error(transparent)]
     TurnNumber(#[from] TurnNumberError),
+    /// The number does not name a revert or an undo.
+    #[error("there is no move {asked}; the session was reverted or undone {moves} time(s)")]
+    NoMove {
+        /// What was asked for.
+        asked: i64,
+        /// How many there are.
+        moves: u32,
+    },
     /// A session can't be copied, removed or put back.
     #[error(transparent)]
     Keep(#[from] KeepError),

@@ -29,6 +29,7 @@ fn request() -> OpenRequest {
     OpenRequest {
         cwd: "/".into(),
         native_id: None,
+        from: None,
         strict: false,
         permissions: PermissionPolicy::Ask,
         model: None,
