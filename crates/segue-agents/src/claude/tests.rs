@@ -68,6 +68,26 @@ fn a_session_is_begun_or_gone_on_with() {
 }
 
 #[test]
+fn a_branch_leaves_the_other_session_alone() {
+    let id = |text: &str| NativeId::parse(text).unwrap();
+    let branch = Branch {
+        id: &id("new"),
+        of: &id("old"),
+        until: "record",
+    };
+    let agent = ClaudeAgent::new("/bin/claude".into(), &settings(), &host());
+    let args = agent.arguments(&request(), Start::Branch(branch), None);
+    for expected in [
+        "--resume=old",
+        "--fork-session",
+        "--resume-session-at=record",
+        "--session-id=new",
+    ] {
+        assert!(args.contains(&OsString::from(expected)), "{args:?}");
+    }
+}
+
+#[test]
 fn what_is_asked_for_counts_before_what_is_configured() {
     let mut settings = settings();
     settings.model = Some("opus".to_owned());

@@ -102,10 +102,15 @@ impl AppServer {
         })
     }
 
+    /// Where Codex says it keeps its threads.
+    fn home(&self, about: &Value) -> PathBuf {
+        let home = about["codexHome"].as_str();
+        home.map_or_else(|| self.codex.home.clone(), PathBuf::from)
+    }
+
     /// The files of a thread, unless this Codex is too old for it.
     async fn check(&self, id: &NativeId, about: &Value) -> Result<Option<Rollout>, String> {
-        let home = about["codexHome"].as_str();
-        let home = home.map_or_else(|| self.codex.home.clone(), PathBuf::from);
+        let home = self.home(about);
         let ours = about["userAgent"].as_str().and_then(Version::find);
         checked(&home, id, async { ours }).await
     }

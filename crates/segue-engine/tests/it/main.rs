@@ -7,6 +7,7 @@
 )]
 
 mod agents;
+mod head;
 mod native;
 mod opening;
 mod recall;

@@ -6,7 +6,7 @@ use super::talk::Talk;
 use super::turn::Turn;
 use super::{AppServer, lost};
 use crate::classify::Refusal;
-use crate::codex::usage::Meter;
+use crate::codex::{rollout, usage::Meter};
 use crate::{AgentError, NativePoint, OpenRequest};
 
 /// How many turns are asked for at once.
@@ -57,8 +57,9 @@ impl AppServer {
             );
             return Ok(Err(lost(why)));
         }
-        // What the turns before used is told with the first total, or not at all.
-        Ok(Ok(Turn::new(id.to_owned(), Meter::after(None))))
+        // It begins to count where the other one was then.
+        let used = rollout::total_after(&self.home(about), &point.id, last).await;
+        Ok(Ok(Turn::new(id.to_owned(), Meter::after(used))))
     }
 }
 
@@ -107,4 +108,38 @@ fn last_before<'a>(turns: &'a [Value], point: &NativePoint) -> Option<&'a str> {
     words
         .any(|text| text.trim() == point.prompt.trim())
         .then(|| turn["id"].as_str())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_turn_that_is_meant_is_taken() {
+        let turn = |id: &str, text: &str| {
+            let content = json!([{"type": "text", "text": text}]);
+            json!({"id": id, "items": [
+                {"type": "userMessage", "content": content},
+                {"type": "agentMessage", "text": "a"},
+            ]})
+        };
+        let turns = [turn("t1", "one"), turn("t2", "two"), json!({"id": "t3"})];
+        let cases = [
+            (1, "one", Some("t1")),
+            (2, " two\n", Some("t2")),
+            (2, "one", None),
+            (3, "three", None),
+            (4, "four", None),
+            (0, "one", None),
+        ];
+        for (count, prompt, expected) in cases {
+            let point = NativePoint {
+                id: "x".parse().unwrap(),
+                turns: count,
+                record: None,
+                prompt: prompt.to_owned(),
+            };
+            assert_eq!(last_before(&turns, &point), expected, "{point:?}");
+        }
+    }
 }

@@ -141,7 +141,7 @@ pub(in crate::commands) fn undone_words(undone: &Reverted, again: &str) -> Strin
     );
     if let Some(aside) = undone.set_aside {
         words += &format!(
-            "\nThe {} turn(s) made since the revert are kept: {again} --moved {}",
+            "\nThe {} turn(s) made since the revert are kept; go on with them: {again} --moved {}",
             aside.turns, aside.by_move
         );
         words += &effects_words(
