@@ -35,6 +35,10 @@ pub trait Agent: Send + Sync {
     ) -> Result<Option<Vec<Listed>>, AgentError> {
         Ok(None)
     }
+    /// Whether it can begin a native session that knows the beginning of another one ([`OpenRequest::from`]).
+    fn branches(&self) -> bool {
+        false
+    }
     /// What applies to it where the caller says nothing.
     fn defaults(&self) -> Defaults {
         Defaults::default()
@@ -96,6 +100,9 @@ pub struct OpenRequest {
     pub cwd: PathBuf,
     /// The native session to go on with.
     pub native_id: Option<NativeId>,
+    /// Where a new native session is to branch off from an earlier one, for agents that can do that themselves. One
+    /// that can't begins a blank one, and says so in [`Opening::opened`]. Never together with `native_id`.
+    pub from: Option<NativePoint>,
     /// Whether a native session that can't be gone on with is an error rather than the start of a new one.
     pub strict: bool,
     /// How permission requests will be answered, for agents that can't ask.
@@ -110,13 +117,29 @@ pub struct OpenRequest {
     pub started: watch::Sender<Option<ProcessMark>>,
 }
 
+/// A place in a native session, after one of its turns.
+///
+/// The session itself is only read: what branches off is a session of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NativePoint {
+    /// The native session.
+    pub id: NativeId,
+    /// How many of its turns come before the place.
+    pub turns: usize,
+    /// The last record before the place, by the agent's own name, where records have any.
+    pub record: Option<String>,
+    /// The prompt of the last turn before the place, so that an agent that counts in another way notices.
+    pub prompt: String,
+}
+
 /// A conversation that was opened.
 pub struct Opening {
     /// The conversation.
     pub conversation: Box<dyn Conversation>,
     /// How it was opened: `Resumed`, `Loaded` or `Fresh`.
     pub opened: Opened,
-    /// Why a native session could not be gone on with, where one was asked for and the conversation is new.
+    /// Why a native session could not be gone on with or branched off from, where one was asked for and the
+    /// conversation is new.
     pub why_not: Option<String>,
     /// What was done to keep native sessions from harm, a line each.
     pub protected: Vec<String>,

@@ -25,8 +25,8 @@ use crate::process::{Leash, Program};
 use crate::provider::chosen;
 use crate::wire::{Line, Wire};
 use crate::{
-    AcpAgent, Agent, AgentError, Host, OpenRequest, Opening, Outside, Probe, Provider, Settings,
-    Way, known, uuid,
+    AcpAgent, Agent, AgentError, Host, NativePoint, OpenRequest, Opening, Outside, Probe, Provider,
+    Settings, Way, known, uuid,
 };
 use conversation::ClaudeConversation;
 use mcp::{Handed, OWN_TOOLS};
@@ -94,6 +94,28 @@ struct ClaudeAgent {
 enum Start<'a> {
     New(&'a NativeId),
     GoOn(&'a NativeId),
+    /// A new one that knows another up to one of its records.
+    Branch(Branch<'a>),
+}
+
+/// A native session that branches off from another.
+#[derive(Clone, Copy)]
+struct Branch<'a> {
+    id: &'a NativeId,
+    of: &'a NativeId,
+    until: &'a str,
+}
+
+impl Branch<'_> {
+    /// `--fork-session` is what leaves the other session as it is.
+    fn arguments(&self) -> [String; 4] {
+        [
+            format!("--resume={}", self.of),
+            "--fork-session".to_owned(),
+            format!("--resume-session-at={}", self.until),
+            format!("--session-id={}", self.id),
+        ]
+    }
 }
 
 impl ClaudeAgent {
@@ -133,10 +155,11 @@ impl ClaudeAgent {
         .map(str::to_owned)
         .into();
         args.push(format!("--permission-mode={}", self.mode));
-        args.push(match start {
-            Start::New(id) => format!("--session-id={id}"),
-            Start::GoOn(id) => format!("--resume={id}"),
-        });
+        match start {
+            Start::New(id) => args.push(format!("--session-id={id}")),
+            Start::GoOn(id) => args.push(format!("--resume={id}")),
+            Start::Branch(branch) => args.extend(branch.arguments()),
+        }
         if let Some(model) = request.model.as_ref().or(self.model.as_ref()) {
             args.push(format!("--model={model}"));
         }
@@ -203,6 +226,38 @@ impl ClaudeAgent {
     }
 }
 
+impl ClaudeAgent {
+    /// Begins a native session that knows another one up to a place in it; `Ok(Err)` says why it can't be.
+    async fn branch(
+        &self,
+        request: &OpenRequest,
+        point: &NativePoint,
+    ) -> Result<Result<Opening, Refusal>, AgentError> {
+        let no = |why: String| Ok(Err(Refusal::new(FailureClass::SessionUnknown, why)));
+        let known = [point.id.as_str(), point.record.as_deref().unwrap_or("")];
+        let (true, Some(until)) = (known.into_iter().all(uuid::is_one), &point.record) else {
+            return no(format!("Claude Code has no such place in {}", point.id));
+        };
+        let id = uuid::v4(self.outside.random);
+        let branch = Branch {
+            id: &id,
+            of: &point.id,
+            until,
+        };
+        match self.start(request, Start::Branch(branch)).await {
+            Ok(wire) => {
+                let conversation = ClaudeConversation::new(wire, id, self.outside);
+                Ok(Ok(Opening::new(conversation, Opened::Resumed)))
+            }
+            // Whether it lacks the session, the record or the option.
+            Err(error @ (AgentError::Refused { .. } | AgentError::Crashed { .. })) => {
+                no(unknown(error).message)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
 /// Waits until the program has answered our greeting; any answer shows that it talks the way we do.
 async fn greet(wire: &mut Wire, timeout: Duration) -> Result<(), AgentError> {
     const ID: &str = "segue-initialize";
@@ -261,6 +316,15 @@ impl Agent for ClaudeAgent {
                 Err(error) => return Err(error),
             }
         }
+        if let Some(point) = &request.from {
+            match self.branch(request, point).await? {
+                Ok(opening) => return Ok(opening),
+                Err(refusal) if request.strict => {
+                    return Err(AgentError::refused("--fork-session", refusal));
+                }
+                Err(refusal) => why_not = Some(refusal.message),
+            }
+        }
         let id = uuid::v4(self.outside.random);
         let wire = self.start(request, Start::New(&id)).await?;
         Ok(Opening {
@@ -270,6 +334,10 @@ impl Agent for ClaudeAgent {
                 Opened::Fresh,
             )
         })
+    }
+
+    fn branches(&self) -> bool {
+        true
     }
 
     async fn probe(&self, timeout: Duration) -> Result<Probe, AgentError> {

@@ -29,8 +29,8 @@ mod wire;
 
 pub use acp::{AcpAgent, acp};
 pub use agent::{
-    Agent, Conversation, Defaults, Listed, OpenRequest, Opening, Probe, Reply, SessionDefault,
-    Step, Timeouts,
+    Agent, Conversation, Defaults, Listed, NativePoint, OpenRequest, Opening, Probe, Reply,
+    SessionDefault, Step, Timeouts,
 };
 pub use classify::Refusal;
 pub use claude::claude;

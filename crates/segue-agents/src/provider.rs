@@ -174,6 +174,10 @@ impl Agent for Provider {
         Ok(None)
     }
 
+    fn branches(&self) -> bool {
+        self.ways.first().is_some_and(|way| way.agent.branches())
+    }
+
     fn defaults(&self) -> Defaults {
         self.defaults.clone()
     }

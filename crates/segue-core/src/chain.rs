@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use crate::{Json, Leg, Message, Part, Role, Turn};
+use crate::{Json, Leg, LegEnd, Message, Part, Role, Turn};
 
 /// Whether `leg` can carry the next prompt of a session whose turns are `chain` (oldest first).
 ///
@@ -15,6 +15,27 @@ pub fn can_go_on(leg: &Leg, chain: &[Turn]) -> bool {
     }
     let last_sent = chain.iter().rev().find(|turn| turn.sent);
     leg.tip == last_sent.map(|turn| turn.id)
+}
+
+/// Whether a leg that ended can carry the next prompt after all: the head is back at its tip, and nothing was wrong with
+/// its native session.
+#[must_use]
+pub fn can_be_taken_up(leg: &Leg, chain: &[Turn]) -> bool {
+    let left = leg.ended.is_some_and(|(_, why)| was_left(why));
+    let last_sent = chain.iter().rev().find(|turn| turn.sent);
+    left && leg.native_id.is_some() && leg.tip.is_some() && leg.tip == last_sent.map(|turn| turn.id)
+}
+
+/// Whether another native session may branch off from that of a leg: it is in use, or was left with nothing wrong about
+/// it. One that was lost or is full is no place to begin at.
+#[must_use]
+pub fn can_be_branched(leg: &Leg) -> bool {
+    leg.native_id.is_some() && leg.tip.is_some() && leg.ended.is_none_or(|(_, why)| was_left(why))
+}
+
+/// Whether a leg ended for a reason that has nothing to do with its native session.
+fn was_left(why: LegEnd) -> bool {
+    matches!(why, LegEnd::HeadMoved | LegEnd::Handoff)
 }
 
 /// The messages that close the tool calls an interrupted turn left open, so that no call is without an answer.

@@ -12,6 +12,7 @@ mod chain;
 mod cost;
 mod event;
 mod failure;
+mod head;
 mod id;
 mod json;
 mod leg;
@@ -22,12 +23,14 @@ mod permission;
 mod process;
 mod project;
 mod reference;
+mod rewind;
 mod scope;
 mod session;
 pub mod spend;
 mod step;
 pub mod stored;
 mod tag;
+mod touched;
 mod turn;
 mod usage;
 mod when;
@@ -38,13 +41,17 @@ pub use brief::{
 };
 pub use calibrate::{Calibration, Sample, budget_within, calibrate};
 pub use capability::{Capabilities, How};
-pub use chain::{TurnNumberError, can_go_on, close_open_calls, plan_fork, plan_revert};
+pub use chain::{
+    TurnNumberError, can_be_branched, can_be_taken_up, can_go_on, close_open_calls, plan_fork,
+    plan_revert,
+};
 pub use cost::Cost;
 pub use event::{
     AgentEvent, Decision, DecisionKind, Diff, PlanStatus, PlanStep, StopReason, ToolCall,
     ToolStatus, TurnEnd,
 };
 pub use failure::{Failure, FailureClass};
+pub use head::{ForkedOff, HeadMove, HeadMoveKind, Lineage};
 pub use id::{FeatureId, IdError, LegId, NativeId, ProviderId, SessionId, TurnId};
 pub use json::{Json, JsonError};
 pub use leg::{Leg, LegEnd, Opened};
@@ -56,12 +63,14 @@ pub use permission::{
 pub use process::ProcessMark;
 pub use project::Project;
 pub use reference::{Candidate, MatchedBy, Pick, SessionRef, pick};
+pub use rewind::native_turns;
 pub use scope::{
     Evidence, Purpose, RECENT, RoleName, Scope, Sighting, Tagged, TaskId, TaskState, is_recent,
 };
 pub use session::{Session, SessionStatus, Title, TitleError, TitleSource};
 pub use step::{Step, StepKind};
 pub use tag::Tag;
+pub use touched::{Change, Effects, Touched, effects};
 pub use turn::{Attempt, Turn, TurnState};
 pub use usage::Usage;
 pub use when::{WhenError, parse_when};

@@ -75,6 +75,14 @@ pub enum EngineError {
     /// What a new native session has to be told is too much.
     #[error(transparent)]
     Brief(#[from] BriefError),
+    /// The number does not name a revert or an undo.
+    #[error("there is no move {asked}; the session was reverted or undone {moves} time(s)")]
+    NoMove {
+        /// What was asked for.
+        asked: i64,
+        /// How many there are.
+        moves: u32,
+    },
     /// A session can't be copied, removed or put back.
     #[error(transparent)]
     Keep(#[from] KeepError),

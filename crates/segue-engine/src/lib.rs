@@ -4,9 +4,11 @@
 //! terminal, a clock or the environment; those come in through [`World`]. Start at [`Engine::chat`].
 
 mod adopt;
+mod branch;
 mod counted;
 mod depart;
 mod error;
+mod head;
 mod hold;
 mod indexed;
 mod native;
@@ -34,6 +36,7 @@ use segue_store::Store;
 
 pub use depart::{Departure, Obstacle};
 pub use error::EngineError;
+pub use head::{DroppedTurn, RevertPlan, SetAside};
 pub use indexed::{Caught, Freshness, Known};
 pub use native::{Conversation, ConversationId, Conversations, Native, Survey};
 pub use recall::{

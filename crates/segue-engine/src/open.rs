@@ -20,6 +20,8 @@ pub(crate) struct OpenLeg {
     pub(crate) opened: Opened,
     /// Why it was opened so, in words.
     pub(crate) why: String,
+    /// Whether the native session is new and knows another one, of which it is a branch.
+    pub(crate) branched: bool,
     /// What is to be sent: the prompt, after the story so far where the agent does not know it.
     pub(crate) prompt: String,
     /// What was done to keep native sessions from harm.
@@ -41,6 +43,7 @@ impl OpenLeg {
             conversation: opening.conversation,
             opened: opening.opened,
             why: why.to_owned(),
+            branched: false,
             prompt: terms.request.prompt.clone(),
             protected: opening.protected,
             fell_back: opening.fell_back,
@@ -81,7 +84,11 @@ impl Engine {
     ) -> Result<OpenLeg, CannotOpen> {
         let provider = terms.provider;
         let agent = self.agent(provider)?;
-        let legs = self.store.legs(&session.id).await?;
+        let mut legs = self.store.legs(&session.id).await?;
+        if terms.why_again.is_none() {
+            let again = self.take_up_again(&hold.lease, session, provider, before, &legs);
+            legs.extend(again.await?.map(|(leg, _)| leg));
+        }
         let last = legs
             .into_iter()
             .next_back()
@@ -106,7 +113,12 @@ impl Engine {
             return Ok(OpenLeg::going_on(leg, opening, terms));
         }
         let native_id = usable.and_then(|leg| leg.native_id.clone());
-        if terms.request.strict && native_id.is_none() && !before.is_empty() {
+        let from = match (usable, terms.why_again) {
+            (None, None) => self.branching(session, provider, before).await?,
+            (Some(_), _) | (None, Some(_)) => None,
+        };
+        let nowhere = native_id.is_none() && from.is_none();
+        if terms.request.strict && nowhere && !before.is_empty() {
             return Err(CannotOpen::Agent(no_native(last.as_ref(), provider)));
         }
         let open = OpenRequest {
@@ -115,6 +127,7 @@ impl Engine {
             strict: terms.request.strict
                 || (native_id.is_some() && !before.iter().any(|turn| turn.sent)),
             native_id,
+            from: from.as_ref().map(|from| from.point.clone()),
             permissions: terms.permissions,
             model: terms.request.model.clone(),
             mcp: self.tools.for_session(&session.id),
@@ -131,12 +144,19 @@ impl Engine {
         if let (true, Some(leg)) = (opening.opened.goes_on(), usable) {
             return Ok(OpenLeg::going_on(leg, opening, terms));
         }
+        if terms.request.strict && from.is_some() && !opening.opened.goes_on() {
+            opening.conversation.close().await;
+            return Err(CannotOpen::Agent(no_native(last.as_ref(), provider)));
+        }
         let why_ended = last
             .as_ref()
             .map(|leg| end_of(leg, usable.is_some(), provider));
         if let (Some(leg), Some((end, _))) = (&last, &why_ended) {
             let at = (self.world.now)();
             self.store.end_leg(&hold.lease, leg.id, *end, at).await?;
+        }
+        if let (true, Some(from)) = (opening.opened.goes_on(), from) {
+            return Ok(self.begin_branch(opening, terms, hold, &from).await?);
         }
         let why = match (terms.why_again, why_ended, before.is_empty()) {
             (Some(why), ..) => why.to_owned(),
@@ -192,6 +212,7 @@ impl Engine {
             conversation: opening.conversation,
             opened,
             why,
+            branched: false,
             prompt: brief.with(&terms.request.prompt),
             protected: opening.protected,
             fell_back: opening.fell_back,

@@ -2,11 +2,12 @@
 
 use segue_agents::{Life, life};
 use segue_core::{
-    Decision, Leg, Message, Project, ProviderId, Session, SessionId, SessionStatus, Title,
-    TitleSource, Turn, TurnState, plan_fork, plan_revert,
+    Decision, Effects, Leg, Lineage, Message, Project, ProviderId, Session, SessionId,
+    SessionStatus, Title, TitleSource, Turn, TurnState, plan_fork, plan_revert,
 };
 use segue_store::{Cursor, Filter, ForkPoint, Holder, Page, Retag, StoreError, TagCount};
 
+use crate::head::{SetAside, count_of};
 use crate::hold::{EXPIRES_AFTER, Hold};
 use crate::pieces::joined;
 use crate::{Engine, EngineError};
@@ -30,6 +31,10 @@ pub struct SessionView {
     pub decisions: Vec<(jiff::Timestamp, Decision)>,
     /// Who is at work in it.
     pub holder: Option<Holder>,
+    /// Where its head has been, and which sessions began from it.
+    pub lineage: Lineage,
+    /// The turns that each leg carried, as far as they lead to the head: the first and the last, in the order of legs.
+    pub carried: Vec<Option<(u32, u32)>>,
 }
 
 /// A session and all that was said in it.
@@ -63,6 +68,10 @@ pub struct Reverted {
     pub session: Session,
     /// How many turns it had before.
     pub turns_before: u32,
+    /// What the turns that do not count any more did to files, which stay as they are.
+    pub effects: Effects,
+    /// What an undo left behind.
+    pub set_aside: Option<SetAside>,
     /// What segue decided by itself on the way.
     pub decisions: Vec<Decision>,
 }
@@ -123,11 +132,15 @@ impl Engine {
 
     /// A session and what surrounds it.
     pub async fn view(&self, session: Session) -> Result<SessionView, EngineError> {
+        let legs = self.store.legs(&session.id).await?;
+        let carried = self.carried_by(&legs, &session).await?;
         Ok(SessionView {
             status: self.status(&session).await?,
-            legs: self.store.legs(&session.id).await?,
             decisions: self.store.decisions(&session.id, DECISIONS).await?,
             holder: self.living_holder(&session.id).await?,
+            lineage: self.store.lineage(&session.id).await?,
+            carried,
+            legs,
             session,
         })
     }
@@ -189,18 +202,25 @@ impl Engine {
 
     /// Makes turn `to` the last one. The turns after it stay on record.
     pub async fn revert(&self, session: &Session, to: i64) -> Result<Reverted, EngineError> {
-        let (hold, decisions) = self.hold_idle(&session.id).await?;
+        let (hold, mut decisions) = self.hold_idle(&session.id).await?;
         let outcome = async {
             let turns = self.store.turns(&session.id).await?;
-            let count = u32::try_from(turns.len()).unwrap_or(u32::MAX);
+            let count = count_of(&turns);
             plan_revert(count, to)?;
             let target = turns.iter().find(|turn| i64::from(turn.n) == to);
             let target = target.ok_or_else(|| StoreError::NoTurn(session.id.clone()))?;
+            let dropped = turns.iter().filter(|turn| turn.n > target.n);
+            let effects = self.effects_of(dropped, session).await?;
             let at = (self.world.now)();
             let session = self.store.revert(&hold.lease, target.id, at).await?;
+            let session = self
+                .follow_head(&hold.lease, session, &mut decisions)
+                .await?;
             Ok(Reverted {
                 session,
                 turns_before: count,
+                effects,
+                set_aside: None,
                 decisions,
             })
         }
@@ -209,15 +229,30 @@ impl Engine {
         outcome
     }
 
-    /// Takes the last revert back.
+    /// Takes the last revert back. Turns that were made since are left behind, and stay on record.
     pub async fn undo(&self, session: &Session) -> Result<Reverted, EngineError> {
-        let (hold, decisions) = self.hold_idle(&session.id).await?;
+        let (hold, mut decisions) = self.hold_idle(&session.id).await?;
         let outcome = async {
-            let turns_before = self.existing(&session.id).await?.turns;
+            let before = self.store.turns(&session.id).await?;
             let session = self.store.undo(&hold.lease, (self.world.now)()).await?;
+            let after = self.store.turns(&session.id).await?;
+            let left = |turn: &&Turn| !after.iter().any(|kept| kept.id == turn.id);
+            let left: Vec<&Turn> = before.iter().filter(left).collect();
+            let effects = self.effects_of(left.iter().copied(), &session).await?;
+            let moves = self.store.lineage(&session.id).await?.moves;
+            let set_aside = moves.last().filter(|_| !left.is_empty());
+            let set_aside = set_aside.map(|last| SetAside {
+                turns: u32::try_from(left.len()).unwrap_or(u32::MAX),
+                by_move: last.n,
+            });
+            let session = self
+                .follow_head(&hold.lease, session, &mut decisions)
+                .await?;
             Ok(Reverted {
                 session,
-                turns_before,
+                turns_before: count_of(&before),
+                effects,
+                set_aside,
                 decisions,
             })
         }
@@ -233,16 +268,41 @@ impl Engine {
         at: Option<i64>,
         project: &Project,
     ) -> Result<Forked, EngineError> {
-        let turns = self.store.turns(&session.id).await?;
-        let last = turns
-            .iter()
-            .rev()
-            .find(|turn| turn.state != TurnState::Running);
-        let turn = plan_fork(last.map_or(0, |turn| turn.n), at)?;
+        self.fork_moved(session, at, None, project).await
+    }
+
+    /// The same; with `before_move` the turns are those that led to the head before it moved.
+    pub async fn fork_moved(
+        &self,
+        session: &Session,
+        at: Option<i64>,
+        before_move: Option<i64>,
+        project: &Project,
+    ) -> Result<Forked, EngineError> {
+        let (last, before_move) = match before_move {
+            None => {
+                let turns = self.store.turns(&session.id).await?;
+                let mut ended = turns.iter().rev();
+                let last = ended.find(|turn| turn.state != TurnState::Running);
+                (last.map_or(0, |turn| turn.n), None)
+            }
+            Some(asked) => {
+                let moves = self.store.lineage(&session.id).await?.moves;
+                let found = moves.iter().find(|known| i64::from(known.n) == asked);
+                let count = u32::try_from(moves.len()).unwrap_or(u32::MAX);
+                let found = found.ok_or(EngineError::NoMove {
+                    asked,
+                    moves: count,
+                })?;
+                (found.from, Some(found.n))
+            }
+        };
+        let turn = plan_fork(last, at)?;
         let title = fork_title(&session.title);
         let point = ForkPoint {
             session: session.id.clone(),
             turn,
+            before_move,
         };
         loop {
             let purpose = session.purpose.as_ref();

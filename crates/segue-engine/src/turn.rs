@@ -420,6 +420,10 @@ impl Run<'_> {
             self.decide(Decision::new(DecisionKind::Protected, line.as_str()))
                 .await?;
         }
+        if leg.branched {
+            self.decide(Decision::new(DecisionKind::Opened, leg.why.as_str()))
+                .await?;
+        }
         // What was to be expected is no news.
         if leg.opened == Opened::Briefed {
             let text = format!(

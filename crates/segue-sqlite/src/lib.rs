@@ -18,8 +18,8 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use rusqlite::Connection;
 use segue_core::{
-    Attempt, Candidate, Decision, Failure, Leg, LegEnd, LegId, Message, NativeId, ProcessMark,
-    ProviderId, Session, SessionId, Title, Turn, TurnId,
+    Attempt, Candidate, Decision, Failure, Leg, LegEnd, LegId, Lineage, Message, NativeId,
+    ProcessMark, ProviderId, Session, SessionId, Title, Turn, TurnId,
 };
 use segue_store::{
     Adopted, Entry, Filter, Finish, ForkPoint, Found, Granted, Holder, Lease, LeaseRequest, Mark,
@@ -275,6 +275,18 @@ impl Store for SqliteStore {
             .await
     }
 
+    async fn take_up_leg(
+        &self,
+        lease: &Lease,
+        leg: LegId,
+        why: LegEnd,
+        at: Timestamp,
+    ) -> Result<Leg> {
+        let lease = lease.clone();
+        self.write(move |db| ops::legs::take_up(db, &lease, leg, why, at))
+            .await
+    }
+
     async fn legs(&self, id: &SessionId) -> Result<Vec<Leg>> {
         let id = id.clone();
         self.read("read", move |db| ops::legs::all(db, &id)).await
@@ -289,6 +301,11 @@ impl Store for SqliteStore {
     async fn undo(&self, lease: &Lease, at: Timestamp) -> Result<Session> {
         let lease = lease.clone();
         self.write(move |db| ops::head::undo(db, &lease, at)).await
+    }
+
+    async fn lineage(&self, id: &SessionId) -> Result<Lineage> {
+        let id = id.clone();
+        self.read("read", move |db| ops::lineage::of(db, &id)).await
     }
 
     async fn acquire(&self, request: LeaseRequest) -> Result<Granted> {

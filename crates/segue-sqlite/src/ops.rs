@@ -5,6 +5,7 @@ pub(crate) mod find;
 pub(crate) mod head;
 pub(crate) mod lease;
 pub(crate) mod legs;
+pub(crate) mod lineage;
 pub(crate) mod log;
 pub(crate) mod sessions;
 pub(crate) mod tags;

@@ -76,6 +76,11 @@ pub(crate) fn named<T>(
     from_name(name).ok_or_else(|| bad(column, format!("{name:?} is not known")))
 }
 
+/// A title that `source` gave.
+pub(crate) fn title(row: &Row<'_>, column: usize, source: TitleSource) -> Outcome<Title> {
+    Title::given(row.get_ref(column)?.as_str()?, source).map_err(|error| bad(column, error))
+}
+
 pub(crate) const SESSION: &str = "
     SELECT s.id, p.key, s.cwd, s.title, s.title_from, s.feature, s.provider, nullif(l.native_id, ''), s.head_id, t.state,
            s.turns, s.total_tokens, s.forked_from, s.forked_at, s.created_at, s.updated_at,
@@ -100,7 +105,7 @@ pub(crate) fn sessions_by(index: Option<&str>) -> String {
 
 pub(crate) fn session(row: &Row<'_>) -> Outcome<Session> {
     let source = named(row, 4, TitleSource::from_name)?;
-    let title = Title::given(row.get_ref(3)?.as_str()?, source).map_err(|error| bad(3, error))?;
+    let title = title(row, 3, source)?;
     let head: Option<i64> = row.get(8)?;
     let forked_from = match maybe_parsed::<SessionId>(row, 12)? {
         None => None,

@@ -28,9 +28,10 @@ use segue_core::{
 use crate::{Finish, Lease, LeaseRequest, NewLeg, NewSession, Store};
 
 pub use head::{
-    a_fork_shares_and_then_goes_its_own_way, a_revert_moves_the_head_and_undo_moves_it_back,
-    an_undo_survives_turns_made_in_between, deleting_a_session_keeps_what_its_forks_share,
-    undoing_twice_walks_back_through_reverts,
+    a_fork_shares_and_then_goes_its_own_way, a_leg_is_taken_up_again,
+    a_revert_moves_the_head_and_undo_moves_it_back, an_undo_survives_turns_made_in_between,
+    deleting_a_session_keeps_what_its_forks_share, undoing_twice_walks_back_through_reverts,
+    what_a_head_left_can_be_forked,
 };
 pub use lease::{
     a_dead_holder_is_taken_over, a_lease_excludes_others_until_released,
@@ -105,6 +106,8 @@ macro_rules! store_contract {
             a_revert_moves_the_head_and_undo_moves_it_back
             an_undo_survives_turns_made_in_between
             undoing_twice_walks_back_through_reverts
+            what_a_head_left_can_be_forked
+            a_leg_is_taken_up_again
             a_fork_shares_and_then_goes_its_own_way
             deleting_a_session_keeps_what_its_forks_share
             a_lease_excludes_others_until_released

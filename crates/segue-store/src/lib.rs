@@ -15,8 +15,8 @@ pub mod contract;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use segue_core::{
-    Attempt, Candidate, Decision, Failure, Leg, LegEnd, LegId, Message, NativeId, ProcessMark,
-    ProviderId, Session, SessionId, Title, Turn, TurnId,
+    Attempt, Candidate, Decision, Failure, Leg, LegEnd, LegId, Lineage, Message, NativeId,
+    ProcessMark, ProviderId, Session, SessionId, Title, Turn, TurnId,
 };
 
 pub use error::{BoxError, StoreError};
@@ -127,6 +127,16 @@ pub trait Store: Send + Sync {
     async fn name_leg(&self, lease: &Lease, leg: LegId, native_id: &NativeId) -> Result<()>;
     /// Ends a leg.
     async fn end_leg(&self, lease: &Lease, leg: LegId, why: LegEnd, at: Timestamp) -> Result<()>;
+    /// Opens the next leg on the native session of an earlier one, which knows the turns up to that one's tip; the leg
+    /// that has not ended yet, if there is one, ends as `why` says. A native session that another session is at is
+    /// refused with [`StoreError::Carried`].
+    async fn take_up_leg(
+        &self,
+        lease: &Lease,
+        leg: LegId,
+        why: LegEnd,
+        at: Timestamp,
+    ) -> Result<Leg>;
     /// The legs of a session, oldest first.
     async fn legs(&self, id: &SessionId) -> Result<Vec<Leg>>;
 
@@ -136,6 +146,9 @@ pub trait Store: Send + Sync {
     async fn revert(&self, lease: &Lease, to: TurnId, at: Timestamp) -> Result<Session>;
     /// Moves the head to where it was before the last revert that was not undone yet.
     async fn undo(&self, lease: &Lease, at: Timestamp) -> Result<Session>;
+
+    /// The moves of a session's head, and the sessions that were forked off from it.
+    async fn lineage(&self, id: &SessionId) -> Result<Lineage>;
 
     // The lease: one turn at a time.
 

@@ -63,6 +63,8 @@ pub struct ForkPoint {
     pub session: SessionId,
     /// The number of the last shared turn.
     pub turn: u32,
+    /// The turns are those that led to the head before this move of it; those that lead to it now, if none.
+    pub before_move: Option<u32>,
 }
 
 /// A leg to be opened.

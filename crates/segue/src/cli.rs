@@ -2,6 +2,7 @@
 
 mod archive;
 mod delete;
+mod head;
 mod index;
 mod order;
 mod preview;
@@ -21,6 +22,7 @@ use segue_core::{FeatureId, PermissionPolicy, ProviderId, RoleName, SessionRef, 
 
 pub(crate) use archive::{ArchiveArgs, RestoreArgs};
 pub(crate) use delete::{DeleteArgs, ForgetArgs};
+pub(crate) use head::{ForkArgs, RevertArgs, UndoArgs};
 pub(crate) use index::{IndexArgs, IndexCommand, IndexOutput};
 pub(crate) use order::{OrderArgs, SortBy};
 pub(crate) use preview::PreviewArgs;
@@ -196,8 +198,7 @@ pub(crate) enum SessionCommand {
     /// by itself.
     Adopt(OneArgs),
     Revert(RevertArgs),
-    /// Take the last revert back
-    Undo(OneArgs),
+    Undo(UndoArgs),
     Fork(ForkArgs),
     Delete(DeleteArgs),
     Stats(StatsArgs),
@@ -300,28 +301,6 @@ pub(crate) struct RenameArgs {
 
     /// The title
     pub(crate) title: String,
-}
-
-/// Make an earlier turn the last one; nothing is deleted, and `undo` takes it back
-#[derive(Debug, Args)]
-pub(crate) struct RevertArgs {
-    #[command(flatten)]
-    pub(crate) one: OneArgs,
-
-    /// The number of the turn that will be the last one (`session show` prints the numbers)
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = turn_number)]
-    pub(crate) to: i64,
-}
-
-/// Branch off: a second session with the same past and a future of its own
-#[derive(Debug, Args)]
-pub(crate) struct ForkArgs {
-    #[command(flatten)]
-    pub(crate) one: OneArgs,
-
-    /// The number of the last turn that is shared; the last one of all if not given
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = turn_number)]
-    pub(crate) at: Option<i64>,
 }
 
 /// Let an agent ask segue: an MCP server over standard input and output

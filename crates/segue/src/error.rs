@@ -231,6 +231,8 @@ impl From<EngineError> for CliError {
             | EngineError::NoIndex
             | EngineError::NoAgents => Self::failed(error.to_string()),
             EngineError::TurnNumber(error) => Self::usage(error.to_string()),
+            EngineError::NoMove { .. } => Self::usage(error.to_string())
+                .hint("`segue session info` lists the moves with their numbers"),
         }
     }
 }

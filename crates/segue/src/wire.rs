@@ -448,7 +448,18 @@ pub(crate) fn info(view: &SessionView) -> Value {
         .collect();
     json!({
         "session": SessionJson::new(&view.session, view.status),
-        "legs": view.legs.iter().map(leg).collect::<Vec<_>>(),
+        "legs": view.legs.iter().zip(&view.carried).map(|(each, turns)| {
+            let mut told = leg(each);
+            told["turns"] = json!(turns.map(|(first, last)| json!({ "first": first, "last": last })));
+            told
+        }).collect::<Vec<_>>(),
+        "forks": view.lineage.forks.iter().map(|fork| json!({
+            "id": fork.id.as_str(), "title": fork.title.as_str(), "turn": fork.turn, "at": time(fork.at)
+        })).collect::<Vec<_>>(),
+        "moves": view.lineage.moves.iter().map(|moved| json!({
+            "n": moved.n, "kind": moved.kind.as_str(), "from": moved.from, "to": moved.to,
+            "undone": moved.undone, "at": time(moved.at)
+        })).collect::<Vec<_>>(),
         "decisions": decisions,
         "held_by": view.holder.as_ref().map(|holder| json!({
             "host": holder.owner.host, "pid": holder.owner.pid, "since": time(holder.since)

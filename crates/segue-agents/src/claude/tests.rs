@@ -29,6 +29,7 @@ fn request() -> OpenRequest {
     OpenRequest {
         cwd: "/".into(),
         native_id: None,
+        from: None,
         strict: false,
         permissions: PermissionPolicy::Ask,
         model: None,
@@ -63,6 +64,26 @@ fn a_session_is_begun_or_gone_on_with() {
         let found: Vec<&String> = args.iter().filter(about_sessions).collect();
         assert_eq!(found, [expected]);
         assert!(args.contains(&"--permission-mode=default".to_owned()));
+    }
+}
+
+#[test]
+fn a_branch_leaves_the_other_session_alone() {
+    let id = |text: &str| NativeId::parse(text).unwrap();
+    let branch = Branch {
+        id: &id("new"),
+        of: &id("old"),
+        until: "record",
+    };
+    let agent = ClaudeAgent::new("/bin/claude".into(), &settings(), &host());
+    let args = agent.arguments(&request(), Start::Branch(branch), None);
+    for expected in [
+        "--resume=old",
+        "--fork-session",
+        "--resume-session-at=record",
+        "--session-id=new",
+    ] {
+        assert!(args.contains(&OsString::from(expected)), "{args:?}");
     }
 }
 

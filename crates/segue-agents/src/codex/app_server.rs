@@ -1,6 +1,7 @@
 //! Codex over `codex app-server`: one process for all turns of a conversation, requests and notifications a line each.
 
 mod ask;
+mod branch;
 mod talk;
 mod thread;
 mod turn;
@@ -17,6 +18,7 @@ use self::talk::Talk;
 use self::thread::Thread;
 use self::turn::Turn;
 use super::program::Version;
+use super::rollout::Rollout;
 use super::usage::Meter;
 use super::{CAPABILITIES, Codex, checked, overrides, race, trust, unknown};
 use crate::classify::Refusal;
@@ -54,6 +56,15 @@ impl AppServer {
                 Err(refusal) => why_not = Some(refusal.message),
             }
         }
+        if let Some(point) = &request.from {
+            match self.branch(talk, point, &about, request).await? {
+                Ok(turn) => return Ok((turn, Opened::Resumed, None)),
+                Err(refusal) if request.strict => {
+                    return Err(AgentError::refused("thread/fork", refusal));
+                }
+                Err(refusal) => why_not = Some(refusal.message),
+            }
+        }
         let params = self.thread(request);
         let started = talk.call("thread/start", &params, request.timeout).await?;
         let started = started.map_err(|refusal| AgentError::refused("thread/start", refusal))?;
@@ -72,11 +83,7 @@ impl AppServer {
         about: &Value,
         request: &OpenRequest,
     ) -> Result<Result<Turn, Refusal>, AgentError> {
-        let home = about["codexHome"].as_str();
-        let home = home.map_or_else(|| self.codex.home.clone(), PathBuf::from);
-        let ours = about["userAgent"].as_str().and_then(Version::find);
-        let lost = |why: String| Refusal::new(FailureClass::SessionUnknown, why);
-        let rollout = match checked(&home, id, async { ours }).await {
+        let rollout = match self.check(id, about).await {
             Ok(rollout) => rollout,
             Err(why) => return Ok(Err(lost(why))),
         };
@@ -93,6 +100,19 @@ impl AppServer {
             Ok(_) => Err(lost(format!("Codex opened another thread than {id}"))),
             Err(refusal) => Err(lost(refusal.message)),
         })
+    }
+
+    /// Where Codex says it keeps its threads.
+    fn home(&self, about: &Value) -> PathBuf {
+        let home = about["codexHome"].as_str();
+        home.map_or_else(|| self.codex.home.clone(), PathBuf::from)
+    }
+
+    /// The files of a thread, unless this Codex is too old for it.
+    async fn check(&self, id: &NativeId, about: &Value) -> Result<Option<Rollout>, String> {
+        let home = self.home(about);
+        let ours = about["userAgent"].as_str().and_then(Version::find);
+        checked(&home, id, async { ours }).await
     }
 
     /// What a thread is opened with. The user's own configuration may say that nobody is asked; so all that decides
@@ -145,6 +165,10 @@ impl AppServer {
     }
 }
 
+fn lost(why: String) -> Refusal {
+    Refusal::new(FailureClass::SessionUnknown, why)
+}
+
 /// The sandbox that holds nothing. Codex asks before each command, each change and each tool, so it is the answer
 /// that decides. In any other sandbox a command that was allowed still fails now and then: it is tried inside
 /// first, and whether the failure is noticed in time is a matter of luck (seen with 0.166).
@@ -160,6 +184,10 @@ impl Agent for AppServer {
 
     async fn open(&self, request: &OpenRequest) -> Result<Opening, AgentError> {
         race::until_won(|| self.try_to_open(request)).await
+    }
+
+    fn branches(&self) -> bool {
+        true
     }
 
     async fn probe(&self, timeout: Duration) -> Result<Probe, AgentError> {

@@ -31,17 +31,53 @@ pub(crate) struct Rollout {
     pub(crate) fill: Fill,
 }
 
+/// What thread `id` had used when its turn `turn` was over; none if its own files do not tell.
+pub(crate) async fn total_after(home: &Path, id: &NativeId, turn: &str) -> Option<Total> {
+    let (home, id, turn) = (home.to_owned(), id.to_string(), turn.to_owned());
+    tokio::task::spawn_blocking(move || {
+        let files = files(&home, &id).into_iter();
+        let mut files = files.filter_map(|file| File::open(file).ok());
+        files.find_map(|file| total_at(BufReader::new(file), &turn).ok().flatten())
+    })
+    .await
+    .ok()
+    .flatten()
+}
+
+fn total_at(mut file: impl BufRead, turn: &str) -> io::Result<Option<Total>> {
+    let (mut line, mut count) = (Vec::new(), Vec::new());
+    while file.read_until(b'\n', &mut line)? > 0 {
+        let head = line.get(..HEAD).unwrap_or(&line);
+        let ends = |kind: &[u8]| contains(head, kind) && contains(&line, turn.as_bytes());
+        if contains(head, b"\"token_count\"") {
+            std::mem::swap(&mut line, &mut count);
+        } else if ends(b"\"task_complete\"") || ends(b"\"turn_complete\"") {
+            let record: Option<Value> = serde_json::from_slice(&count).ok();
+            let info = record.map(|mut record| record["payload"]["info"].take());
+            return Ok(info.and_then(|info| Total::snake(&info["total_token_usage"])));
+        }
+        line.clear();
+    }
+    Ok(None)
+}
+
+/// The files of thread `id`, the oldest first.
+fn files(home: &Path, id: &str) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    find(&home.join("sessions"), id, DEPTH, &mut files);
+    find(&home.join("archived_sessions"), id, 0, &mut files);
+    // The times in their names put the newest last.
+    files.sort_by(|a, b| a.file_name().cmp(&b.file_name()));
+    files
+}
+
 impl Rollout {
     /// The thread `id` in the home of Codex; none if there is no such thread.
     pub(crate) async fn of(home: &Path, id: &NativeId) -> Option<Self> {
         let (home, id) = (home.to_owned(), id.to_string());
         tokio::task::spawn_blocking(move || {
             let mut rollout = Self::default();
-            let mut files = Vec::new();
-            find(&home.join("sessions"), &id, DEPTH, &mut files);
-            find(&home.join("archived_sessions"), &id, 0, &mut files);
-            // The times in their names put the newest last.
-            files.sort_by(|a, b| a.file_name().cmp(&b.file_name()));
+            let files = files(&home, &id);
             for file in &files {
                 // What can't be read is Codex's to complain about.
                 let _ = File::open(file).and_then(|file| rollout.take_in(BufReader::new(file)));
@@ -181,6 +217,40 @@ mod tests {
         assert_eq!(rollout.total, Total::snake(&expected));
         assert_eq!(rollout.fill.tokens, Some(121));
         assert_eq!(rollout.fill.window, Some(258_400));
+    }
+
+    #[test]
+    fn what_was_used_is_known_for_the_end_of_each_turn() {
+        let count = |input: u64| {
+            let used = serde_json::json!({"input_tokens": input, "cached_input_tokens": 1, "output_tokens": 2});
+            serde_json::json!({"type": "event_msg", "payload": {"type": "token_count", "info": {"total_token_usage": used}}})
+        };
+        let end = |turn: &str| {
+            format!(
+                r#"{{"type":"event_msg","payload":{{"type":"task_complete","turn_id":"{turn}"}}}}"#
+            )
+        };
+        let lines = [
+            OLD.to_owned(),
+            end("t0"),
+            count(5).to_string(),
+            count(7).to_string(),
+            end("t1"),
+            count(9).to_string(),
+            end("t2"),
+        ];
+        let text = lines.join("\n");
+        let input = |turn: &str| {
+            let total = total_at(text.as_bytes(), turn).unwrap();
+            total.map(|total| {
+                total == Total::snake(&count(7)["payload"]["info"]["total_token_usage"]).unwrap()
+            })
+        };
+        assert_eq!(input("t0"), None, "nothing was counted yet");
+        assert_eq!(
+            (input("t1"), input("t2"), input("t3")),
+            (Some(true), Some(false), None)
+        );
     }
 
     #[test]

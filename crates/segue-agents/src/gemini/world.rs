@@ -63,6 +63,7 @@ impl World {
         OpenRequest {
             cwd: self.cwd(),
             native_id: Some(id(ID)),
+            from: None,
             strict: false,
             permissions: PermissionPolicy::Ask,
             model: None,

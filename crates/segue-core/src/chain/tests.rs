@@ -203,3 +203,36 @@ fn a_fork_leaves_at_a_turn_that_exists() {
         assert_eq!(plan_fork(turns, asked), expected, "{asked:?} of {turns}");
     }
 }
+
+#[test]
+fn a_leg_that_was_left_is_taken_up_again_where_the_head_is_back_at_its_tip() {
+    let ended = |tip, why| Leg {
+        ended: Some((AT, why)),
+        ..leg(tip)
+    };
+    let chain = [turn(1, true), turn(2, true), turn(3, false)];
+    let cases = [
+        (ended(Some(2), LegEnd::HeadMoved), true, true),
+        (ended(Some(2), LegEnd::Handoff), true, true),
+        // It knows more, or less.
+        (ended(Some(5), LegEnd::HeadMoved), false, true),
+        (ended(Some(1), LegEnd::HeadMoved), false, true),
+        // There was a reason not to go on with it.
+        (ended(Some(2), LegEnd::Lost), false, false),
+        (ended(Some(2), LegEnd::Full), false, false),
+        (ended(None, LegEnd::HeadMoved), false, false),
+        // It goes on by itself.
+        (leg(Some(2)), false, true),
+        (leg(Some(5)), false, true),
+        (leg(None), false, false),
+    ];
+    for (leg, taken_up, branched) in cases {
+        assert_eq!(can_be_taken_up(&leg, &chain), taken_up, "{leg:?}");
+        assert_eq!(can_be_branched(&leg), branched, "{leg:?}");
+        let nameless = Leg {
+            native_id: None,
+            ..leg
+        };
+        assert!(!can_be_taken_up(&nameless, &chain) && !can_be_branched(&nameless));
+    }
+}

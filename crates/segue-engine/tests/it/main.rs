@@ -8,6 +8,7 @@
 
 mod agents;
 mod brief;
+mod head;
 mod native;
 mod opening;
 mod recall;

@@ -1,7 +1,7 @@
 //! Adoption: a native session becomes one of ours, whole.
 
-use rusqlite::{Connection, OptionalExtension, params};
-use segue_core::{Message, ProcessMark, Role, SessionId, TurnId, TurnState};
+use rusqlite::{Connection, params};
+use segue_core::{Message, ProcessMark, Role, TurnId, TurnState};
 use segue_store::{Adopted, AdoptedTurn, Finish, Lease, NewLeg, NewSession, StoreError};
 
 use super::{Outcome, legs, sessions, turns};
@@ -13,7 +13,7 @@ pub(crate) fn adopt(
     owner: &ProcessMark,
     native: &Adopted,
 ) -> Outcome<Lease> {
-    if let Some(carrier) = carrier(db, new, native)? {
+    if let Some(carrier) = legs::carrier(db, &new.provider, &native.native_id)? {
         return Err(StoreError::Carried(carrier).into());
     }
     let lease = sessions::create_claimed(db, new, owner)?;
@@ -38,21 +38,6 @@ pub(crate) fn adopt(
     db.prepare_cached("UPDATE sessions SET updated_at = ?2 WHERE id = ?1")?
         .execute(params![new.id.as_str(), micros(last)])?;
     Ok(lease)
-}
-
-/// The session that is at this native session.
-fn carrier(db: &Connection, new: &NewSession, native: &Adopted) -> Outcome<Option<SessionId>> {
-    let found: Option<String> = db
-        .prepare_cached(
-            "SELECT l.session_id FROM legs l JOIN sessions s ON s.leg_id = l.id
-             WHERE l.native_id = ?1 AND l.provider = ?2 AND l.ended_at IS NULL",
-        )?
-        .query_row(
-            params![native.native_id.as_str(), new.provider.as_str()],
-            |row| row.get(0),
-        )
-        .optional()?;
-    Ok(found.and_then(|id| SessionId::parse(&id).ok()))
 }
 
 /// Writes a turn that was made without us, and moves the head to it.

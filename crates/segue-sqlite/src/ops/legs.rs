@@ -1,8 +1,8 @@
 //! Legs: opened and ended.
 
 use jiff::Timestamp;
-use rusqlite::{Connection, params};
-use segue_core::{Leg, LegEnd, LegId, NativeId, SessionId};
+use rusqlite::{Connection, OptionalExtension, params};
+use segue_core::{Leg, LegEnd, LegId, NativeId, ProviderId, SessionId};
 use segue_store::{Lease, NewLeg, StoreError};
 
 use super::{Outcome, lease};
@@ -24,8 +24,7 @@ pub(crate) fn open(db: &Connection, held: &Lease, new: &NewLeg) -> Outcome<Leg> 
     let leg = db.last_insert_rowid();
     db.prepare_cached("UPDATE sessions SET leg_id = ?2, provider = ?3 WHERE id = ?1")?
         .execute(params![id, leg, new.provider.as_str()])?;
-    let sql = format!("{} WHERE id = ?1", rows::LEG);
-    Ok(db.prepare_cached(&sql)?.query_row([leg], rows::leg)?)
+    one(db, leg)
 }
 
 /// A leg without a name has an empty one in the table.
@@ -68,6 +67,74 @@ pub(crate) fn end(
         0 => Err(StoreError::NoLeg(held.session.clone()).into()),
         _ => Ok(()),
     }
+}
+
+/// A row of its own, so that what is on record of the earlier leg stays as it is and the newest leg is the active one.
+pub(crate) fn take_up(
+    db: &Connection,
+    held: &Lease,
+    leg: LegId,
+    why: LegEnd,
+    at: Timestamp,
+) -> Outcome<Leg> {
+    lease::check(db, held)?;
+    let id = held.session.as_str();
+    let sql = format!(
+        "{} WHERE id = ?1 AND session_id = ?2 AND ended_at IS NOT NULL",
+        rows::LEG
+    );
+    let earlier = db
+        .prepare_cached(&sql)?
+        .query_row(params![leg.0, id], rows::leg)
+        .optional()?;
+    let earlier = earlier.ok_or_else(|| StoreError::NoLeg(held.session.clone()))?;
+    let Some(native_id) = &earlier.native_id else {
+        return Err(StoreError::NoLeg(held.session.clone()).into());
+    };
+    if let Some(carrier) = carrier(db, &earlier.provider, native_id)?
+        && carrier != held.session
+    {
+        return Err(StoreError::Carried(carrier).into());
+    }
+    db.prepare_cached(
+        "UPDATE legs SET ended_at = ?2, ended_why = ?3 WHERE session_id = ?1 AND ended_at IS NULL",
+    )?
+    .execute(params![id, micros(at), why.as_str()])?;
+    let new = NewLeg {
+        provider: earlier.provider,
+        native_id: earlier.native_id,
+        at,
+    };
+    let opened = open(db, held, &new)?;
+    db.prepare_cached(
+        "UPDATE legs SET tip_id = old.tip_id, context_tokens = old.context_tokens
+         FROM legs AS old WHERE legs.id = ?1 AND old.id = ?2",
+    )?
+    .execute(params![opened.id.0, leg.0])?;
+    one(db, opened.id.0)
+}
+
+fn one(db: &Connection, leg: i64) -> Outcome<Leg> {
+    let sql = format!("{} WHERE id = ?1", rows::LEG);
+    Ok(db.prepare_cached(&sql)?.query_row([leg], rows::leg)?)
+}
+
+/// The session that is at this native session.
+pub(crate) fn carrier(
+    db: &Connection,
+    provider: &ProviderId,
+    native_id: &NativeId,
+) -> Outcome<Option<SessionId>> {
+    let found: Option<String> = db
+        .prepare_cached(
+            "SELECT l.session_id FROM legs l JOIN sessions s ON s.leg_id = l.id
+             WHERE l.native_id = ?1 AND l.provider = ?2 AND l.ended_at IS NULL",
+        )?
+        .query_row(params![native_id.as_str(), provider.as_str()], |row| {
+            row.get(0)
+        })
+        .optional()?;
+    Ok(found.and_then(|id| SessionId::parse(&id).ok()))
 }
 
 pub(crate) fn all(db: &Connection, id: &SessionId) -> Outcome<Vec<Leg>> {

@@ -7,7 +7,7 @@ use segue_core::{
 };
 use segue_store::{ForkPoint, Lease, LeaseRequest, NewSession, Started, StoreError};
 
-use super::{Outcome, lease, tags, turns};
+use super::{Outcome, lease, lineage, tags, turns};
 use crate::rows::{self, micros};
 
 pub(crate) fn get(db: &Connection, id: &SessionId) -> Outcome<Option<Session>> {
@@ -94,7 +94,10 @@ pub(crate) fn start(
 
 pub(crate) fn fork(db: &Connection, new: &NewSession, from: &ForkPoint) -> Outcome<Session> {
     existing(db, &from.session)?;
-    let chain = turns::chain(db, &from.session)?;
+    let chain = match from.before_move {
+        None => turns::chain(db, &from.session)?,
+        Some(n) => turns::chain_to(db, lineage::head_before(db, &from.session, n)?)?,
+    };
     let shared = chain
         .iter()
         .find(|turn| turn.n == from.turn && turn.state != TurnState::Running)

@@ -1,7 +1,7 @@
 //! Turns: begun, added to, ended; their messages and attempts.
 
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, ToSql, params};
 use segue_core::{
     Attempt, Failure, LegId, Message, Part, Role, SessionId, Turn, TurnId, TurnState, Usage, stored,
 };
@@ -229,17 +229,31 @@ fn settle_attempt(db: &Connection, turn: TurnId, finish: &Finish) -> Outcome<()>
     Ok(())
 }
 
+/// The turns that lead to a session's head.
 pub(crate) fn chain(db: &Connection, id: &SessionId) -> Outcome<Vec<Turn>> {
+    chain_from(
+        db,
+        "SELECT head_id FROM sessions WHERE id = ?1",
+        id.as_str(),
+    )
+}
+
+/// The turns that lead to a turn, itself included.
+pub(crate) fn chain_to(db: &Connection, turn: TurnId) -> Outcome<Vec<Turn>> {
+    chain_from(db, "SELECT ?1", turn.0)
+}
+
+fn chain_from(db: &Connection, head: &str, of: impl ToSql) -> Outcome<Vec<Turn>> {
     let sql = format!(
         "WITH RECURSIVE chain (id) AS (
-             SELECT head_id FROM sessions WHERE id = ?1
+             {head}
              UNION ALL SELECT t.parent_id FROM turns t JOIN chain c ON t.id = c.id WHERE t.parent_id IS NOT NULL
          )
          SELECT {} FROM chain c JOIN turns t ON t.id = c.id ORDER BY t.n",
         rows::TURN
     );
     let mut statement = db.prepare_cached(&sql)?;
-    let turns = statement.query_map([id.as_str()], rows::turn)?;
+    let turns = statement.query_map([of], rows::turn)?;
     Ok(turns.collect::<Result<_, _>>()?)
 }
 

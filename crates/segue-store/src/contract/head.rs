@@ -1,7 +1,11 @@
 //! Revert, undo, fork, delete: the head moves, the turns stay.
 
-use super::{at, claim, id, new_session, open_session, story, whole_turn};
-use crate::{ForkPoint, Lease, Store, StoreError};
+use segue_core::{HeadMove, HeadMoveKind, LegEnd, Lineage};
+
+use super::{
+    at, claim, finished, id, native, new_session, open_session, prompt, story, whole_turn,
+};
+use crate::{Adopted, ForkPoint, Lease, Store, StoreError};
 
 /// A session with turns "1" to "n".
 async fn with_turns(
@@ -65,6 +69,7 @@ pub async fn a_fork_shares_and_then_goes_its_own_way(store: &dyn Store) {
     let point = |turn| ForkPoint {
         session: session.id.clone(),
         turn,
+        before_move: None,
     };
     let fork = store.fork(new_session(2), point(2)).await.unwrap();
     assert_eq!(
@@ -97,6 +102,7 @@ pub async fn deleting_a_session_keeps_what_its_forks_share(store: &dyn Store) {
     let point = ForkPoint {
         session: session.id.clone(),
         turn: 2,
+        before_move: None,
     };
     let fork = store.fork(new_session(2), point).await.unwrap();
     let fork_lease = store.acquire(claim(&fork.id, 2, 5)).await.unwrap().lease;
@@ -120,4 +126,102 @@ pub async fn deleting_a_session_keeps_what_its_forks_share(store: &dyn Store) {
         store.delete(&fork_lease).await,
         Err(StoreError::LeaseLost(_))
     ));
+}
+
+/// Wherever a head has been can be gone on from: what a revert or an undo left behind is not lost.
+pub async fn what_a_head_left_can_be_forked(store: &dyn Store) {
+    let (session, lease, turns) = with_turns(store, 4).await;
+    store.revert(&lease, turns[0].id, at(9)).await.unwrap();
+    whole_turn(store, &lease, "2b").await;
+    whole_turn(store, &lease, "3b").await;
+    store.undo(&lease, at(11)).await.unwrap();
+    let head_move = |n, kind, from, to, undone, seconds| HeadMove {
+        n,
+        kind,
+        from,
+        to,
+        undone,
+        at: at(seconds),
+    };
+    let moves = [
+        head_move(1, HeadMoveKind::Revert, 4, 1, true, 9),
+        head_move(2, HeadMoveKind::Undo, 3, 4, false, 11),
+    ];
+    let found = store.lineage(&session.id).await.unwrap();
+    assert_eq!((found.moves, found.forks), (moves.into(), vec![]));
+
+    let point = |turn, n| ForkPoint {
+        session: session.id.clone(),
+        turn,
+        before_move: Some(n),
+    };
+    let fork = store.fork(new_session(2), point(3, 2)).await.unwrap();
+    assert_eq!(story(store, &fork.id).await, ["1", "2b", "3b"]);
+    let whole = store.fork(new_session(3), point(4, 1)).await.unwrap();
+    assert_eq!(story(store, &whole.id).await, ["1", "2", "3", "4"]);
+    for (turn, n) in [(4, 2), (0, 2), (1, 3), (1, 0)] {
+        let refused = store.fork(new_session(4), point(turn, n)).await;
+        assert!(matches!(refused, Err(StoreError::NoTurn(_))), "{turn} {n}");
+    }
+    let forks = store.lineage(&session.id).await.unwrap().forks;
+    let forks: Vec<_> = forks.into_iter().map(|fork| (fork.id, fork.turn)).collect();
+    assert_eq!(forks, [(fork.id.clone(), 3), (whole.id, 4)]);
+    assert_eq!(store.lineage(&fork.id).await.unwrap(), Lineage::default());
+
+    store.delete(&lease).await.unwrap();
+    assert_eq!(story(store, &fork.id).await, ["1", "2b", "3b"]);
+}
+
+/// A leg that was left goes on as a new one, on the same native session and with what that knows.
+pub async fn a_leg_is_taken_up_again(store: &dyn Store) {
+    let (session, lease, turns) = with_turns(store, 2).await;
+    let first = store.open_leg(&lease, native("first")).await.unwrap();
+    let last = store.begin_turn(&lease, &prompt("3", 8)).await.unwrap();
+    let sent = store.begin_attempt(&lease, last.id, first.id, at(8));
+    sent.await.unwrap();
+    let finish = store.finish_turn(&lease, last.id, finished(8));
+    finish.await.unwrap();
+    let why = LegEnd::HeadMoved;
+    let running = store.take_up_leg(&lease, first.id, why, at(9)).await;
+    assert!(
+        matches!(running, Err(StoreError::NoLeg(_))),
+        "it has not ended"
+    );
+    store.revert(&lease, turns[0].id, at(9)).await.unwrap();
+    store.end_leg(&lease, first.id, why, at(9)).await.unwrap();
+    let other = store.open_leg(&lease, native("other")).await.unwrap();
+    store.undo(&lease, at(10)).await.unwrap();
+
+    let again = store
+        .take_up_leg(&lease, first.id, why, at(11))
+        .await
+        .unwrap();
+    assert_eq!((again.n, again.ended), (3, None));
+    assert_eq!(again.native_id, first.native_id);
+    assert_eq!(again.tip, Some(last.id));
+    let legs = store.legs(&session.id).await.unwrap();
+    assert_eq!(
+        legs[0].ended,
+        Some((at(9), why)),
+        "it stays on record as it was"
+    );
+    assert_eq!(legs[1].ended, Some((at(11), why)));
+    assert_eq!(legs[2], again);
+    let now = store.session(&session.id).await.unwrap().unwrap();
+    assert_eq!(now.native_id, first.native_id);
+
+    // Somebody else is at that native session meanwhile.
+    let adopted = Adopted {
+        native_id: "other".parse().unwrap(),
+        turns: Vec::new(),
+    };
+    let adopter = claim(&id(2), 2, 12).owner;
+    store.adopt(new_session(2), adopter, adopted).await.unwrap();
+    let taken = store.take_up_leg(&lease, other.id, why, at(12)).await;
+    assert!(matches!(taken, Err(StoreError::Carried(_))), "{taken:?}");
+    assert_eq!(
+        store.legs(&session.id).await.unwrap(),
+        legs,
+        "nothing changed"
+    );
 }

@@ -85,6 +85,7 @@ pub async fn a_fork_takes_the_tags_over(store: &dyn Store) {
     let point = ForkPoint {
         session: origin.id,
         turn: 1,
+        before_move: None,
     };
     let fork = store.fork(new_session(2), point).await.unwrap();
     assert_eq!(fork.tags, tags(&["a", "b"]));

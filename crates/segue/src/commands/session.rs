@@ -3,6 +3,8 @@
 mod archive;
 mod asked;
 mod delete;
+pub(super) mod head;
+mod lineage;
 mod list;
 mod native;
 mod preview;
@@ -12,20 +14,14 @@ mod show;
 mod stats;
 mod tag;
 
-use std::path::Path;
 use std::process::ExitCode;
 
-use segue_core::{
-    Session, SessionRef, Title, TitleSource, TurnNumberError, plan_fork, plan_revert,
-};
-use segue_engine::{Conversation, EngineError};
+use segue_core::{Session, SessionRef, Title, TitleSource};
 
-use crate::cli::{
-    AnySessionCommand, ForkArgs, OneArgs, RenameArgs, RevertArgs, SessionArgs, SessionCommand,
-};
+use crate::cli::{AnySessionCommand, OneArgs, RenameArgs, SessionArgs, SessionCommand};
 use crate::error::CliError;
 use crate::setup::App;
-use crate::terminal::{clean, print, say_decision};
+use crate::terminal::{clean, print};
 use crate::wire::{SessionJson, print_json};
 
 pub(super) use resume::in_its_own as depart;
@@ -51,9 +47,9 @@ pub(super) async fn perform(app: &App, command: SessionCommand) -> Result<(), Cl
         SessionCommand::Rename(args) => rename(app, &args).await,
         SessionCommand::Tag(args) => tag::run(app, &args).await,
         SessionCommand::Adopt(args) => adopt(app, &args).await,
-        SessionCommand::Revert(args) => revert(app, &args).await,
-        SessionCommand::Undo(args) => undo(app, &args).await,
-        SessionCommand::Fork(args) => fork(app, &args).await,
+        SessionCommand::Revert(args) => head::revert(app, &args).await,
+        SessionCommand::Undo(args) => head::undo(app, &args).await,
+        SessionCommand::Fork(args) => head::fork(app, &args).await,
         SessionCommand::Delete(args) => delete::run(app, &args).await,
         SessionCommand::Forget(args) => delete::forget(app, &args).await,
         SessionCommand::Archive(args) => archive::run(app, &args).await,
@@ -97,71 +93,4 @@ async fn adopt(app: &App, args: &OneArgs) -> Result<(), CliError> {
         ),
     };
     tell(app, &session, args, &words).await
-}
-
-/// The session to be changed at one of its turns. A native one becomes ours first, unless it has no such turn.
-async fn take_for(
-    app: &App,
-    reference: &SessionRef,
-    check: impl FnOnce(u32) -> Result<u32, TurnNumberError>,
-) -> Result<Session, CliError> {
-    let native = match app.find_any(reference).await? {
-        Conversation::Session(session, _) => return Ok(*session),
-        Conversation::Native(native) => native,
-    };
-    let turns = app.engine.survey(&native.session)?.turns.len();
-    match check(u32::try_from(turns).unwrap_or(u32::MAX)) {
-        Ok(_) | Err(TurnNumberError::AlreadyThere { .. }) => {}
-        Err(error) => return Err(EngineError::from(error).into()),
-    }
-    app.take_over(&native).await
-}
-
-async fn revert(app: &App, args: &RevertArgs) -> Result<(), CliError> {
-    let session = take_for(app, &args.one.id, |turns| plan_revert(turns, args.to)).await?;
-    let id = &session.id;
-    match app.engine.revert(&session, args.to).await {
-        Ok(reverted) => {
-            reverted.decisions.iter().for_each(say_decision);
-            let turns = reverted.session.turns;
-            let removed = reverted.turns_before - turns;
-            let words = format!(
-                "Reverted to turn {turns} (removed {removed} turn(s)). Take it back with: segue session undo {id}"
-            );
-            tell(app, &reverted.session, &args.one, &words).await
-        }
-        // Asked for what is already so: nothing to do is not a failure.
-        Err(EngineError::TurnNumber(TurnNumberError::AlreadyThere { turns })) => {
-            let words = format!("Already at turn {turns}, no changes made.");
-            tell(app, &session, &args.one, &words).await
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
-async fn undo(app: &App, args: &OneArgs) -> Result<(), CliError> {
-    let session = app.find(&args.id).await?;
-    let undone = app.engine.undo(&session).await?;
-    undone.decisions.iter().for_each(say_decision);
-    let words = format!(
-        "Back at turn {} (it was at turn {}).",
-        undone.session.turns, undone.turns_before
-    );
-    tell(app, &undone.session, args, &words).await
-}
-
-async fn fork(app: &App, args: &ForkArgs) -> Result<(), CliError> {
-    let session = take_for(app, &args.one.id, |turns| plan_fork(turns, args.at)).await?;
-    // A fork goes on where its origin did, unless that directory is gone.
-    let project = if Path::new(&session.project.cwd).is_dir() {
-        &session.project
-    } else {
-        &app.project
-    };
-    let forked = app.engine.fork(&session, args.at, project).await?;
-    let words = format!(
-        "{} branches off from {} after turn {}. Go on with: segue chat --resume {} \"…\"",
-        forked.session.id, forked.from, forked.session.turns, forked.session.id
-    );
-    tell(app, &forked.session, &args.one, &words).await
 }

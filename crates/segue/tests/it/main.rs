@@ -13,6 +13,7 @@ mod doctor;
 mod durability;
 mod failing_agents;
 mod failing_disks;
+mod head;
 mod index;
 mod keep;
 mod kills;

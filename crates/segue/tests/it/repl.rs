@@ -1,5 +1,6 @@
 //! `segue repl`: in a pipe, and at a terminal.
 
+mod head;
 mod sessions;
 mod terminal;
 
@@ -181,6 +182,9 @@ fn help_lists_every_command() {
     /resume ID|NUMBER     go on with another session, also one that an agent keeps itself
     /new                  start a new session with the next prompt
     /history [N]          the last N turns of the session, 5 if not said
+    /backtoturn [N]       make turn N the last one (/history shows the numbers)
+    /undo                 take the last /backtoturn back
+    /fork [N]             branch off, after turn N if said, and go on there
     /rename TITLE         give the session another title
     /agent NAME           have another agent answer from now on
     /permissions POLICY   how to answer when the agent asks for permission

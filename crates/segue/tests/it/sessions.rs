@@ -148,7 +148,7 @@ fn info_and_show_tell_the_story() {
     status    idle
     created   [TIME] UTC (just now)
     updated   [TIME] UTC (just now)
-    leg 1     rehearsal [NATIVE] (active)
+    leg 1     rehearsal [NATIVE] turns 1 to 2 (active)
     decided   [TIME]: using rehearsal, the built-in offline agent: no other was found on this machine
     decided   [TIME]: continuing session [SESSION] (turn 1)
     decided   [TIME]: refused "Edit notes.txt" since nobody answered and no policy allows it
@@ -186,7 +186,7 @@ fn info_and_show_tell_the_story() {
     --- exit 0
     "#);
     assert_snapshot!(world.segue(["session", "info", "latest", "--json"]), @r#"
-    {"session":{"id":"[SESSION]","provider":"rehearsal","native_session_id":"[NATIVE]","project":"[WORLD]/project","cwd":"[WORLD]/project","title":"turn 1","title_from":"prompt","feature":null,"task":null,"task_state":null,"role":null,"tags":[],"turns":2,"total_tokens":40,"created_at":"[TIME]","updated_at":"[TIME]","status":"idle","forked_from":null},"legs":[{"n":1,"provider":"rehearsal","native_session_id":"[NATIVE]","consecutive_failures":0,"total_tokens":40,"context_tokens":28,"opened_at":"[TIME]","ended_at":null,"ended_why":null}],"decisions":[{"at":"[TIME]","kind":"provider","text":"using rehearsal, the built-in offline agent: no other was found on this machine"},{"at":"[TIME]","kind":"session","text":"continuing session [SESSION] (turn 1)"},{"at":"[TIME]","kind":"permission","text":"refused \"Edit notes.txt\" since nobody answered and no policy allows it"}],"held_by":null}
+    {"session":{"id":"[SESSION]","provider":"rehearsal","native_session_id":"[NATIVE]","project":"[WORLD]/project","cwd":"[WORLD]/project","title":"turn 1","title_from":"prompt","feature":null,"tags":[],"turns":2,"total_tokens":40,"created_at":"[TIME]","updated_at":"[TIME]","status":"idle","forked_from":null},"legs":[{"n":1,"provider":"rehearsal","native_session_id":"[NATIVE]","consecutive_failures":0,"total_tokens":40,"context_tokens":28,"opened_at":"[TIME]","ended_at":null,"ended_why":null,"turns":{"first":1,"last":2}}],"forks":[],"moves":[],"decisions":[{"at":"[TIME]","kind":"provider","text":"using rehearsal, the built-in offline agent: no other was found on this machine"},{"at":"[TIME]","kind":"session","text":"continuing session [SESSION] (turn 1)"},{"at":"[TIME]","kind":"permission","text":"refused \"Edit notes.txt\" since nobody answered and no policy allows it"}],"held_by":null}
     --- exit 0
     "#);
 }
@@ -305,7 +305,8 @@ fn a_revert_drops_whole_turns_and_undo_brings_them_back() {
     let world = world();
     let id = session(&world, 4);
     assert_snapshot!(world.segue(["session", "revert", &id, "--to", "2"]), @"
-    Reverted to turn 2 (removed 2 turn(s)). Take it back with: segue session undo [SESSION]
+    Reverted to turn 2 (removed 2 turn(s)).
+    Take it back with: segue session undo [SESSION]
     --- exit 0
     ");
     assert_eq!(prompts(&world, &id), ["turn 1", "turn 2"]);
@@ -330,6 +331,9 @@ fn a_revert_drops_whole_turns_and_undo_brings_them_back() {
 
     assert_snapshot!(world.segue(["session", "undo", &id]), @"
     Back at turn 4 (it was at turn 3).
+    The 1 turn(s) made since the revert are kept; go on with them: segue session fork [SESSION] --moved 2
+    --- stderr
+    segue: going on with rehearsal's own session [NATIVE], which knows all turns of [SESSION]
     --- exit 0
     ");
     assert_eq!(

@@ -73,6 +73,7 @@ impl Direct {
         let request = OpenRequest {
             cwd: self.sandbox.project(),
             native_id: native_id.map(|id| NativeId::parse(id).unwrap()),
+            from: None,
             strict,
             permissions: PermissionPolicy::Ask,
             model: None,

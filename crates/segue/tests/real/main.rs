@@ -18,5 +18,6 @@ mod gemini;
 mod keep;
 mod matrix;
 mod repl;
+mod revert;
 mod stage;
 mod stats;

@@ -28,6 +28,7 @@ fn request(permissions: PermissionPolicy) -> OpenRequest {
     OpenRequest {
         cwd: PathBuf::from("/p"),
         native_id: None,
+        from: None,
         strict: false,
         permissions,
         model: None,

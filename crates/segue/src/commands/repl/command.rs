@@ -19,7 +19,9 @@ pub(super) enum Typed {
 pub(super) enum Command {
     Help,
     Exit,
-    Sessions { all: bool },
+    Sessions {
+        all: bool,
+    },
     Session,
     Resume(SessionRef),
     New,
@@ -28,6 +30,10 @@ pub(super) enum Command {
     Agent(ProviderId),
     Permissions(Policy),
     Usage,
+    /// Without a number, how it is used is said.
+    BackToTurn(Option<i64>),
+    Undo,
+    Fork(Option<i64>),
 }
 
 /// A command as the help shows it.
@@ -41,7 +47,7 @@ const fn entry(name: &'static str, takes: &'static str, does: &'static str) -> E
     Entry { name, takes, does }
 }
 
-pub(super) const COMMANDS: [Entry; 12] = [
+pub(super) const COMMANDS: [Entry; 15] = [
     entry("/help", "", "this list"),
     entry(
         "/sessions",
@@ -59,6 +65,17 @@ pub(super) const COMMANDS: [Entry; 12] = [
         "/history",
         "[N]",
         "the last N turns of the session, 5 if not said",
+    ),
+    entry(
+        "/backtoturn",
+        "[N]",
+        "make turn N the last one (/history shows the numbers)",
+    ),
+    entry("/undo", "", "take the last /backtoturn back"),
+    entry(
+        "/fork",
+        "[N]",
+        "branch off, after turn N if said, and go on there",
     ),
     entry("/rename", "TITLE", "give the session another title"),
     entry("/agent", "NAME", "have another agent answer from now on"),
@@ -127,6 +144,9 @@ fn command(name: &str, rest: &str) -> Result<Command, CliError> {
                 )));
             }
         },
+        "/backtoturn" => Command::BackToTurn(turn(rest)?),
+        "/undo" => Command::Undo,
+        "/fork" => Command::Fork(turn(rest)?),
         "/rename" => Command::Rename(rest.to_owned()),
         "/agent" => Command::Agent(
             ProviderId::parse(rest).map_err(|error| CliError::usage(error.to_string()))?,
@@ -134,6 +154,18 @@ fn command(name: &str, rest: &str) -> Result<Command, CliError> {
         "/permissions" => Command::Permissions(policy(rest)?),
         "/usage" => Command::Usage,
         _ => Command::Exit,
+    })
+}
+
+/// The number of a turn, if one is said.
+fn turn(text: &str) -> Result<Option<i64>, CliError> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let number = text.parse();
+    number.map(Some).map_err(|_| {
+        CliError::usage(format!("{text:?} is not the number of a turn"))
+            .hint("/history shows the numbers")
     })
 }
 

@@ -1,5 +1,7 @@
 //! The conversation that is held: in which session, who answers, and what the commands do to it.
 
+mod head;
+
 use std::path::Path;
 
 use segue_core::{
@@ -163,6 +165,9 @@ impl Talk {
             Command::Agent(agent) => self.hand_to(agent)?,
             Command::Permissions(policy) => self.permit(policy),
             Command::Usage => self.usage().await?,
+            Command::BackToTurn(turn) => self.back_to_turn(turn).await?,
+            Command::Undo => self.undo().await?,
+            Command::Fork(at) => self.fork(at).await?,
         }
         Ok(())
     }

@@ -3,10 +3,11 @@
 use std::ops::ControlFlow;
 
 use jiff::Timestamp;
-use segue_core::{Json, Message, NativeId, Part, Role, SessionStatus, Tag, TurnState};
+use segue_core::{Json, Message, Part, Role, SessionStatus, Tag, TurnState};
 use segue_engine::{Conversation, SessionView, Transcript};
 use serde_json::Value;
 
+use super::lineage;
 use crate::cli::{OneArgs, ShowArgs};
 use crate::error::CliError;
 use crate::setup::App;
@@ -68,18 +69,8 @@ fn print_info(view: &SessionView) {
     field("status", &status(view));
     field("created", &moment(session.created_at));
     field("updated", &moment(session.updated_at));
-    if let Some((id, turn)) = &session.forked_from {
-        field("forked", &format!("from {id} after turn {turn}"));
-    }
-    for leg in &view.legs {
-        let end = leg.ended.map_or("active".to_owned(), |(_, why)| {
-            format!("ended: {}", why.as_str())
-        });
-        let native = leg.native_id.as_ref().map_or("-", NativeId::as_str);
-        field(
-            &format!("leg {}", leg.n),
-            &format!("{} {native} ({end})", leg.provider),
-        );
+    for (name, value) in lineage::lines(view) {
+        field(&name, &value);
     }
     for (at, decision) in &view.decisions {
         field(

@@ -125,6 +125,7 @@ impl Direct {
         let request = OpenRequest {
             cwd: wanted.cwd,
             native_id: wanted.native_id.map(|id| NativeId::parse(&id).unwrap()),
+            from: None,
             strict: wanted.strict,
             permissions: wanted.permissions,
             model: wanted.model,

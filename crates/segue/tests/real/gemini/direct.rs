@@ -45,6 +45,7 @@ pub(super) fn request(sandbox: &Sandbox, id: Option<&NativeId>, strict: bool) ->
     OpenRequest {
         cwd: sandbox.project(),
         native_id: id.cloned(),
+        from: None,
         strict,
         permissions: PermissionPolicy::Ask,
         model: None,

@@ -1,0 +1,101 @@
+//! Which turn of a native session is which turn of ours.
+
+use crate::END_OF_RECORD;
+
+/// How many turns of a native session lead to the last turn of a chain; none where that is in doubt.
+///
+/// `native` are the prompts of the native session as it was sent them, `chain` those of our turns that were ever sent,
+/// both oldest first. A native session knows the whole chain from its first turn on, or was told the beginning of it with
+/// its first prompt; what comes after those turns does not matter. Prompts are all that both sides have for sure, so
+/// they decide; a prompt may have been sent with something before it.
+#[must_use]
+pub fn native_turns(native: &[impl AsRef<str>], chain: &[impl AsRef<str>]) -> Option<usize> {
+    let fits = |turns: usize| {
+        let sent = native.iter().take(turns).rev();
+        let ours = chain.iter().rev();
+        turns > 0
+            && native.len() >= turns
+            && sent
+                .zip(ours)
+                .all(|(sent, ours)| is_sent(sent.as_ref(), ours.as_ref()))
+    };
+    if fits(chain.len()) {
+        return Some(chain.len());
+    }
+    let told = |first: &str| first.contains(END_OF_RECORD);
+    if !native.first().is_some_and(|first| told(first.as_ref())) {
+        return None;
+    }
+    // The same prompt several times in a row can be at several places, of which only one is right.
+    let mut places = (1..chain.len()).filter(|turns| fits(*turns));
+    let place = places.next()?;
+    places.next().is_none().then_some(place)
+}
+
+/// Whether `sent` is how `prompt` was sent: with nothing before it, or with lines of their own.
+fn is_sent(sent: &str, prompt: &str) -> bool {
+    let before = sent.trim().strip_suffix(prompt.trim());
+    !prompt.trim().is_empty()
+        && before.is_some_and(|before| before.is_empty() || before.ends_with('\n'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(prompt: &str) -> String {
+        format!("> what was said\n{END_OF_RECORD}\n\n{prompt}")
+    }
+
+    #[test]
+    fn a_native_session_that_knows_everything_is_cut_by_number() {
+        let cases: [(&[&str], &[&str], Option<usize>); 11] = [
+            (&["a", "b", "c"], &["a", "b"], Some(2)),
+            (&["a", "b"], &["a", "b"], Some(2)),
+            (&["a", "b", "by hand", "more"], &["a"], Some(1)),
+            // What is the same is told apart by its number.
+            (&["go on", "go on", "go on"], &["go on", "go on"], Some(2)),
+            (&["[Feature: x]\n\na", "b"], &["a", "b"], Some(2)),
+            (&["a\n", " b"], &["a", "b "], Some(2)),
+            // In doubt.
+            (&["a", "by hand", "b"], &["a", "b"], None),
+            (&["a"], &["a", "b"], None),
+            (&["b", "c"], &["a", "b"], None),
+            (&["a", ""], &["a", ""], None),
+            (&[], &[], None),
+        ];
+        for (native, chain, expected) in cases {
+            assert_eq!(
+                native_turns(native, chain),
+                expected,
+                "{native:?} {chain:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_native_session_that_was_told_the_beginning_is_cut_by_what_follows() {
+        let c = told("c");
+        let cases: [(Vec<&str>, &[&str], Option<usize>); 6] = [
+            (vec![&c, "d", "e"], &["a", "b", "c", "d"], Some(2)),
+            (vec![&c, "d", "e"], &["a", "b", "c"], Some(1)),
+            // Before it began.
+            (vec![&c, "d"], &["a", "b"], None),
+            // It was told nothing, so it lacks the beginning.
+            (vec!["c", "d"], &["a", "b", "c", "d"], None),
+            (vec![&c, "by hand", "d"], &["a", "b", "c", "d"], None),
+            (vec![], &["a"], None),
+        ];
+        for (native, chain, expected) in cases {
+            assert_eq!(
+                native_turns(&native, chain),
+                expected,
+                "{native:?} {chain:?}"
+            );
+        }
+        let again = told("go on");
+        let native = [again.as_str(), "go on", "go on"];
+        let chain = ["start", "go on", "go on", "go on", "go on"];
+        assert_eq!(native_turns(&native, &chain), None, "it may be any of them");
+    }
+}

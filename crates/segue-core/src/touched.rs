@@ -1,0 +1,240 @@
+//! What turns did to files, as far as the record tells.
+
+use serde_json::Value;
+
+use crate::names::names;
+use crate::{Message, Part};
+
+/// What happened to a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// It was made.
+    Created,
+    /// Its content was changed, or it was written as a whole.
+    Edited,
+    /// It was removed.
+    Deleted,
+}
+
+names!(Change {
+    Created => "created",
+    Edited => "edited",
+    Deleted => "deleted",
+});
+
+/// A file that was changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Touched {
+    /// Its path, from the working directory if it is in it.
+    pub path: String,
+    /// What happened to it, all in all.
+    pub change: Change,
+}
+
+/// What some turns did outside of the conversation.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Effects {
+    /// The files that were changed, in the order in which they first were.
+    pub files: Vec<Touched>,
+    /// How many commands were run; what those changed is not on record.
+    pub commands: usize,
+}
+
+impl Effects {
+    /// Whether nothing is known to have been changed.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        self.files.is_empty() && self.commands == 0
+    }
+
+    fn add(&mut self, path: &str, change: Change, cwd: &str) {
+        let path = inside(path, cwd);
+        let Some(known) = self.files.iter_mut().find(|file| file.path == path) else {
+            let path = path.to_owned();
+            return self.files.push(Touched { path, change });
+        };
+        known.change = match (known.change, change) {
+            (Change::Created, Change::Created | Change::Edited) => Change::Created,
+            (_, Change::Deleted) => Change::Deleted,
+            (Change::Edited | Change::Deleted, Change::Created | Change::Edited) => Change::Edited,
+        };
+    }
+}
+
+/// What was done in some messages, the oldest first, of an agent that worked in `cwd`.
+///
+/// A call that failed changed nothing. One that was cut off may have, and counts. A command counts even if it failed,
+/// since it may have come far before it did.
+#[must_use]
+pub fn effects<'a>(messages: impl IntoIterator<Item = &'a Message>, cwd: &str) -> Effects {
+    let parts: Vec<&Part> = messages
+        .into_iter()
+        .flat_map(|message| &message.parts)
+        .collect();
+    let mut effects = Effects::default();
+    for (index, part) in parts.iter().enumerate() {
+        let Part::FunctionCall { id, name, args } = part else {
+            continue;
+        };
+        let args: Value = serde_json::from_str(args.as_str()).unwrap_or_default();
+        let answer = parts.iter().skip(index).find_map(|part| answer(part, id));
+        let (response, failed) = answer.unwrap_or_default();
+        let failed = failed && response["interrupted"] != true;
+        let changes = changes(name, &args, &response);
+        if changes.is_empty() {
+            effects.commands += usize::from(is_command(&args));
+        } else if !failed {
+            for (path, change) in changes {
+                effects.add(&path, change, cwd);
+            }
+        }
+    }
+    effects
+}
+
+/// What came of a call, if this is it.
+fn answer(part: &Part, id: &str) -> Option<(Value, bool)> {
+    let Part::FunctionResponse {
+        call_id,
+        response,
+        is_error,
+        ..
+    } = part
+    else {
+        return None;
+    };
+    let response = serde_json::from_str(response.as_str()).unwrap_or_default();
+    (call_id == id).then_some((response, *is_error))
+}
+
+/// The files that a call is about to change, or changed.
+fn changes(name: &str, args: &Value, response: &Value) -> Vec<(String, Change)> {
+    // Codex tells each file with what becomes of it, and diffs beside that.
+    let told = told(args);
+    if !told.is_empty() {
+        return told;
+    }
+    let patched = patched(args);
+    if !patched.is_empty() {
+        return patched;
+    }
+    let shown = shown(response);
+    if !shown.is_empty() {
+        return shown;
+    }
+    let keys = [
+        "file_path",
+        "filePath",
+        "notebook_path",
+        "path",
+        "absolute_path",
+    ];
+    let path = keys.into_iter().find_map(|key| args[key].as_str());
+    let edits = [
+        "edit",
+        "multiedit",
+        "write",
+        "notebookedit",
+        "write_file",
+        "replace",
+    ];
+    let name = name.to_lowercase();
+    match path {
+        Some(path) if edits.contains(&name.as_str()) => vec![(path.to_owned(), Change::Edited)],
+        Some(_) | None => Vec::new(),
+    }
+}
+
+/// `{"changes": [{"path": …, "kind": "add"}]}`
+fn told(args: &Value) -> Vec<(String, Change)> {
+    let changes = args["changes"].as_array().into_iter().flatten();
+    let change = |change: &Value| {
+        let what = match change["kind"].as_str() {
+            Some("add") => Change::Created,
+            Some("delete") => Change::Deleted,
+            Some(_) | None => Change::Edited,
+        };
+        Some((change["path"].as_str()?.to_owned(), what))
+    };
+    changes.filter_map(change).collect()
+}
+
+/// The patch that is handed to Codex's `apply_patch`, be that a tool or a command.
+fn patched(args: &Value) -> Vec<(String, Change)> {
+    let text = match args {
+        Value::String(text) => text.clone(),
+        _ => {
+            let keys = ["input", "patch", "command", "cmd"];
+            let texts = keys.into_iter().map(|key| match &args[key] {
+                Value::String(text) => text.clone(),
+                Value::Array(words) => {
+                    let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
+                    words.join("\n")
+                }
+                _ => String::new(),
+            });
+            texts.collect::<Vec<_>>().join("\n")
+        }
+    };
+    if !text.contains("*** Begin Patch") {
+        return Vec::new();
+    }
+    let mut changes: Vec<(String, Change)> = Vec::new();
+    for line in text
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("*** "))
+    {
+        let Some((what, path)) = line.split_once(": ") else {
+            continue;
+        };
+        let path = path.trim().to_owned();
+        match what {
+            "Add File" => changes.push((path, Change::Created)),
+            "Update File" => changes.push((path, Change::Edited)),
+            "Delete File" => changes.push((path, Change::Deleted)),
+            "Move to" => {
+                if let Some(moved) = changes.last_mut() {
+                    moved.1 = Change::Deleted;
+                }
+                changes.push((path, Change::Created));
+            }
+            _ => {}
+        }
+    }
+    changes
+}
+
+/// The diffs that are on record with an answer.
+fn shown(response: &Value) -> Vec<(String, Change)> {
+    let diffs = response["diffs"].as_array().into_iter().flatten();
+    let change = |diff: &Value| {
+        let head = diff["patch"].as_str().and_then(|patch| {
+            let mut lines = patch.lines();
+            lines.find(|line| line.starts_with("@@ "))
+        });
+        let what = match head {
+            Some(head) if head.starts_with("@@ -0,0 ") => Change::Created,
+            Some(head) if head.contains(" +0,0 @@") => Change::Deleted,
+            Some(_) | None => Change::Edited,
+        };
+        Some((diff["path"].as_str()?.to_owned(), what))
+    };
+    diffs.filter_map(change).collect()
+}
+
+/// Whether these are the arguments of something that runs a command.
+fn is_command(args: &Value) -> bool {
+    let is = |key: &str| args[key].is_string() || args[key].is_array();
+    is("command") || is("cmd")
+}
+
+/// A path from the working directory, if it is in it.
+fn inside<'a>(path: &'a str, cwd: &str) -> &'a str {
+    let from = path.strip_prefix(cwd.trim_end_matches('/'));
+    let from = from.and_then(|path| path.strip_prefix('/'));
+    let path = from.filter(|path| !path.is_empty()).unwrap_or(path);
+    path.strip_prefix("./").unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests;

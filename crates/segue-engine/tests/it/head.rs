@@ -1,0 +1,213 @@
+//! Moving the head: which native session goes on then, and what is left behind.
+
+use segue_core::{
+    AgentEvent, Change, Failure, FailureClass, Json, LegEnd, Message, Opened, Role, Session,
+    ToolCall, ToolStatus, TurnState, Usage,
+};
+use segue_engine::{EngineError, SetAside, Target, TurnReport};
+use segue_store::{Finish, LeaseRequest, NewLeg, Store};
+
+use crate::scripted::{Cue, Stage, done, same};
+
+async fn session(stage: &Stage, report: &TurnReport) -> Session {
+    stage.store.session(&report.session).await.unwrap().unwrap()
+}
+
+/// Three turns, a revert to the first one, and another turn.
+async fn reverted(stage: &Stage) -> TurnReport {
+    let first = stage.turn("one", Target::New).await;
+    stage.turn("two", same(&first)).await;
+    stage.turn("three", same(&first)).await;
+    let session = session(stage, &first).await;
+    stage.engine.revert(&session, 1).await.unwrap();
+    stage.turn("another two", same(&first)).await;
+    first
+}
+
+#[tokio::test]
+async fn after_an_undo_the_native_session_that_knows_everything_goes_on() {
+    let stage = Stage::new();
+    let first = reverted(&stage).await;
+    let session = session(&stage, &first).await;
+    let undone = stage.engine.undo(&session).await.unwrap();
+    assert_eq!(undone.session.native_id, first.native_id);
+    let aside = SetAside {
+        turns: 1,
+        by_move: 2,
+    };
+    assert_eq!((undone.turns_before, undone.set_aside), (2, Some(aside)));
+    assert!(
+        undone.decisions[0].text.contains("knows all turns"),
+        "{undone:?}"
+    );
+
+    let next = stage.turn("four", same(&first)).await;
+    assert_eq!(next.opened.unwrap().0, Opened::Resumed);
+    assert_eq!((next.turn, next.leg), (4, Some(3)));
+    let heard = stage.agent.heard.lock().unwrap();
+    assert_eq!(heard.asked_for.last(), Some(&first.native_id));
+    assert_eq!(
+        heard.prompts.last().unwrap(),
+        "four",
+        "nothing had to be told"
+    );
+}
+
+#[tokio::test]
+async fn if_that_native_session_is_gone_its_turns_are_told() {
+    let stage = Stage::new();
+    let first = reverted(&stage).await;
+    let session = session(&stage, &first).await;
+    stage.engine.undo(&session).await.unwrap();
+    *stage.agent.goes_on.lock().unwrap() = Opened::Fresh;
+    let next = stage.turn("four", same(&first)).await;
+    assert_eq!(next.opened.unwrap().0, Opened::Briefed);
+    let told = stage
+        .agent
+        .heard
+        .lock()
+        .unwrap()
+        .prompts
+        .last()
+        .unwrap()
+        .clone();
+    assert!(
+        told.contains("> three") && !told.contains("another two"),
+        "{told}"
+    );
+    let legs = stage.store.legs(&first.session).await.unwrap();
+    let ends: Vec<_> = legs
+        .iter()
+        .map(|leg| leg.ended.map(|(_, why)| why))
+        .collect();
+    let left = Some(LegEnd::HeadMoved);
+    assert_eq!(ends, [left, left, Some(LegEnd::Lost), None]);
+}
+
+#[tokio::test]
+async fn what_an_undo_left_behind_is_forked() {
+    let stage = Stage::new();
+    let first = reverted(&stage).await;
+    let session = session(&stage, &first).await;
+    let undone = stage.engine.undo(&session).await.unwrap().session;
+    let project = undone.project.clone();
+    let forked = stage.engine.fork_moved(&undone, None, Some(2), &project);
+    let forked = forked.await.unwrap().session;
+    let said = stage.engine.transcript(forked).await.unwrap().turns;
+    let said: Vec<String> = said.iter().map(|turn| turn.messages[0].words()).collect();
+    assert_eq!(said, ["one", "another two"]);
+    for asked in [-1, 0, 3] {
+        let refused = stage
+            .engine
+            .fork_moved(&undone, None, Some(asked), &project)
+            .await;
+        assert!(
+            matches!(refused, Err(EngineError::NoMove { moves: 2, .. })),
+            "{refused:?}"
+        );
+    }
+}
+
+/// An agent failed a turn and another one answered it: the first one does not know the answer, although it was sent the
+/// prompt.
+#[tokio::test]
+async fn a_native_session_that_failed_the_last_turn_is_not_taken_up() {
+    let stage = Stage::new();
+    let first = stage.turn("one", Target::New).await;
+    let at = jiff::Timestamp::now();
+    let request = LeaseRequest {
+        session: first.session.clone(),
+        owner: segue_agents::mark_of(std::process::id()).unwrap(),
+        at,
+        expires_after: jiff::SignedDuration::from_secs(30),
+        dead_epoch: None,
+    };
+    let (store, leg) = (
+        &stage.store,
+        stage.store.legs(&first.session).await.unwrap()[0].id,
+    );
+    let lease = store.acquire(request).await.unwrap().lease;
+    let prompt = Message::text(Role::User, "two", at);
+    let turn = store.begin_turn(&lease, &prompt).await.unwrap().id;
+    store.begin_attempt(&lease, turn, leg, at).await.unwrap();
+    let failure = Failure::new(FailureClass::Agent, "no");
+    store
+        .fail_attempt(&lease, turn, &failure, at)
+        .await
+        .unwrap();
+    store
+        .end_leg(&lease, leg, LegEnd::Handoff, at)
+        .await
+        .unwrap();
+    let other = NewLeg {
+        provider: "elsewhere".parse().unwrap(),
+        native_id: Some("n".parse().unwrap()),
+        at,
+    };
+    let other = store.open_leg(&lease, other).await.unwrap().id;
+    store.begin_attempt(&lease, turn, other, at).await.unwrap();
+    let finish = Finish {
+        state: TurnState::Finished,
+        messages: vec![(1, Message::text(Role::Assistant, "elsewhere's answer", at))],
+        usage: Usage::default(),
+        failure: None,
+        at,
+    };
+    store.finish_turn(&lease, turn, finish).await.unwrap();
+    store.release(&lease).await.unwrap();
+
+    stage.script([done()]);
+    let mut request = stage.request("three", same(&first));
+    request.provider = Some("scripted".parse().unwrap());
+    let report = stage.chat(request, |_| {}).await.unwrap();
+    assert_eq!(report.opened.unwrap().0, Opened::Briefed);
+    let told = stage
+        .agent
+        .heard
+        .lock()
+        .unwrap()
+        .prompts
+        .last()
+        .unwrap()
+        .clone();
+    assert!(told.contains("> elsewhere's answer"), "{told}");
+}
+
+#[tokio::test]
+async fn a_revert_tells_what_the_dropped_turns_did_and_a_preview_changes_nothing() {
+    let stage = Stage::new();
+    let first = stage.turn("one", Target::New).await;
+    let edit = ToolCall {
+        id: "c".into(),
+        name: "Write".into(),
+        kind: "edit".into(),
+        args: Json::from(serde_json::json!({"file_path": "/x/new.rs"})),
+        status: ToolStatus::Completed,
+        output: Some(Json::string("ok")),
+        diffs: vec![segue_core::Diff {
+            path: "/x/new.rs".into(),
+            patch: "@@ -0,0 +1,1 @@\n+x\n".into(),
+        }],
+    };
+    stage.script([Cue::Event(AgentEvent::Tool(edit)), done()]);
+    let request = stage.request("two", same(&first));
+    stage.chat(request, |_| {}).await.unwrap();
+    let before = session(&stage, &first).await;
+    let plan = stage.engine.preview_revert(&before, 1).await.unwrap();
+    let dropped: Vec<_> = plan
+        .dropped
+        .iter()
+        .map(|turn| (turn.n, turn.title.as_str()))
+        .collect();
+    assert_eq!(dropped, [(2, "two")]);
+    assert_eq!(session(&stage, &first).await, before);
+    let reverted = stage.engine.revert(&before, 1).await.unwrap();
+    assert_eq!(reverted.effects, plan.effects);
+    let [file] = reverted.effects.files.as_slice() else {
+        panic!("{reverted:?}");
+    };
+    assert_eq!(
+        (file.path.as_str(), file.change),
+        ("x/new.rs", Change::Created)
+    );
+}

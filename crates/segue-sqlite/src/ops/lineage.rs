@@ -1,0 +1,61 @@
+//! Where a session's head has been, and what began from it.
+
+use rusqlite::{Connection, params};
+use segue_core::{ForkedOff, HeadMove, HeadMoveKind, Lineage, SessionId, TitleSource, TurnId};
+use segue_store::StoreError;
+
+use super::Outcome;
+use crate::rows;
+
+pub(crate) fn of(db: &Connection, id: &SessionId) -> Outcome<Lineage> {
+    Ok(Lineage {
+        forks: forks(db, id)?,
+        moves: moves(db, id)?,
+    })
+}
+
+fn forks(db: &Connection, id: &SessionId) -> Outcome<Vec<ForkedOff>> {
+    let mut statement = db.prepare_cached(
+        "SELECT id, title, title_from, forked_at, created_at FROM sessions WHERE forked_from = ?1
+         ORDER BY created_at, id",
+    )?;
+    let forks = statement.query_map([id.as_str()], |row| {
+        let source = rows::named(row, 2, TitleSource::from_name)?;
+        Ok(ForkedOff {
+            id: rows::parsed(row, 0)?,
+            title: rows::title(row, 1, source)?,
+            turn: row.get(3)?,
+            at: rows::time(row, 4)?,
+        })
+    })?;
+    Ok(forks.collect::<Result<_, _>>()?)
+}
+
+fn moves(db: &Connection, id: &SessionId) -> Outcome<Vec<HeadMove>> {
+    let mut statement = db.prepare_cached(
+        "SELECT m.n, m.kind, f.n, t.n, m.undone, m.at FROM head_moves m
+         JOIN turns f ON f.id = m.from_id JOIN turns t ON t.id = m.to_id
+         WHERE m.session_id = ?1 ORDER BY m.n",
+    )?;
+    let moves = statement.query_map([id.as_str()], |row| {
+        Ok(HeadMove {
+            n: row.get(0)?,
+            kind: rows::named(row, 1, HeadMoveKind::from_name)?,
+            from: row.get(2)?,
+            to: row.get(3)?,
+            undone: row.get(4)?,
+            at: rows::time(row, 5)?,
+        })
+    })?;
+    Ok(moves.collect::<Result<_, _>>()?)
+}
+
+/// The turn that the head was at before one of its moves.
+pub(crate) fn head_before(db: &Connection, id: &SessionId, n: u32) -> Outcome<TurnId> {
+    let mut statement =
+        db.prepare_cached("SELECT from_id FROM head_moves WHERE session_id = ?1 AND n = ?2")?;
+    let mut found = statement.query_map(params![id.as_str(), n], |row| row.get(0))?;
+    let turn = found.next().transpose()?;
+    let turn = turn.ok_or_else(|| StoreError::NoTurn(id.clone()))?;
+    Ok(TurnId(turn))
+}

@@ -1,0 +1,197 @@
+//! Revert, undo and fork: what the model sees then, and what becomes of the agent's own sessions.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use segue_testkit::model::Script;
+use segue_testkit::sandbox::Cli;
+use serde_json::Value;
+
+use crate::stage::{Stage, Way};
+
+const WORDS: [&str; 5] = ["quartz", "nickel", "walnut", "saffron", "magnet"];
+
+/// A session with a turn for each of the words.
+struct Told {
+    stage: Stage,
+    id: String,
+    native: String,
+}
+
+impl Told {
+    fn new(way: Way) -> Self {
+        let stage = Stage::new(way, Script::new());
+        let mut last = Value::Null;
+        for word in WORDS {
+            let prompt = format!("remember the word {word}");
+            last = match last["session_id"].as_str() {
+                None => stage.says(&[&prompt]),
+                Some(id) => stage.says(&["--resume", id, &prompt]),
+            };
+        }
+        let text = |name: &str| last[name].as_str().unwrap().to_owned();
+        Self {
+            id: text("session_id"),
+            native: text("native_session_id"),
+            stage,
+        }
+    }
+
+    /// A turn in a session; it must be in front of the model with so many of the words and no more.
+    fn knows(&self, id: &str, prompt: &str, words: usize) -> Value {
+        let result = self.stage.says(&["--resume", id, prompt]);
+        let seen = self.stage.sandbox.model().turns().pop().unwrap();
+        assert!(seen.contains(prompt), "{result:#}");
+        for (index, word) in WORDS.iter().enumerate() {
+            let known = index < words;
+            assert_eq!(seen.contains(word), known, "{word}: {result:#} {seen:#?}");
+        }
+        result
+    }
+
+    fn segue(&self, args: &[&str]) -> Value {
+        let ran = self.stage.run(&[&["session"], args, &["--json"]].concat());
+        assert_eq!(ran.code, Some(0), "{ran:#?}");
+        serde_json::from_str(&ran.stdout).unwrap()
+    }
+
+    /// Whether what the model saw last was told it by segue.
+    fn was_told(&self) -> bool {
+        let seen = self.stage.sandbox.model().turns().pop().unwrap();
+        seen.contains("[End of the record")
+    }
+
+    /// The files of a native session, with what is in them.
+    fn files(&self, native: &str) -> Vec<(PathBuf, Vec<u8>)> {
+        let mut files = Vec::new();
+        let part = match self.stage.way.provider {
+            "gemini" => &native[..8],
+            _ => native,
+        };
+        collect(&self.stage.sandbox.home(), part, &mut files);
+        files.sort();
+        assert!(!files.is_empty(), "{native} is nowhere");
+        files
+    }
+
+    /// A turn in a native session, made in the agent's own program.
+    fn by_hand(&self, prompt: &str) {
+        let (cli, args) = match self.stage.way.provider {
+            "claude" => (Cli::Claude, ["-p", "--resume", &self.native, prompt]),
+            _ => (Cli::Codex, ["exec", "resume", &self.native, prompt]),
+        };
+        let ran = self.stage.sandbox.run(cli, args);
+        assert_eq!(ran.code, Some(0), "{ran:#?}");
+    }
+}
+
+fn collect(directory: &Path, part: &str, files: &mut Vec<(PathBuf, Vec<u8>)>) {
+    for entry in fs::read_dir(directory).into_iter().flatten() {
+        let path = entry.unwrap().path();
+        let named = path.file_name().unwrap().to_string_lossy().contains(part);
+        if path.is_dir() && !path.ends_with("segue") {
+            collect(&path, part, files);
+        } else if named && path.extension().is_some_and(|end| end == "jsonl") {
+            files.push((path.clone(), fs::read(&path).unwrap()));
+        }
+    }
+}
+
+/// The agent goes back by itself: nothing has to be told, and its session stays as it was for an undo.
+fn goes_back_by_its_own_means(way: Way) {
+    let told = Told::new(way);
+    let reverted = told.segue(&["revert", &told.id, "--to", "2"]);
+    assert_eq!(reverted["turns"], 2, "{reverted:#}");
+    // Somebody goes on with the old one meanwhile; that is another branch.
+    told.by_hand("the secret is hazel");
+    let before = told.files(&told.native);
+
+    let back = told.knows(&told.id, "what do you know?", 2);
+    assert_eq!(back["opened"], "resumed", "{back:#}");
+    let why = format!("{} rewound its own session to turn 2", way.provider);
+    assert_eq!(back["opened_why"], why.as_str());
+    assert_eq!(back["decisions"], Value::from(vec![why]));
+    assert_ne!(back["native_session_id"], told.native.as_str());
+    let seen = told.stage.sandbox.model().turns().pop().unwrap();
+    assert!(!told.was_told() && !seen.contains("hazel"), "{seen:#?}");
+    assert_eq!(told.files(&told.native), before, "{way:?}");
+    let more = told.knows(&told.id, "and what now?", 2);
+    assert_eq!(more["native_session_id"], back["native_session_id"]);
+    assert_usage(&back, &more);
+
+    // A fork branches from it in the same way, and leaves it alone.
+    let fork = told.segue(&["fork", &told.id, "--moved", "1", "--at", "3"]);
+    let fork = fork["id"].as_str().unwrap();
+    let branched = told.knows(fork, "what does the fork know?", 3);
+    assert_eq!(branched["opened"], "resumed", "{branched:#}");
+    let why = format!(
+        "{} branched off from its own session after turn 3",
+        way.provider
+    );
+    assert_eq!(branched["opened_why"], why.as_str());
+    assert_eq!(told.files(&told.native), before, "{way:?}");
+
+    let undone = told.segue(&["undo", &told.id]);
+    assert_eq!(undone["turns"], 5, "{undone:#}");
+    assert_eq!(undone["native_session_id"], told.native.as_str());
+    let again = told.knows(&told.id, "and again?", 5);
+    assert_eq!(again["opened"], "resumed", "{again:#}");
+    assert!(!told.was_told());
+    let seen = told.stage.sandbox.model().turns().pop().unwrap();
+    assert!(!seen.contains("and what now?"), "{seen:#?}");
+    told.knows(fork, "still three?", 3);
+    told.stage.assert_nothing_left();
+}
+
+/// What a turn after a rewind is said to use is what it used, not what all turns before it did.
+fn assert_usage(first: &Value, second: &Value) {
+    let tokens = |turn: &Value| turn["usage"]["output_tokens"].as_u64();
+    assert!(tokens(first).is_some(), "{first:#}");
+    assert_eq!(tokens(first), tokens(second), "{first:#} {second:#}");
+}
+
+/// An agent without such means is told what was said, and no more.
+fn goes_back_by_a_brief(way: Way) {
+    let told = Told::new(way);
+    told.segue(&["revert", &told.id, "--to", "2"]);
+    let before = told.files(&told.native);
+    let back = told.knows(&told.id, "what do you know?", 2);
+    assert_eq!(back["opened"], "briefed", "{back:#}");
+    assert_ne!(back["native_session_id"], told.native.as_str());
+    assert_eq!(told.files(&told.native), before, "{way:?}");
+    told.segue(&["undo", &told.id]);
+    let again = told.knows(&told.id, "and again?", 5);
+    assert_eq!(again["native_session_id"], told.native.as_str());
+    assert_eq!(again["opened"], "resumed", "{again:#}");
+    let fork = told.segue(&["fork", &told.id, "--at", "2"]);
+    told.knows(fork["id"].as_str().unwrap(), "what does the fork know?", 2);
+    told.knows(&told.id, "still five?", 5);
+    told.stage.assert_nothing_left();
+}
+
+#[test]
+#[ignore = "runs the real CLIs: cargo xtask test"]
+fn claude_code_rewinds_a_copy_of_its_session() {
+    goes_back_by_its_own_means(Way {
+        provider: "claude",
+        transport: "stream-json",
+    });
+}
+
+#[test]
+#[ignore = "runs the real CLIs: cargo xtask test"]
+fn codex_rewinds_a_copy_of_its_thread() {
+    goes_back_by_its_own_means(Way {
+        provider: "codex",
+        transport: "app-server",
+    });
+}
+
+#[test]
+#[ignore = "runs the real CLIs: cargo xtask test"]
+fn gemini_cli_is_told_what_is_left() {
+    goes_back_by_a_brief(Way {
+        provider: "gemini",
+        transport: "stream-json",
+    });
+}
