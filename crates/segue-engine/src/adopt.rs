@@ -137,7 +137,7 @@ impl Engine {
     }
 }
 
-fn adopted(turn: NativeTurn, now: jiff::Timestamp) -> AdoptedTurn {
+pub(crate) fn adopted(turn: NativeTurn, now: jiff::Timestamp) -> AdoptedTurn {
     let started_at = turn.started_at.or(turn.ended_at).unwrap_or(now);
     AdoptedTurn {
         state: match turn.state {
@@ -148,6 +148,7 @@ fn adopted(turn: NativeTurn, now: jiff::Timestamp) -> AdoptedTurn {
         usage: turn.usage,
         started_at,
         ended_at: turn.ended_at.unwrap_or(started_at),
+        mark: Some(turn.until.to_string()),
     }
 }
 

@@ -23,7 +23,7 @@ use segue_core::{
 };
 use segue_store::{
     Adopted, Entry, Filter, Finish, ForkPoint, Found, Granted, Holder, Lease, LeaseRequest, Mark,
-    NewLeg, NewSession, Page, Result, Retag, Started, Store, TagCount,
+    NewLeg, NewSession, Page, Result, Retag, Started, Store, TagCount, TakenIn,
 };
 
 use fault::Fault;
@@ -215,6 +215,30 @@ impl Store for SqliteStore {
     async fn finish_turn(&self, lease: &Lease, turn: TurnId, finish: Finish) -> Result<()> {
         let lease = lease.clone();
         self.write(move |db| ops::turns::finish(db, &lease, turn, &finish))
+            .await
+    }
+
+    async fn mark_end(&self, lease: &Lease, turn: TurnId, mark: &str) -> Result<()> {
+        let (lease, mark) = (lease.clone(), mark.to_owned());
+        self.write(move |db| ops::outside::mark_end(db, &lease, turn, &mark))
+            .await
+    }
+
+    async fn take_in(&self, lease: &Lease, taken: TakenIn) -> Result<Session> {
+        let lease = lease.clone();
+        self.write(move |db| ops::outside::take_in(db, &lease, &taken))
+            .await
+    }
+
+    async fn take_aside(
+        &self,
+        lease: &Lease,
+        new: NewSession,
+        owner: ProcessMark,
+        taken: TakenIn,
+    ) -> Result<Session> {
+        let lease = lease.clone();
+        self.write(move |db| ops::outside::take_aside(db, &lease, &new, &owner, &taken))
             .await
     }
 
