@@ -44,7 +44,7 @@ pub use json::{Json, JsonError};
 pub use leg::{Leg, LegEnd, Opened};
 pub use mcp::{McpReach, McpServer};
 pub use message::{InlineData, Message, Part, Role};
-pub use outside::{Ours, Theirs, completed, whose};
+pub use outside::{Changed, Ours, Theirs, Verdict, completed, verdict, whose};
 pub use permission::{
     PermissionAnswer, PermissionKind, PermissionOption, PermissionPolicy, PermissionRequest,
 };

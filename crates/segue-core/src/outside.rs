@@ -63,6 +63,55 @@ pub fn whose(ours: &[Ours<'_>], theirs: &[Theirs<'_>]) -> Vec<Option<usize>> {
         .collect()
 }
 
+/// What has become of a native session since the record that is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Changed {
+    /// It goes on from there.
+    Grown,
+    /// It says itself that it went back to before that.
+    Rewound,
+    /// The record is not there any more.
+    Lost,
+}
+
+/// What a native session is worth to the session that it carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It has all that was ours.
+    Whole,
+    /// It went back to this turn of ours, and goes on from there.
+    BackTo(usize),
+    /// It lacks what was ours, and nobody said that it should.
+    Cut,
+}
+
+/// Judges a native session: `finished` tells which of our turns, up to the last one it was sent, came to an end;
+/// `ended` tells the same of its own turns, and `whose` whose they are. A turn that failed may well be missing.
+#[must_use]
+pub fn verdict(
+    changed: Changed,
+    finished: &[bool],
+    ended: &[bool],
+    whose: &[Option<usize>],
+) -> Verdict {
+    if changed == Changed::Grown {
+        return Verdict::Whole;
+    }
+    let kept = whose.iter().flatten().next_back().copied();
+    let after = finished.iter().skip(kept.map_or(0, |kept| kept + 1));
+    let missing = after.copied().any(|finished| finished);
+    let is_ours = whose.last().is_some_and(Option::is_some);
+    let torn = is_ours
+        && ended.last() == Some(&false)
+        && kept.is_some_and(|kept| finished.get(kept) == Some(&true));
+    match kept {
+        _ if !missing && !torn => Verdict::Whole,
+        // Whoever went back there also asked something else; a file that was cut just ends.
+        Some(kept) if !torn && (changed == Changed::Rewound || !is_ours) => Verdict::BackTo(kept),
+        Some(_) | None => Verdict::Cut,
+    }
+}
+
 /// Whether a native prompt is ours: it may have been sent with something before it, and with characters that nobody
 /// sees; agents add files that it names after it.
 fn is_prompt(native: &str, ours: &str) -> bool {

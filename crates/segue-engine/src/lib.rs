@@ -10,6 +10,7 @@ mod hold;
 mod indexed;
 mod native;
 mod open;
+mod outside;
 mod pieces;
 mod recall;
 mod record;
@@ -23,12 +24,14 @@ mod upkeep;
 mod warm;
 mod world;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use segue_agents::Agent;
-use segue_catalog::{Catalog, Index};
-use segue_core::{McpServer, ProviderId, SessionId};
+use segue_catalog::{Catalog, Index, NativeSession};
+use segue_core::{McpServer, NativeId, ProviderId, SessionId};
 use segue_store::Store;
+use tokio::sync::Mutex;
 
 pub use depart::{Departure, Obstacle};
 pub use error::EngineError;
@@ -54,6 +57,8 @@ pub struct Engine {
     world: World,
     tools: Tools,
     warm: warm::Warm,
+    /// Where native sessions were when they were last looked for.
+    places: Mutex<HashMap<(ProviderId, NativeId), NativeSession>>,
     upkeep: Option<Upkeep>,
 }
 
@@ -94,6 +99,7 @@ impl Engine {
             world,
             tools: Tools::default(),
             warm: warm::Warm::default(),
+            places: Mutex::default(),
             upkeep: None,
         }
     }

@@ -8,6 +8,7 @@ use segue_core::{
 use segue_store::{Cursor, Filter, ForkPoint, Holder, Page, Retag, StoreError, TagCount};
 
 use crate::hold::{EXPIRES_AFTER, Hold};
+use crate::outside::Ahead;
 use crate::pieces::joined;
 use crate::{Engine, EngineError};
 
@@ -274,13 +275,9 @@ impl Engine {
         let (hold, taken_over) = self.hold(id).await?;
         let tidied = async {
             let session = self.existing(id).await?;
-            let recovered = self.recover(&session, &hold.lease).await?;
-            let decisions: Vec<Decision> = taken_over.into_iter().chain(recovered).collect();
-            for decision in &decisions {
-                self.store
-                    .note(&hold.lease, decision, (self.world.now)())
-                    .await?;
-            }
+            let (_, told) = self.bring_up_to_date(session, &hold, Ahead::Else).await?;
+            let decisions: Vec<Decision> = taken_over.into_iter().chain(told).collect();
+            self.note_all(&hold, &decisions).await?;
             Ok(decisions)
         }
         .await;

@@ -248,6 +248,11 @@ impl Store for SqliteStore {
             .await
     }
 
+    async fn turns_to(&self, turn: TurnId) -> Result<Vec<Turn>> {
+        self.read("read", move |db| ops::turns::chain_to(db, turn))
+            .await
+    }
+
     async fn messages(&self, turn: TurnId) -> Result<Vec<Message>> {
         self.read("read", move |db| ops::turns::messages(db, turn))
             .await

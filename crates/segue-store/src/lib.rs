@@ -103,8 +103,8 @@ pub trait Store: Send + Sync {
     async fn mark_end(&self, lease: &Lease, turn: TurnId, mark: &str) -> Result<()>;
     /// Takes in what a native session has that the record lacks, all at once.
     async fn take_in(&self, lease: &Lease, taken: TakenIn) -> Result<Session>;
-    /// Makes a session of turns that a native session has after the tip of a leg whose session is elsewhere by now. The
-    /// new one goes on with the native session, and the leg ends.
+    /// Makes a session of turns that a native session has after the tip of a leg (or the turn that it went back to)
+    /// whose session is elsewhere by now. The new one goes on with the native session, and the leg ends.
     async fn take_aside(
         &self,
         lease: &Lease,
@@ -114,6 +114,8 @@ pub trait Store: Send + Sync {
     ) -> Result<Session>;
     /// The turns that lead to the head, oldest first.
     async fn turns(&self, id: &SessionId) -> Result<Vec<Turn>>;
+    /// The turns that lead to a turn, oldest first, itself included.
+    async fn turns_to(&self, turn: TurnId) -> Result<Vec<Turn>>;
     /// What was said in a turn, the prompt first; what was only drafted comes as incomplete.
     async fn messages(&self, turn: TurnId) -> Result<Vec<Message>>;
     /// The tries at a turn.

@@ -229,3 +229,92 @@ fn what_was_heard_stays_and_the_rest_is_added() {
         assert_eq!(completed(recorded, native), expected, "{what}");
     }
 }
+
+#[test]
+fn a_native_session_that_lacks_turns_was_rewound_or_cut() {
+    use Changed::{Grown, Lost, Rewound};
+    use Verdict::{BackTo, Cut, Whole};
+    let all = [true, true, true];
+    type Case<'a> = (
+        &'a str,
+        Changed,
+        &'a [bool],
+        &'a [bool],
+        &'a [Option<usize>],
+        Verdict,
+    );
+    let cases: [Case<'_>; 13] = [
+        ("it grew", Grown, &all, &[true], &[None], Whole),
+        (
+            "written anew as it was",
+            Lost,
+            &all,
+            &all,
+            &[Some(0), Some(1), Some(2)],
+            Whole,
+        ),
+        ("cut after the first", Lost, &all, &[true], &[Some(0)], Cut),
+        (
+            "cut in the middle of the last",
+            Lost,
+            &all,
+            &[true, true, false],
+            &[Some(0), Some(1), Some(2)],
+            Cut,
+        ),
+        ("all of it is gone", Lost, &all, &[], &[], Cut),
+        ("another conversation", Lost, &all, &[true], &[None], Cut),
+        (
+            "reverted, and on from there",
+            Lost,
+            &all,
+            &[true, true],
+            &[Some(0), None],
+            BackTo(0),
+        ),
+        (
+            "rewound, and on from there",
+            Rewound,
+            &all,
+            &[true, false],
+            &[Some(1), None],
+            BackTo(1),
+        ),
+        (
+            "only rewound",
+            Rewound,
+            &all,
+            &[true],
+            &[Some(0)],
+            BackTo(0),
+        ),
+        (
+            "rewound to the beginning",
+            Rewound,
+            &all,
+            &[true],
+            &[None],
+            Cut,
+        ),
+        (
+            "what failed is left out",
+            Rewound,
+            &[true, false],
+            &[true],
+            &[Some(0)],
+            Whole,
+        ),
+        (
+            "a summary was taken back",
+            Rewound,
+            &all,
+            &all,
+            &[Some(0), Some(1), Some(2)],
+            Whole,
+        ),
+        ("nothing was ours yet", Lost, &[false], &[], &[], Whole),
+    ];
+    for (what, changed, finished, ended, whose, expected) in cases {
+        assert_eq!(verdict(changed, finished, ended, whose), expected, "{what}");
+    }
+}

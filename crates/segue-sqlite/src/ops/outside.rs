@@ -41,9 +41,8 @@ pub(crate) fn take_aside(
 ) -> Outcome<Session> {
     lease::check(db, held)?;
     let leg = leg_of(db, held, taken.leg)?;
-    let tip = leg
-        .tip
-        .ok_or_else(|| StoreError::NoTurn(held.session.clone()))?;
+    let from = taken.back_to.or(leg.tip);
+    let tip = from.ok_or_else(|| StoreError::NoTurn(held.session.clone()))?;
     let own = sessions::create_claimed(db, new, owner)?;
     db.prepare_cached(
         "UPDATE sessions SET head_id = ?2, turns = t.n, forked_from = ?3, forked_at = t.n

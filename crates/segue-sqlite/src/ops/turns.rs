@@ -241,6 +241,20 @@ pub(crate) fn chain(db: &Connection, id: &SessionId) -> Outcome<Vec<Turn>> {
     Ok(turns.collect::<Result<_, _>>()?)
 }
 
+pub(crate) fn chain_to(db: &Connection, turn: TurnId) -> Outcome<Vec<Turn>> {
+    let sql = format!(
+        "WITH RECURSIVE chain (id) AS (
+             SELECT ?1
+             UNION ALL SELECT t.parent_id FROM turns t JOIN chain c ON t.id = c.id WHERE t.parent_id IS NOT NULL
+         )
+         SELECT {} FROM chain c JOIN turns t ON t.id = c.id ORDER BY t.n",
+        rows::TURN
+    );
+    let mut statement = db.prepare_cached(&sql)?;
+    let turns = statement.query_map([turn.0], rows::turn)?;
+    Ok(turns.collect::<Result<_, _>>()?)
+}
+
 pub(crate) fn messages(db: &Connection, turn: TurnId) -> Outcome<Vec<Message>> {
     let mut written = db.prepare_cached(
         "SELECT seq, role, complete, payload, at FROM messages WHERE turn_id = ?1 ORDER BY seq",

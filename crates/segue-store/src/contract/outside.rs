@@ -164,6 +164,7 @@ pub async fn turns_made_elsewhere_become_a_session_of_their_own(store: &dyn Stor
     assert_eq!(story(store, &id(2)).await, ["one", "two", "x"]);
     assert_eq!(story(store, &session.id).await, ["one"]);
     assert_eq!(store.holder(&id(2)).await.unwrap(), None);
+    assert_eq!(store.turns_to(turns[1].id).await.unwrap().len(), 2);
     let chain = store.turns(&id(2)).await.unwrap();
     let carried = only_leg(store, &id(2)).await;
     assert!(can_go_on(&carried, &chain));
