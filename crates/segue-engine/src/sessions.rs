@@ -234,6 +234,7 @@ impl Engine {
         at: Option<i64>,
         project: &Project,
     ) -> Result<Forked, EngineError> {
+        let (session, _) = &self.refreshed(session.clone()).await?;
         let turns = self.store.turns(&session.id).await?;
         let last = turns
             .iter()

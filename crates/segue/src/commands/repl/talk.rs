@@ -48,7 +48,10 @@ impl Talk {
     pub(super) async fn new(app: App, args: TalkArgs, signals: Signals) -> Result<Self, CliError> {
         let target = chat::target(&app, &args).await?;
         let agent = match &target {
-            Target::Session(id) => Some(app.find(&by_id(id)).await?.provider),
+            Target::Session(id) => {
+                let session = app.find(&by_id(id)).await?;
+                Some(app.up_to_date(session).await.provider)
+            }
             Target::Native(provider, _) => Some(provider.clone()),
             Target::Usual | Target::New | Target::Continue => None,
         };
