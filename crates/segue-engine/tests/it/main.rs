@@ -9,6 +9,7 @@
 mod agents;
 mod native;
 mod opening;
+mod outside;
 mod recall;
 mod scripted;
 mod spending;
