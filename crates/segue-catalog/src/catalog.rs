@@ -256,6 +256,12 @@ impl Catalog {
         reader.records(&found, start)
     }
 
+    /// The last record of a session that tells anything.
+    pub fn end(&self, session: &NativeSession) -> Result<Option<Mark>, ReadError> {
+        let (reader, found) = self.at(session)?;
+        reader.end(&found)
+    }
+
     /// What was said in the turn of a session that begins after a mark, as far as it can be searched for.
     pub fn texts(&self, session: &NativeSession, after: Option<&Mark>) -> Result<Texts, ReadError> {
         let (reader, found) = self.at(session)?;

@@ -31,7 +31,8 @@ use crate::found::IdHint;
 use crate::json::{Blocks, Text};
 use crate::record::Back;
 use crate::{
-    Event, Found, Head, Keeping, NativeTurn, ReadError, Reader, Records, Said, Start, Whereabouts,
+    Event, Found, Head, Keeping, Mark, NativeTurn, ReadError, Reader, Records, Said, Start,
+    Whereabouts,
 };
 
 /// Claude Code's sessions.
@@ -83,6 +84,10 @@ impl Reader for Claude {
 
     fn records(&self, found: &Found, start: &Start) -> Result<Box<dyn Records>, ReadError> {
         Ok(Box::new(LineRecords::<Lines>::open(&found.path, start)?))
+    }
+
+    fn end(&self, found: &Found) -> Result<Option<Mark>, ReadError> {
+        dialect::end::<Lines>(&found.path)
     }
 
     fn recent(&self, found: &Found, turns: usize) -> Result<(Vec<NativeTurn>, bool), ReadError> {

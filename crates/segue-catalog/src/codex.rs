@@ -33,7 +33,8 @@ use crate::json::lossy;
 use crate::lines::Backwards;
 use crate::reader::last_turns;
 use crate::{
-    Event, Found, Head, Keeping, Kind, NativeTurn, ReadError, Reader, Records, Start, Whereabouts,
+    Event, Found, Head, Keeping, Kind, Mark, NativeTurn, ReadError, Reader, Records, Start,
+    Whereabouts,
 };
 
 /// Codex's sessions.
@@ -84,6 +85,18 @@ impl Reader for Codex {
             LineRecords::<Lines>::within(&found.path, text, size, start)?
         };
         Ok(Box::new(records.orphaned(history.orphaned)))
+    }
+
+    fn end(&self, found: &Found) -> Result<Option<Mark>, ReadError> {
+        let history = self.history(found)?;
+        if history.is_packed() {
+            // It is old, so nobody asks often.
+            let last = last_turns(|| self.records(found, &Start::Beginning), 1)?;
+            return Ok(last.turns.into_iter().next_back().map(|turn| turn.until));
+        }
+        let failed = |error| ReadError::io(&found.path, error);
+        let (text, size) = history.open().map_err(failed)?;
+        dialect::end_within::<Lines, _>(text, size).map_err(failed)
     }
 
     fn recent(&self, found: &Found, turns: usize) -> Result<(Vec<NativeTurn>, bool), ReadError> {

@@ -210,6 +210,32 @@ fn mark_of(start: u64, line: &[u8]) -> Mark {
     Mark::line(start + line.len() as u64, bytes)
 }
 
+/// The last record of a file, found from its end.
+pub(crate) fn end<D: Dialect>(path: &Path) -> Result<Option<Mark>, ReadError> {
+    let failed = |error| ReadError::io(path, error);
+    let (text, size) = open(path).map_err(failed)?;
+    end_within::<D, _>(text, size).map_err(failed)
+}
+
+/// The last record of any text of this size. A line in the making is none yet, and a name does not tell where the
+/// conversation is.
+pub(crate) fn end_within<D: Dialect, R: Read + Seek>(
+    text: R,
+    size: u64,
+) -> std::io::Result<Option<Mark>> {
+    let mut lines = Backwards::new(text, size);
+    while let Some((start, line)) = lines.next()? {
+        let whole = start + (line.len() as u64) < size;
+        let mut told = Told::default();
+        let read = D::default().read(&lossy(&line), &mut told);
+        let titles = |event: &Event| matches!(event, Event::Titled { .. });
+        if whole && read.is_ok() && !told.events.iter().all(titles) {
+            return Ok(Some(mark_of(start, &line)));
+        }
+    }
+    Ok(None)
+}
+
 /// The last turns of a file, found from its end.
 pub(crate) fn recent<D: Dialect + 'static>(
     path: &Path,

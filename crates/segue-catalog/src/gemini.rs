@@ -34,7 +34,8 @@ pub(crate) use self::retention::retention;
 use crate::dialect::{self, LineRecords};
 use crate::reader::last_turns;
 use crate::{
-    Found, Head, IdHint, Keeping, Kind, NativeTurn, ReadError, Reader, Records, Start, Whereabouts,
+    Found, Head, IdHint, Keeping, Kind, Mark, NativeTurn, ReadError, Reader, Records, Start,
+    Whereabouts,
 };
 
 /// Gemini CLI's sessions.
@@ -113,6 +114,14 @@ impl Reader for Gemini {
         } else {
             Ok(Box::new(DocumentRecords::open(&found.path, start)?))
         }
+    }
+
+    fn end(&self, found: &Found) -> Result<Option<Mark>, ReadError> {
+        if is_log(&found.path)? {
+            return dialect::end::<Log>(&found.path);
+        }
+        let last = last_turns(|| self.records(found, &Start::Beginning), 1)?;
+        Ok(last.turns.into_iter().next_back().map(|turn| turn.until))
     }
 
     fn recent(&self, found: &Found, turns: usize) -> Result<(Vec<NativeTurn>, bool), ReadError> {

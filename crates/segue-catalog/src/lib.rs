@@ -31,6 +31,7 @@ mod project;
 mod reader;
 mod record;
 pub mod retention;
+mod since;
 mod tally;
 mod trash;
 
@@ -51,5 +52,6 @@ pub use project::project_key;
 pub(crate) use reader::turn;
 pub use reader::{ReadError, Reader, conversation, outline, replay};
 pub use record::{Back, Event, Record, Records, Said, Skipped, Start};
+pub use since::{Since, since};
 pub use tally::{Originals, Request, Tally};
 pub use trash::Trash;

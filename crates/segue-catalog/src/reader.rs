@@ -96,6 +96,12 @@ pub trait Reader: Send + Sync {
         None
     }
 
+    /// The last record that tells anything, found without reading the session as a whole; none where there is none.
+    fn end(&self, found: &Found) -> Result<Option<Mark>, ReadError> {
+        let (turns, _) = self.recent(found, 1)?;
+        Ok(turns.into_iter().next_back().map(|turn| turn.until))
+    }
+
     /// Its last turns, and whether those are all.
     fn recent(&self, found: &Found, turns: usize) -> Result<(Vec<NativeTurn>, bool), ReadError> {
         let last = last_turns(|| self.records(found, &Start::Beginning), turns)?;

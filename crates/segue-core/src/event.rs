@@ -143,6 +143,8 @@ pub enum DecisionKind {
     Opened,
     /// A turn that was cut off was closed.
     Recovered,
+    /// Turns that were made in the agent's own program were taken in.
+    Outside,
     /// A dead process's claim on the session was taken over.
     TakenOver,
     /// A permission request was answered.
@@ -160,6 +162,7 @@ names!(DecisionKind {
     Session => "session",
     Opened => "opened",
     Recovered => "recovered",
+    Outside => "outside",
     TakenOver => "taken_over",
     Permission => "permission",
     Protected => "protected",

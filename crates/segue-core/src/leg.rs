@@ -69,6 +69,8 @@ pub struct Leg {
     pub native_id: Option<NativeId>,
     /// The last turn the native session has been sent; none until the first.
     pub tip: Option<TurnId>,
+    /// The native record that the last attempt on it ended at, as far as one was noted.
+    pub mark: Option<String>,
     /// Failed attempts since the last success.
     pub consecutive_failures: u32,
     /// Spend on this leg, where known.

@@ -19,6 +19,7 @@ mod leg;
 mod mcp;
 mod message;
 mod names;
+mod outside;
 mod permission;
 mod process;
 mod project;
@@ -57,6 +58,7 @@ pub use json::{Json, JsonError};
 pub use leg::{Leg, LegEnd, Opened};
 pub use mcp::{McpReach, McpServer};
 pub use message::{InlineData, Message, Part, Role};
+pub use outside::{Changed, Ours, Theirs, Verdict, completed, verdict, whose};
 pub use permission::{
     PermissionAnswer, PermissionKind, PermissionOption, PermissionPolicy, PermissionRequest,
 };

@@ -45,6 +45,8 @@ pub struct Turn {
     pub failure: Option<Failure>,
     /// Whether its prompt was ever handed to an agent.
     pub sent: bool,
+    /// Whether it was made without us, in the agent's own program.
+    pub outside: bool,
     /// When the prompt was written down.
     pub started_at: Timestamp,
     /// When it ended.
@@ -62,6 +64,8 @@ pub struct Attempt {
     pub state: TurnState,
     /// Why it failed, where it did.
     pub failure: Option<Failure>,
+    /// The native record that it ended at, as the catalog writes it; none where nothing can be read.
+    pub mark: Option<String>,
     /// When the prompt was about to be sent.
     pub started_at: Timestamp,
     /// When it ended.

@@ -158,7 +158,7 @@ fn untag(turns: &mut [AdoptedTurn]) -> Option<Purpose> {
     Some(purpose)
 }
 
-fn adopted(mut turn: NativeTurn, now: jiff::Timestamp) -> AdoptedTurn {
+pub(crate) fn adopted(mut turn: NativeTurn, now: jiff::Timestamp) -> AdoptedTurn {
     turn.messages.iter_mut().for_each(|message| {
         counted::count(message);
     });
@@ -172,6 +172,7 @@ fn adopted(mut turn: NativeTurn, now: jiff::Timestamp) -> AdoptedTurn {
         usage: turn.usage,
         started_at,
         ended_at: turn.ended_at.unwrap_or(started_at),
+        mark: Some(turn.until.to_string()),
     }
 }
 

@@ -209,6 +209,7 @@ mod tests {
             consecutive_failures: 0,
             total_tokens: None,
             context_tokens: None,
+            mark: None,
             opened_at: THEN,
             ended: None,
         }
@@ -221,6 +222,7 @@ mod tests {
             n: 1,
             state: TurnState::Finished,
             sent: true,
+            outside: false,
             usage: Usage::default(),
             failure: None,
             started_at: THEN,

@@ -13,6 +13,7 @@ mod hold;
 mod indexed;
 mod native;
 mod open;
+mod outside;
 mod pieces;
 mod recall;
 mod record;
@@ -27,12 +28,14 @@ mod upkeep;
 mod warm;
 mod world;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use segue_agents::Agent;
-use segue_catalog::{Catalog, Index};
-use segue_core::{DEFAULT_BUDGET, McpServer, ProviderId, SessionId};
+use segue_catalog::{Catalog, Index, NativeSession};
+use segue_core::{DEFAULT_BUDGET, McpServer, NativeId, ProviderId, SessionId};
 use segue_store::Store;
+use tokio::sync::Mutex;
 
 pub use depart::{Departure, Obstacle};
 pub use error::EngineError;
@@ -60,6 +63,8 @@ pub struct Engine {
     world: World,
     tools: Tools,
     warm: warm::Warm,
+    /// Where native sessions were when they were last looked for.
+    places: Mutex<HashMap<(ProviderId, NativeId), NativeSession>>,
     upkeep: Option<Upkeep>,
     budget: u64,
 }
@@ -101,6 +106,7 @@ impl Engine {
             world,
             tools: Tools::default(),
             warm: warm::Warm::default(),
+            places: Mutex::default(),
             upkeep: None,
             budget: DEFAULT_BUDGET,
         }

@@ -89,10 +89,10 @@ impl Engine {
             let again = self.take_up_again(&hold.lease, session, provider, before, &legs);
             legs.extend(again.await?.map(|(leg, _)| leg));
         }
-        let last = legs
-            .into_iter()
-            .next_back()
-            .filter(|leg| leg.ended.is_none());
+        let newest = legs.into_iter().next_back();
+        let is_lost = newest.as_ref().and_then(|leg| leg.ended);
+        let is_lost = is_lost.is_some_and(|(_, why)| why == LegEnd::Lost);
+        let last = newest.filter(|leg| leg.ended.is_none());
         let usable = last
             .as_ref()
             .filter(|leg| leg.provider == *provider && can_go_on(leg, before));
@@ -162,6 +162,7 @@ impl Engine {
             (Some(why), ..) => why.to_owned(),
             (None, Some((_, why)), _) => why,
             (None, None, true) => "a new session".to_owned(),
+            (None, None, false) if is_lost => "the last one is lost".to_owned(),
             (None, None, false) => "the session has no native session yet".to_owned(),
         };
         self.begin_leg(opening, terms, session, hold, before, why)

@@ -1,7 +1,7 @@
 //! Closing a turn that was cut off.
 
 use segue_core::{
-    Decision, DecisionKind, Failure, FailureClass, Message, Session, TurnState, Usage,
+    Decision, DecisionKind, Failure, FailureClass, Message, Session, Turn, TurnState, Usage,
     close_open_calls,
 };
 use segue_store::{Finish, Lease};
@@ -26,6 +26,13 @@ impl Engine {
         let Some(turn) = turns.last() else {
             return Ok(None);
         };
+        let finish = self.closing(turn).await?;
+        self.store.finish_turn(lease, turn.id, finish).await?;
+        Ok(Some(interrupted(turn)))
+    }
+
+    /// The end of a turn that was cut off, by what we have of it.
+    pub(crate) async fn closing(&self, turn: &Turn) -> Result<Finish, EngineError> {
         let at = (self.world.now)();
         let messages = self.store.messages(turn.id).await?;
         // Messages are numbered from 0 without a gap, so their places are their numbers.
@@ -37,26 +44,34 @@ impl Engine {
             .filter(|(place, (_, message))| *place >= on_record || !message.complete)
             .map(|(_, numbered)| numbered)
             .collect();
-        let finish = Finish {
+        Ok(Finish {
             state: TurnState::Interrupted,
             messages: written,
             usage: Usage::default(),
-            failure: Some(Failure::new(
-                FailureClass::Crashed,
-                "segue went away before the turn was over",
-            )),
+            failure: Some(went_away()),
             at,
-        };
-        self.store.finish_turn(lease, turn.id, finish).await?;
-        let sent = if turn.sent {
-            "may have reached"
-        } else {
-            "never reached"
-        };
-        let text = format!(
-            "turn {} was interrupted: its prompt {sent} the agent and is not sent again",
-            turn.n
-        );
-        Ok(Some(Decision::new(DecisionKind::Recovered, text)))
+        })
     }
+}
+
+/// Why a turn that was cut off did not end.
+pub(crate) fn went_away() -> Failure {
+    Failure::new(
+        FailureClass::Crashed,
+        "segue went away before the turn was over",
+    )
+}
+
+/// What is said of a turn that was cut off, where only we can tell of it.
+pub(crate) fn interrupted(turn: &Turn) -> Decision {
+    let sent = if turn.sent {
+        "may have reached"
+    } else {
+        "never reached"
+    };
+    let text = format!(
+        "turn {} was interrupted: its prompt {sent} the agent and is not sent again",
+        turn.n
+    );
+    Decision::new(DecisionKind::Recovered, text)
 }

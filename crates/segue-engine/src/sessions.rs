@@ -9,6 +9,7 @@ use segue_store::{Cursor, Filter, ForkPoint, Holder, Page, Retag, StoreError, Ta
 
 use crate::head::{SetAside, count_of};
 use crate::hold::{EXPIRES_AFTER, Hold};
+use crate::outside::Ahead;
 use crate::pieces::joined;
 use crate::{Engine, EngineError};
 
@@ -279,6 +280,7 @@ impl Engine {
         before_move: Option<i64>,
         project: &Project,
     ) -> Result<Forked, EngineError> {
+        let (session, _) = &self.refreshed(session.clone()).await?;
         let (last, before_move) = match before_move {
             None => {
                 let turns = self.store.turns(&session.id).await?;
@@ -334,13 +336,9 @@ impl Engine {
         let (hold, taken_over) = self.hold(id).await?;
         let tidied = async {
             let session = self.existing(id).await?;
-            let recovered = self.recover(&session, &hold.lease).await?;
-            let decisions: Vec<Decision> = taken_over.into_iter().chain(recovered).collect();
-            for decision in &decisions {
-                self.store
-                    .note(&hold.lease, decision, (self.world.now)())
-                    .await?;
-            }
+            let (_, told) = self.bring_up_to_date(session, &hold, Ahead::Else).await?;
+            let decisions: Vec<Decision> = taken_over.into_iter().chain(told).collect();
+            self.note_all(&hold, &decisions).await?;
             Ok(decisions)
         }
         .await;

@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 use crate::hold::Hold;
 use crate::open::{CannotOpen, OpenLeg, OpenTerms};
+use crate::outside::Ahead;
 use crate::pieces::Text;
 use crate::record::Recorder;
 use crate::resolve::{Resolved, Trail};
@@ -158,13 +159,15 @@ impl Engine {
             {
                 self.refuse_strangers_in(&session.provider, native).await?;
             }
-            let recovered = self.recover(&session, &hold.lease).await?;
+            let strict = request.strict;
+            let ahead = Ahead::Prompt { strict };
+            let (session, told) = self.bring_up_to_date(session, &hold, ahead).await?;
             let turn = self.store.begin_turn(&hold.lease, &prompt).await?;
-            Ok((session, recovered, turn))
+            Ok((session, told, turn))
         };
         match begun.await {
-            Ok((session, recovered, turn)) => {
-                decisions.extend(taken_over.into_iter().chain(recovered));
+            Ok((session, told, turn)) => {
+                decisions.extend(taken_over.into_iter().chain(told));
                 Ok(Begun {
                     session,
                     hold,

@@ -53,6 +53,11 @@ impl Warm {
         (None, waiting.conversation.close().await)
     }
 
+    /// Whether a conversation of this session waits.
+    pub(crate) async fn has(&self, session: &SessionId) -> bool {
+        self.0.lock().await.contains_key(session)
+    }
+
     /// Keeps a conversation. There is no other one of the session: its turn had to take it first.
     pub(crate) async fn keep(&self, session: &SessionId, waiting: Waiting) {
         self.0.lock().await.insert(session.clone(), waiting);

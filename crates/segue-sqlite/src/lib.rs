@@ -23,7 +23,8 @@ use segue_core::{
 };
 use segue_store::{
     Adopted, Entry, Filter, Finish, ForkPoint, Found, Granted, Holder, Lease, LeaseRequest, Mark,
-    Measured, NewLeg, NewSession, Page, Result, Retag, Said, Started, Store, TagCount, TokenCount,
+    Measured, NewLeg, NewSession, Page, Result, Retag, Said, Started, Store, TagCount, TakenIn,
+    TokenCount,
 };
 
 use fault::Fault;
@@ -218,9 +219,38 @@ impl Store for SqliteStore {
             .await
     }
 
+    async fn mark_end(&self, lease: &Lease, turn: TurnId, mark: &str) -> Result<()> {
+        let (lease, mark) = (lease.clone(), mark.to_owned());
+        self.write(move |db| ops::outside::mark_end(db, &lease, turn, &mark))
+            .await
+    }
+
+    async fn take_in(&self, lease: &Lease, taken: TakenIn) -> Result<Session> {
+        let lease = lease.clone();
+        self.write(move |db| ops::outside::take_in(db, &lease, &taken))
+            .await
+    }
+
+    async fn take_aside(
+        &self,
+        lease: &Lease,
+        new: NewSession,
+        owner: ProcessMark,
+        taken: TakenIn,
+    ) -> Result<Session> {
+        let lease = lease.clone();
+        self.write(move |db| ops::outside::take_aside(db, &lease, &new, &owner, &taken))
+            .await
+    }
+
     async fn turns(&self, id: &SessionId) -> Result<Vec<Turn>> {
         let id = id.clone();
         self.read("read", move |db| ops::turns::chain(db, &id))
+            .await
+    }
+
+    async fn turns_to(&self, turn: TurnId) -> Result<Vec<Turn>> {
+        self.read("read", move |db| ops::turns::chain_to(db, turn))
             .await
     }
 

@@ -7,6 +7,7 @@ pub(crate) mod lease;
 pub(crate) mod legs;
 pub(crate) mod lineage;
 pub(crate) mod log;
+pub(crate) mod outside;
 pub(crate) mod sessions;
 pub(crate) mod tags;
 pub(crate) mod tokens;

@@ -172,7 +172,7 @@ fn tags(row: &Row<'_>, column: usize) -> Outcome<Vec<Tag>> {
 pub(crate) const TURN: &str = "
     t.id, t.parent_id, t.n, t.state, t.sent, t.input_tokens, t.output_tokens, t.cached_tokens, t.total_tokens,
     t.context_tokens, t.context_window, t.failure_class, t.failure_message, t.failure_hint, t.failure_stderr,
-    t.failure_retry_at, t.started_at, t.ended_at";
+    t.failure_retry_at, t.started_at, t.ended_at, t.outside";
 
 pub(crate) fn turn(row: &Row<'_>) -> Outcome<Turn> {
     Ok(Turn {
@@ -192,6 +192,7 @@ pub(crate) fn turn(row: &Row<'_>) -> Outcome<Turn> {
         failure: failure(row, 11)?,
         started_at: time(row, 16)?,
         ended_at: maybe_time(row, 17)?,
+        outside: row.get(18)?,
     })
 }
 
@@ -222,7 +223,7 @@ fn failure(row: &Row<'_>, first: usize) -> Outcome<Option<Failure>> {
 
 pub(crate) const ATTEMPT: &str = "
     SELECT n, leg_id, state, failure_class, failure_message, failure_hint, failure_stderr,
-           failure_retry_at, started_at, ended_at
+           failure_retry_at, started_at, ended_at, mark
     FROM attempts";
 
 pub(crate) fn attempt(row: &Row<'_>) -> Outcome<Attempt> {
@@ -233,12 +234,15 @@ pub(crate) fn attempt(row: &Row<'_>) -> Outcome<Attempt> {
         failure: failure(row, 3)?,
         started_at: time(row, 8)?,
         ended_at: maybe_time(row, 9)?,
+        mark: row.get(10)?,
     })
 }
 
 pub(crate) const LEG: &str = "
     SELECT id, n, provider, nullif(native_id, ''), tip_id, consecutive_failures, total_tokens, context_tokens, opened_at,
-           ended_at, ended_why
+           ended_at, ended_why,
+           (SELECT a.mark FROM attempts a WHERE a.leg_id = legs.id AND a.mark IS NOT NULL
+            ORDER BY a.turn_id DESC, a.n DESC LIMIT 1)
     FROM legs";
 
 pub(crate) fn leg(row: &Row<'_>) -> Outcome<Leg> {
@@ -257,6 +261,7 @@ pub(crate) fn leg(row: &Row<'_>) -> Outcome<Leg> {
         context_tokens: row.get(7)?,
         opened_at: time(row, 8)?,
         ended,
+        mark: row.get(11)?,
     })
 }
 

@@ -13,6 +13,7 @@
 
 mod head;
 mod lease;
+mod outside;
 mod scopes;
 mod sessions;
 mod tags;
@@ -36,6 +37,10 @@ pub use head::{
 pub use lease::{
     a_dead_holder_is_taken_over, a_lease_excludes_others_until_released,
     a_silent_holder_loses_its_lease, a_stale_lease_writes_nothing, one_claim_wins_when_many_race,
+};
+pub use outside::{
+    a_leg_knows_the_record_it_ended_at, turns_made_elsewhere_become_a_session_of_their_own,
+    what_a_native_session_adds_is_taken_in_at_once,
 };
 pub use scopes::{
     a_fork_has_its_own_purpose, a_purpose_finds_the_newest_by_who_carries_it,
@@ -73,6 +78,9 @@ macro_rules! store_contract {
             a_native_session_is_adopted_whole
             a_failed_attempt_leaves_room_for_another
             a_leg_is_named_later
+            a_leg_knows_the_record_it_ended_at
+            what_a_native_session_adds_is_taken_in_at_once
+            turns_made_elsewhere_become_a_session_of_their_own
             what_is_created_is_found_again
             ids_are_unique_and_unknown_ones_are_said
             filters_select

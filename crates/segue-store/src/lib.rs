@@ -24,7 +24,7 @@ pub use lease::{Granted, Holder, Lease, LeaseRequest, Started};
 pub use query::{Cursor, Filter, Found, Mark, Measured, Page, Said, TagCount};
 pub use write::{
     Adopted, AdoptedTurn, Draft, DraftKind, Entry, Finish, ForkPoint, NewLeg, NewSession, Retag,
-    TokenCount,
+    TakenIn, TokenCount,
 };
 
 /// The outcome of a store operation.
@@ -99,8 +99,23 @@ pub trait Store: Send + Sync {
     async fn append(&self, lease: &Lease, turn: TurnId, entry: Entry) -> Result<()>;
     /// Ends a turn and its last attempt, and settles what they used. It can't be changed any more.
     async fn finish_turn(&self, lease: &Lease, turn: TurnId, finish: Finish) -> Result<()>;
+    /// Notes the native record that the last attempt at a turn ended at; where there was none, nothing.
+    async fn mark_end(&self, lease: &Lease, turn: TurnId, mark: &str) -> Result<()>;
+    /// Takes in what a native session has that the record lacks, all at once.
+    async fn take_in(&self, lease: &Lease, taken: TakenIn) -> Result<Session>;
+    /// Makes a session of turns that a native session has after the tip of a leg (or the turn that it went back to)
+    /// whose session is elsewhere by now. The new one goes on with the native session, and the leg ends.
+    async fn take_aside(
+        &self,
+        lease: &Lease,
+        new: NewSession,
+        owner: ProcessMark,
+        taken: TakenIn,
+    ) -> Result<Session>;
     /// The turns that lead to the head, oldest first.
     async fn turns(&self, id: &SessionId) -> Result<Vec<Turn>>;
+    /// The turns that lead to a turn, oldest first, itself included.
+    async fn turns_to(&self, turn: TurnId) -> Result<Vec<Turn>>;
     /// What was said in a turn, the prompt first; what was only drafted comes as incomplete.
     async fn messages(&self, turn: TurnId) -> Result<Vec<Message>>;
     /// The tries at a turn.

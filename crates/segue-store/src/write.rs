@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 use segue_core::{
-    Failure, Message, NativeId, Project, ProviderId, Purpose, SessionId, Tag, Title, TurnId,
-    TurnState, Usage,
+    Failure, LegId, Message, NativeId, Project, ProviderId, Purpose, SessionId, Tag,
+    Title, TurnId, TurnState, Usage,
 };
 
 /// A session to be made.
@@ -45,6 +45,23 @@ pub struct AdoptedTurn {
     pub started_at: Timestamp,
     /// When it ended.
     pub ended_at: Timestamp,
+    /// The native record that it ends at.
+    pub mark: Option<String>,
+}
+
+/// What a native session has that the record lacks. It happens in this order.
+#[derive(Debug, Clone)]
+pub struct TakenIn {
+    /// The leg that it carries.
+    pub leg: LegId,
+    /// The turn that was cut off, and how it ended as far as is known by now.
+    pub finish: Option<(TurnId, Finish)>,
+    /// The turn that the native session went back to: the head follows, as by a revert.
+    pub back_to: Option<TurnId>,
+    /// The turns that were made there, oldest first; the head and the leg's tip move to the last of them.
+    pub turns: Vec<AdoptedTurn>,
+    /// When they are taken in.
+    pub at: Timestamp,
 }
 
 /// A change to a session's tags. What is in both lists stays.

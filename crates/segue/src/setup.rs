@@ -88,6 +88,17 @@ impl App {
         Ok(self.engine.find(reference, &self.scope()).await?)
     }
 
+    /// A session with what was said meanwhile in its agent's own program, which is told; as it is, if that can't be had.
+    pub(crate) async fn up_to_date(&self, session: Session) -> Session {
+        match self.engine.refreshed(session.clone()).await {
+            Ok((session, decisions)) => {
+                decisions.iter().for_each(say_decision);
+                session
+            }
+            Err(_) => session,
+        }
+    }
+
     /// The conversation that a typed reference means, also one that only an agent has.
     pub(crate) async fn find_any(&self, reference: &SessionRef) -> Result<Conversation, CliError> {
         Ok(self.engine.find_any(reference, &self.scope()).await?)

@@ -492,6 +492,7 @@ pub(crate) struct TurnJson<'a> {
     state: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     provider: Option<&'a str>,
+    outside: bool,
     messages: Vec<MessageJson<'a>>,
     usage: UsageJson,
     error: Option<ErrorJson>,
@@ -505,6 +506,7 @@ impl<'a> TurnJson<'a> {
         Self {
             n,
             provider: None,
+            outside: true,
             state: turn.state.as_str(),
             messages: turn.messages.iter().map(MessageJson::from).collect(),
             usage: turn.usage.into(),
@@ -528,6 +530,7 @@ impl<'a> From<&'a Transcript> for TranscriptJson<'a> {
             n: Some(entry.turn.n),
             state: entry.turn.state.as_str(),
             provider: Some(entry.provider.as_str()),
+            outside: entry.turn.outside,
             messages: entry.messages.iter().map(MessageJson::from).collect(),
             usage: entry.turn.usage.into(),
             error: entry.turn.failure.as_ref().map(ErrorJson::from),

@@ -3,7 +3,7 @@
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 
-use segue_catalog::{Mark, ReadError, Start, conversation};
+use segue_catalog::{Mark, ReadError, Start, conversation, since};
 
 use crate::agents::{AGENTS, of_lines};
 use crate::story::story;
@@ -70,5 +70,63 @@ fn what_is_appended_is_read_alone_and_what_is_changed_is_noticed() {
                 agent.name
             );
         }
+    }
+}
+
+#[test]
+fn wherever_an_agent_was_when_its_end_was_noted_later_turns_are_told_whole() {
+    for agent in AGENTS {
+        let home = tempfile::tempdir().unwrap();
+        agent.put(home.path(), agent.sample.as_bytes());
+        let reader = (agent.reader)(home.path());
+        let found = agent.only(home.path());
+        let mut records = reader.records(&found, &Start::Beginning).unwrap();
+        let mut marks = Vec::new();
+        while let Some(record) = records.next().unwrap() {
+            marks.push(record.mark);
+        }
+        let mut records = reader.records(&found, &Start::Beginning).unwrap();
+        let turns = conversation(records.as_mut()).unwrap().into_turns();
+        let end = reader.end(&found).unwrap().unwrap();
+        assert!(marks.contains(&end), "{}", agent.name);
+
+        let mut told = turns.len();
+        for mark in &marks {
+            let mut rest = reader.records(&found, &Start::After(mark.clone())).unwrap();
+            let rest = since(rest.as_mut()).unwrap();
+            // A rewind needs what came before.
+            if rest.rewound {
+                continue;
+            }
+            assert!(rest.turns.len() <= told, "{} {mark}", agent.name);
+            told = rest.turns.len();
+            let last = turns.len() - told;
+            assert_eq!(
+                story(&rest.turns),
+                story(&turns[last..]),
+                "{} {mark}",
+                agent.name
+            );
+        }
+        let mut rest = reader.records(&found, &Start::After(end)).unwrap();
+        let rest = since(rest.as_mut()).unwrap();
+        assert!(rest.turns.is_empty() && !rest.rewound, "{}", agent.name);
+    }
+}
+
+#[test]
+fn a_line_in_the_making_is_no_end() {
+    for agent in of_lines() {
+        let home = tempfile::tempdir().unwrap();
+        let path = agent.put(home.path(), agent.sample.as_bytes());
+        let reader = (agent.reader)(home.path());
+        let end = reader.end(&agent.only(home.path())).unwrap();
+        let last = agent.sample.lines().next_back().unwrap();
+        let mut file = OpenOptions::new().append(true).open(&path).unwrap();
+        write!(file, "{last}").unwrap();
+        let found = agent.only(home.path());
+        assert_eq!(reader.end(&found).unwrap(), end, "{}", agent.name);
+        fs::write(&path, "").unwrap();
+        assert_eq!(reader.end(&found).unwrap(), None, "{}", agent.name);
     }
 }

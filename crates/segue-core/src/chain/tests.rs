@@ -12,6 +12,7 @@ fn turn(id: i64, sent: bool) -> Turn {
         usage: Usage::default(),
         failure: None,
         sent,
+        outside: false,
         started_at: AT,
         ended_at: Some(AT),
     }
@@ -27,6 +28,7 @@ fn leg(tip: Option<i64>) -> Leg {
         consecutive_failures: 0,
         total_tokens: None,
         context_tokens: None,
+        mark: None,
         opened_at: AT,
         ended: None,
     }

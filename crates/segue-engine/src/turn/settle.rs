@@ -24,8 +24,20 @@ impl Run<'_> {
             failure: failure.clone(),
             at,
         };
+        let mark = self.native_end().await;
         let (store, lease) = (&self.engine.store, &self.hold.lease);
-        let finishing = store.finish_turn(lease, self.turn, finish);
+        let finishing = async {
+            let marking = async {
+                match &mark {
+                    Some(mark) => store.mark_end(lease, self.turn, mark).await,
+                    None => Ok(()),
+                }
+            };
+            // One commit for both.
+            let (finished, marked) =
+                tokio::join!(store.finish_turn(lease, self.turn, finish), marking);
+            finished.and(marked)
+        };
         if failure.is_some() {
             finishing.await?;
             self.note_tokens().await;
@@ -40,6 +52,13 @@ impl Run<'_> {
         self.report.state = state;
         self.report.failure = failure;
         Ok(self.report)
+    }
+
+    /// The native record that the turn ended at.
+    async fn native_end(&self) -> Option<String> {
+        self.leg?;
+        let (provider, native_id) = (&self.report.provider, self.report.native_id.as_ref()?);
+        self.engine.end_of(provider, native_id).await
     }
 
     /// A native session that has no room left can't go on; the next prompt opens another one.

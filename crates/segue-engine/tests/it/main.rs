@@ -11,6 +11,7 @@ mod brief;
 mod head;
 mod native;
 mod opening;
+mod outside;
 mod recall;
 mod scopes;
 mod scripted;

@@ -45,8 +45,11 @@ impl Reader for Names {
         })
     }
 
-    fn records(&self, _: &Found, _: &Start) -> Result<Box<dyn Records>, ReadError> {
-        panic!("nobody reads")
+    fn records(&self, found: &Found, _: &Start) -> Result<Box<dyn Records>, ReadError> {
+        Err(ReadError::NotASession {
+            path: found.path.clone(),
+            why: "there is nothing but its name".into(),
+        })
     }
 }
 

@@ -304,6 +304,7 @@ pub async fn a_native_session_is_adopted_whole(store: &dyn Store) {
         },
         started_at: at(second),
         ended_at: at(second + 1),
+        mark: None,
     };
     let native = Adopted {
         native_id: NativeId::parse("n-1").unwrap(),

@@ -168,8 +168,11 @@ impl Machine {
                 Ok(turns.rev().collect())
             }
             Conversation::Session(session, _) => {
-                let transcript = self.app.engine.transcript((**session).clone());
-                let transcript: Transcript = self.runtime.block_on(transcript)?;
+                let engine = &self.app.engine;
+                let transcript: Transcript = self.runtime.block_on(async {
+                    let (session, _) = engine.refreshed((**session).clone()).await?;
+                    engine.transcript(session).await
+                })?;
                 let turns = transcript.turns.iter().rev().take(TURNS);
                 Ok(turns
                     .map(|entry| exchange(entry.turn.n as usize, &entry.messages))

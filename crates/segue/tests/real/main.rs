@@ -17,6 +17,7 @@ mod exec;
 mod gemini;
 mod keep;
 mod matrix;
+mod outside;
 mod repl;
 mod revert;
 mod stage;

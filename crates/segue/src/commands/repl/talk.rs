@@ -57,7 +57,10 @@ impl Talk {
             explain,
         } = Aim::of(&app, &args).await?;
         let agent = match &target {
-            Target::Session(id) => Some(app.find(&by_id(id)).await?.provider),
+            Target::Session(id) => {
+                let session = app.find(&by_id(id)).await?;
+                Some(app.up_to_date(session).await.provider)
+            }
             Target::Native(provider, _) => Some(provider.clone()),
             Target::Usual | Target::New | Target::Continue | Target::Scope => None,
         };

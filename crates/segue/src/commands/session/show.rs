@@ -19,7 +19,7 @@ pub(super) async fn info(app: &App, args: &OneArgs) -> Result<(), CliError> {
         Conversation::Session(session, _) => session,
         Conversation::Native(native) => return super::native::info(app, &native, args.json),
     };
-    let view = app.engine.view(*session).await?;
+    let view = app.engine.view(app.up_to_date(*session).await).await?;
     if args.json {
         print_json(&wire::info(&view));
     } else {
@@ -97,7 +97,8 @@ pub(super) async fn transcript(app: &App, args: &ShowArgs) -> Result<(), CliErro
         Conversation::Session(session, _) => session,
         Conversation::Native(native) => return super::native::transcript(app, &native, args),
     };
-    let mut transcript = app.engine.transcript(*session).await?;
+    let session = app.up_to_date(*session).await;
+    let mut transcript = app.engine.transcript(session).await?;
     if let Some(last) = args.last {
         let skipped = transcript.turns.len().saturating_sub(last);
         transcript.turns.drain(..skipped);
@@ -149,11 +150,10 @@ fn print_transcript(transcript: &Transcript, full: bool) {
             system: "segue",
             full,
         };
-        let note = match turn.state {
-            TurnState::Finished => "",
-            state => state.as_str(),
-        };
-        if print_turn(Some(turn.n), note, &entry.messages, layout).is_break() {
+        let made = turn.outside.then(|| format!("made in {}", entry.provider));
+        let state = (turn.state != TurnState::Finished).then(|| turn.state.as_str().to_owned());
+        let notes: Vec<String> = made.into_iter().chain(state).collect();
+        if print_turn(Some(turn.n), &notes.join(" · "), &entry.messages, layout).is_break() {
             return;
         }
         if let Some(failure) = &turn.failure {

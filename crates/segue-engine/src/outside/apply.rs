@@ -1,0 +1,247 @@
+//! What a native session adds is written down, and said.
+
+use segue_catalog::NativeTurn;
+use segue_core::{
+    Decision, DecisionKind, LegEnd, Session, Title, TitleSource, Turn, TurnState, close_open_calls,
+    completed,
+};
+use segue_store::{Finish, Lease, StoreError, TakenIn};
+
+use super::{Ahead, News, Standing};
+use crate::adopt::adopted;
+use crate::hold::Hold;
+use crate::native::keeper;
+use crate::pieces::joined;
+use crate::recover::{interrupted, went_away};
+use crate::{Engine, EngineError};
+
+impl Engine {
+    pub(super) async fn apply(
+        &self,
+        session: Session,
+        hold: &Hold,
+        news: News,
+        ahead: Ahead,
+    ) -> Result<(Session, Vec<Decision>), EngineError> {
+        let now = (self.world.now)();
+        let who = keeper(&news.leg.provider);
+        let mut told = Vec::new();
+        let mut finish = None;
+        let mut ended_at = None;
+        match &news.cut_off {
+            Some((turn, Some(native))) => {
+                finish = Some((turn.id, self.completion(turn, native).await?));
+                ended_at = Some((turn.id, native.until.to_string()));
+                told.push(recovered(turn, native.state, who.as_str()));
+            }
+            Some((turn, None)) => {
+                finish = Some((turn.id, self.closing(turn).await?));
+                let tells = !matches!(news.standing, Standing::Gone | Standing::Cut);
+                told.push(if turn.sent && tells {
+                    no_record(turn, who.as_str())
+                } else {
+                    interrupted(turn)
+                });
+            }
+            None => {}
+        }
+        let turns: Vec<_> = news
+            .turns
+            .into_iter()
+            .map(|turn| adopted(turn, now))
+            .collect();
+        let count = turns.len();
+        let mut taken = TakenIn {
+            leg: news.leg.id,
+            finish,
+            back_to: None,
+            turns,
+            at: now,
+        };
+        let mut aside = Vec::new();
+        match &news.standing {
+            Standing::Level if count > 0 => {
+                let made = turns_in_words(count);
+                told.push(outside(format!("took in {made} made in {who} itself")));
+            }
+            Standing::Back { to, dropped } if ahead != Ahead::Else => {
+                taken.back_to = Some(to.id);
+                let text = went_back(&session, to, *dropped, count, who.as_str());
+                told.push(outside(text));
+            }
+            Standing::Apart(_) => aside = std::mem::take(&mut taken.turns),
+            Standing::Back { .. } | Standing::Gone | Standing::Cut => taken.turns.clear(),
+            Standing::Level => {}
+        }
+        if news.compacted && (ahead != Ahead::Else || !taken.turns.is_empty()) {
+            let text = format!(
+                "{who} made its own context smaller; it may not know every detail any more"
+            );
+            told.push(Decision::new(DecisionKind::Compacted, text));
+        }
+        if taken.finish.is_some() || taken.back_to.is_some() || !taken.turns.is_empty() {
+            self.store.take_in(&hold.lease, taken).await?;
+            if let Some((turn, mark)) = ended_at {
+                self.store.mark_end(&hold.lease, turn, &mark).await?;
+            }
+        }
+        match &news.standing {
+            Standing::Apart(from) if !aside.is_empty() && ahead != Ahead::Else => {
+                let taken = TakenIn {
+                    leg: news.leg.id,
+                    finish: None,
+                    back_to: Some(from.id),
+                    turns: aside,
+                    at: now,
+                };
+                let made = self.take_aside(&session, &hold.lease, taken).await?;
+                let text = format!(
+                    "{} made in {who} itself after turn {}, where this session is not any more; go on there with: segue session resume {}",
+                    were(count),
+                    from.n,
+                    made.id
+                );
+                told.push(outside(text));
+            }
+            standing @ (Standing::Gone | Standing::Cut) => {
+                told.extend(self.lose(&hold.lease, &news.leg, standing, ahead).await?);
+            }
+            Standing::Level | Standing::Back { .. } | Standing::Apart(_) => {}
+        }
+        Ok((self.existing(&session.id).await?, told))
+    }
+
+    /// Ends a leg whose native session can't go on, before its agent is asked to.
+    async fn lose(
+        &self,
+        lease: &Lease,
+        leg: &segue_core::Leg,
+        standing: &Standing,
+        ahead: Ahead,
+    ) -> Result<Option<Decision>, EngineError> {
+        let who = keeper(&leg.provider);
+        let what = match (standing, ahead) {
+            (_, Ahead::Else) => return Ok(None),
+            // Its agent may have it back: a copy of Gemini CLI's sessions is kept for it.
+            (Standing::Gone, _) if who.as_str() == "gemini" => return Ok(None),
+            // Nothing else will do, so it is the agent's to say that it can't.
+            (Standing::Gone, Ahead::Prompt { strict: true }) => return Ok(None),
+            (Standing::Gone, _) => "does not have its own session any more",
+            (_, Ahead::Prompt { .. }) => "does not have all of its own session any more",
+        };
+        let at = (self.world.now)();
+        self.store.end_leg(lease, leg.id, LegEnd::Lost, at).await?;
+        let id = leg.native_id.as_ref().map_or("-", |id| id.as_str());
+        let text = format!("{who} {what} ({id}); a new one is told what segue has of it");
+        Ok(Some(Decision::new(DecisionKind::Opened, text)))
+    }
+
+    /// How a turn that was cut off ended, as the native record has it.
+    async fn completion(&self, turn: &Turn, native: &NativeTurn) -> Result<Finish, EngineError> {
+        let now = (self.world.now)();
+        let recorded = self.store.messages(turn.id).await?;
+        let on_record = recorded.len();
+        let mut messages = match joined(recorded.clone()) {
+            whole if whole.len() == on_record => completed(whole, native.messages.clone()),
+            // Longer than anything we hold in one piece: what was heard is what is kept.
+            _ => recorded.clone(),
+        };
+        let finished = native.state == TurnState::Finished;
+        messages.extend(close_open_calls(&messages, now));
+        let changed = (0..).zip(messages).filter(|(seq, message)| {
+            let known = usize::try_from(*seq).ok().and_then(|seq| recorded.get(seq));
+            !message.complete || known != Some(message)
+        });
+        Ok(Finish {
+            state: if finished {
+                TurnState::Finished
+            } else {
+                TurnState::Interrupted
+            },
+            messages: changed.collect(),
+            usage: native.usage,
+            failure: (!finished).then(went_away),
+            at: native.ended_at.unwrap_or(now).max(turn.started_at),
+        })
+    }
+
+    /// Makes a session of turns that go on from where this one is not any more.
+    async fn take_aside(
+        &self,
+        session: &Session,
+        lease: &Lease,
+        taken: TakenIn,
+    ) -> Result<Session, EngineError> {
+        let title = aside_title(&session.title);
+        loop {
+            // Whoever asks for what this one is for means this one.
+            let new = self.new_session(&session.project, &title, None, &session.provider);
+            let me = self.world.me.clone();
+            match self.store.take_aside(lease, new, me, taken.clone()).await {
+                Err(StoreError::Exists(_)) => {}
+                outcome => return Ok(outcome?),
+            }
+        }
+    }
+}
+
+fn outside(text: String) -> Decision {
+    Decision::new(DecisionKind::Outside, text)
+}
+
+fn turns_in_words(count: usize) -> String {
+    match count {
+        1 => "a turn that was".to_owned(),
+        _ => format!("{count} turns that were"),
+    }
+}
+
+fn were(count: usize) -> String {
+    match count {
+        1 => "a turn was".to_owned(),
+        _ => format!("{count} turns were"),
+    }
+}
+
+fn recovered(turn: &Turn, state: TurnState, who: &str) -> Decision {
+    let what = match state {
+        TurnState::Finished => "its answer is taken from",
+        TurnState::Running | TurnState::Cancelled | TurnState::Failed | TurnState::Interrupted => {
+            "the prompt is not sent again, and what there is of an answer is taken from"
+        }
+    };
+    let text = format!("turn {} was interrupted: {what} {who}'s own record", turn.n);
+    Decision::new(DecisionKind::Recovered, text)
+}
+
+fn no_record(turn: &Turn, who: &str) -> Decision {
+    let text = format!(
+        "turn {} was interrupted: {who} has no record of its prompt, which is not sent again",
+        turn.n
+    );
+    Decision::new(DecisionKind::Recovered, text)
+}
+
+fn went_back(session: &Session, to: &Turn, dropped: usize, new: usize, who: &str) -> String {
+    let goes_on = match new {
+        0 => String::new(),
+        1 => ", and a turn made there".to_owned(),
+        _ => format!(", and {new} turns made there"),
+    };
+    format!(
+        "{who} itself went back to turn {}: this session follows{goes_on}; {} dropped by that, and `segue session undo {}` brings back what was",
+        to.n,
+        were(dropped),
+        session.id
+    )
+}
+
+fn aside_title(title: &Title) -> Title {
+    match title.source() {
+        TitleSource::Prompt => title.clone(),
+        source @ (TitleSource::Model | TitleSource::User) => {
+            let text: String = title.as_str().chars().take(185).collect();
+            Title::given(&format!("{text} (elsewhere)"), source).unwrap_or_else(|_| title.clone())
+        }
+    }
+}

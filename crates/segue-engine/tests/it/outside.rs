@@ -1,0 +1,397 @@
+//! The record follows the native session: turns made elsewhere, cut off, taken back, lost.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use jiff::{SignedDuration, Timestamp};
+use segue_catalog::{
+    Back, Catalog, Event, Found, Head, IdHint, Kind, Mark, ReadError, Reader, Record, Records,
+    Said, Skipped, Start, Whereabouts,
+};
+use segue_core::{Message, NativeId, Opened, ProcessMark, Role, Session, TurnState};
+use segue_engine::{Target, TurnReport};
+use segue_store::{LeaseRequest, Store};
+
+use crate::scripted::{Cue, Stage, done, same, say};
+
+/// What the agent wrote down in `native-1`; none once it is deleted.
+#[derive(Clone)]
+struct Book(Arc<Mutex<Option<Vec<Record>>>>);
+
+impl Reader for Book {
+    fn provider(&self) -> &'static str {
+        "scripted"
+    }
+
+    fn find(&self) -> Whereabouts {
+        let there = self.0.lock().unwrap().is_some();
+        let found = there.then(|| Found {
+            path: PathBuf::from("native-1"),
+            id: IdHint::Whole("native-1".to_owned()),
+            size: 1,
+            modified: Timestamp::now(),
+            archived: false,
+        });
+        Whereabouts {
+            found: found.into_iter().collect(),
+            unreadable: Vec::new(),
+        }
+    }
+
+    fn head(&self, found: &Found) -> Result<Head, ReadError> {
+        Ok(Head {
+            kind: Kind::Conversation,
+            ..Head::new(NativeId::parse("native-1").unwrap(), found.modified)
+        })
+    }
+
+    fn records(&self, found: &Found, start: &Start) -> Result<Box<dyn Records>, ReadError> {
+        let records = self.0.lock().unwrap().clone().unwrap_or_default();
+        let from = match start {
+            Start::Beginning => 0,
+            Start::After(mark) => {
+                let at = records.iter().position(|record| record.mark == *mark);
+                at.ok_or_else(|| ReadError::MarkLost {
+                    path: found.path.clone(),
+                    mark: mark.clone(),
+                })? + 1
+            }
+        };
+        Ok(Box::new(Rest(records.into_iter().skip(from).collect())))
+    }
+
+    fn end(&self, _: &Found) -> Result<Option<Mark>, ReadError> {
+        let records = self.0.lock().unwrap();
+        let last = records.as_ref().and_then(|records| records.last());
+        Ok(last.map(|record| record.mark.clone()))
+    }
+}
+
+struct Rest(std::collections::VecDeque<Record>);
+
+impl Records for Rest {
+    fn next(&mut self) -> Result<Option<Record>, ReadError> {
+        Ok(self.0.pop_front())
+    }
+
+    fn skipped(&self) -> Skipped {
+        Skipped::default()
+    }
+}
+
+impl Book {
+    fn new() -> Self {
+        Self(Arc::new(Mutex::new(Some(Vec::new()))))
+    }
+
+    fn write(&self, event: Event) {
+        let mut records = self.0.lock().unwrap();
+        let records = records.as_mut().unwrap();
+        records.push(Record {
+            mark: Mark::Id(format!("{}-{}", records.len(), Timestamp::now())),
+            at: Some(Timestamp::now()),
+            events: vec![event],
+        });
+    }
+
+    /// A prompt; its words are its key.
+    fn ask(&self, words: &str) {
+        let message = Message::text(Role::User, words, Timestamp::now());
+        let key = Some(words.to_owned());
+        self.write(Event::Prompt(Said { key, message }));
+    }
+
+    fn answer(&self, words: &str) {
+        let message = Message::text(Role::Assistant, words, Timestamp::now());
+        self.write(Event::Said(Said { key: None, message }));
+        self.write(Event::Ended(TurnState::Finished));
+    }
+
+    /// A turn in the agent's own program.
+    fn by_hand(&self, words: &str) {
+        // Times are noted in milliseconds.
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        self.ask(words);
+        self.answer(&format!("{words}, by hand"));
+    }
+
+    fn goes_back_before(&self, words: &str) {
+        self.write(Event::Rewind(Back::Before(words.to_owned())));
+    }
+
+    fn keep(&self, records: usize) {
+        self.0.lock().unwrap().as_mut().unwrap().truncate(records);
+    }
+}
+
+fn stage() -> (Book, Stage) {
+    let book = Book::new();
+    let stage = Stage::beside(Catalog::new(vec![Arc::new(book.clone())]));
+    (book, stage)
+}
+
+/// A turn through segue, which the agent writes down as it sees it.
+async fn turn(stage: &Stage, book: &Book, prompt: &'static str, target: Target) -> TurnReport {
+    let book = book.clone();
+    let writes = move || -> crate::scripted::Pending {
+        book.ask(&format!("\u{200b}{prompt}"));
+        book.answer("noted");
+        Box::pin(async {})
+    };
+    stage.script([Cue::Aside(Box::new(writes)), say("noted"), done()]);
+    let request = stage.request(prompt, target);
+    stage.chat(request, |_| {}).await.unwrap()
+}
+
+/// The prompts of a session, those made elsewhere in brackets.
+async fn story(stage: &Stage, session: &segue_core::SessionId) -> Vec<String> {
+    let mut story = Vec::new();
+    for turn in stage.store.turns(session).await.unwrap() {
+        let messages = stage.store.messages(turn.id).await.unwrap();
+        let words = messages[0].words().replace('\u{200b}', "");
+        story.push(if turn.outside {
+            format!("[{words}]")
+        } else {
+            words
+        });
+    }
+    story
+}
+
+async fn session_of(stage: &Stage, report: &TurnReport) -> Session {
+    stage.store.session(&report.session).await.unwrap().unwrap()
+}
+
+fn decided(report: &TurnReport) -> String {
+    let texts: Vec<&str> = report.decisions.iter().map(|d| d.text.as_str()).collect();
+    texts.join("\n")
+}
+
+#[tokio::test]
+async fn turns_made_elsewhere_are_taken_in_once() {
+    let (book, stage) = stage();
+    let first = turn(&stage, &book, "one", Target::New).await;
+    book.by_hand("x");
+    book.by_hand("one");
+    let last = turn(&stage, &book, "two", same(&first)).await;
+    assert_eq!(
+        (last.turn, decided(&last)),
+        (
+            4,
+            "took in 2 turns that were made in scripted itself".into()
+        )
+    );
+    assert_eq!(last.opened.as_ref().unwrap().0, Opened::Resumed);
+    assert_eq!(
+        story(&stage, &first.session).await,
+        ["one", "[x]", "[one]", "two"]
+    );
+    let again = turn(&stage, &book, "three", same(&first)).await;
+    assert_eq!(decided(&again), "");
+    // What the agent writes after a turn has ended is no turn.
+    book.write(Event::Step("later".into()));
+    let (same_as_before, told) = stage
+        .engine
+        .refreshed(session_of(&stage, &first).await)
+        .await
+        .unwrap();
+    assert_eq!((same_as_before.turns, told.len()), (5, 0));
+}
+
+#[tokio::test]
+async fn whoever_looks_takes_them_in_unless_somebody_is_at_work() {
+    let (book, stage) = stage();
+    let first = turn(&stage, &book, "one", Target::New).await;
+    book.by_hand("x");
+    let session = session_of(&stage, &first).await;
+    let somebody = LeaseRequest {
+        session: session.id.clone(),
+        owner: segue_agents::mark_of(std::process::id()).unwrap(),
+        at: Timestamp::now(),
+        expires_after: SignedDuration::from_secs(30),
+        dead_epoch: None,
+    };
+    let lease = stage.store.acquire(somebody).await.unwrap().lease;
+    let (as_it_was, _) = stage.engine.refreshed(session.clone()).await.unwrap();
+    assert_eq!(as_it_was.turns, 1);
+    stage.store.release(&lease).await.unwrap();
+    let (looked_at, told) = stage.engine.refreshed(session).await.unwrap();
+    assert_eq!((looked_at.turns, told.len()), (2, 1));
+    assert_eq!(looked_at.total_tokens, None);
+}
+
+/// Leaves a turn as a killed process does: sent, with half an answer heard.
+async fn cut_off(stage: &Stage, session: &Session, prompt: &str) {
+    let dead = ProcessMark {
+        pid: u32::MAX - 1,
+        ..segue_agents::mark_of(std::process::id()).unwrap()
+    };
+    let request = LeaseRequest {
+        session: session.id.clone(),
+        owner: dead,
+        at: Timestamp::now(),
+        expires_after: SignedDuration::from_secs(30),
+        dead_epoch: None,
+    };
+    let lease = stage.store.acquire(request).await.unwrap().lease;
+    let prompt = Message::text(Role::User, prompt, Timestamp::now());
+    let turn = stage.store.begin_turn(&lease, &prompt).await.unwrap();
+    let legs = stage.store.legs(&session.id).await.unwrap();
+    let begun = stage
+        .store
+        .begin_attempt(&lease, turn.id, legs[0].id, Timestamp::now());
+    begun.await.unwrap();
+}
+
+#[tokio::test]
+async fn an_answer_that_nobody_heard_is_taken_from_the_native_record() {
+    let (book, stage) = stage();
+    let first = turn(&stage, &book, "one", Target::New).await;
+    cut_off(&stage, &session_of(&stage, &first).await, "two").await;
+    book.ask("the story so far\n\ntwo");
+    book.answer("here it is");
+    book.by_hand("x");
+    let last = turn(&stage, &book, "three", same(&first)).await;
+    assert!(
+        decided(&last)
+            .contains("turn 2 was interrupted: its answer is taken from scripted's own record"),
+        "{}",
+        decided(&last)
+    );
+    assert_eq!(
+        story(&stage, &first.session).await,
+        ["one", "two", "[x]", "three"]
+    );
+    let turns = stage.store.turns(&first.session).await.unwrap();
+    assert_eq!(turns[1].state, TurnState::Finished);
+    let messages = stage.store.messages(turns[1].id).await.unwrap();
+    assert_eq!(messages[1].words(), "here it is");
+    assert_eq!(stage.agent.heard.lock().unwrap().prompts, ["one", "three"]);
+}
+
+#[tokio::test]
+async fn a_prompt_that_never_arrived_is_not_mistaken_for_one_made_by_hand() {
+    let (book, stage) = stage();
+    let first = turn(&stage, &book, "one", Target::New).await;
+    cut_off(&stage, &session_of(&stage, &first).await, "two").await;
+    book.by_hand("something else");
+    let last = turn(&stage, &book, "three", same(&first)).await;
+    assert!(
+        decided(&last).contains("scripted has no record of its prompt"),
+        "{}",
+        decided(&last)
+    );
+    let told = story(&stage, &first.session).await;
+    assert_eq!(told, ["one", "two", "[something else]", "three"]);
+    let turns = stage.store.turns(&first.session).await.unwrap();
+    assert_eq!(turns[1].state, TurnState::Interrupted);
+    let again = turn(&stage, &book, "four", same(&first)).await;
+    assert_eq!(decided(&again), "");
+}
+
+#[tokio::test]
+async fn what_is_taken_back_there_is_taken_back_here_and_undo_brings_it_back() {
+    let (book, stage) = stage();
+    let first = turn(&stage, &book, "one", Target::New).await;
+    turn(&stage, &book, "two", same(&first)).await;
+    turn(&stage, &book, "three", same(&first)).await;
+    book.goes_back_before("\u{200b}two");
+    book.by_hand("x");
+    let last = turn(&stage, &book, "four", same(&first)).await;
+    assert!(
+        decided(&last).contains("went back to turn 1"),
+        "{}",
+        decided(&last)
+    );
+    assert_eq!(last.opened.as_ref().unwrap().0, Opened::Resumed);
+    assert_eq!(story(&stage, &first.session).await, ["one", "[x]", "four"]);
+    let session = session_of(&stage, &first).await;
+    stage.engine.undo(&session).await.unwrap();
+    assert_eq!(story(&stage, &first.session).await, ["one", "two", "three"]);
+}
+
+#[tokio::test]
+async fn turns_made_after_what_was_reverted_become_a_session_of_their_own() {
+    let (book, stage) = stage();
+    let first = turn(&stage, &book, "one", Target::New).await;
+    turn(&stage, &book, "two", same(&first)).await;
+    let session = session_of(&stage, &first).await;
+    stage.engine.revert(&session, 1).await.unwrap();
+    book.by_hand("x");
+    // To look changes nothing here.
+    let (looked_at, _) = stage
+        .engine
+        .refreshed(session_of(&stage, &first).await)
+        .await
+        .unwrap();
+    assert_eq!(looked_at.turns, 1);
+    let last = turn(&stage, &book, "three", same(&first)).await;
+    let told = decided(&last);
+    let (_, made) = told.split_once("segue session resume ").unwrap();
+    let made = segue_core::SessionId::parse(made.lines().next().unwrap()).unwrap();
+    assert_eq!(story(&stage, &made).await, ["one", "two", "[x]"]);
+    assert_eq!(story(&stage, &first.session).await, ["one", "three"]);
+    assert_eq!(last.opened.as_ref().unwrap().0, Opened::Briefed);
+}
+
+#[tokio::test]
+async fn an_undo_goes_back_to_where_the_native_session_went_on() {
+    let (book, stage) = stage();
+    let first = turn(&stage, &book, "one", Target::New).await;
+    turn(&stage, &book, "two", same(&first)).await;
+    let session = session_of(&stage, &first).await;
+    stage.engine.revert(&session, 1).await.unwrap();
+    book.by_hand("x");
+    stage.engine.undo(&session).await.unwrap();
+    let last = turn(&stage, &book, "three", same(&first)).await;
+    assert_eq!(
+        story(&stage, &first.session).await,
+        ["one", "two", "[x]", "three"]
+    );
+    assert_eq!(last.opened.as_ref().unwrap().0, Opened::Resumed);
+}
+
+#[tokio::test]
+async fn a_native_session_that_was_cut_or_deleted_is_told_anew() {
+    for (kept, said) in [
+        (Some(3), "does not have all of its own session"),
+        (None, "does not have its own session any more (native-1)"),
+    ] {
+        let (book, stage) = stage();
+        let first = turn(&stage, &book, "one", Target::New).await;
+        turn(&stage, &book, "two", same(&first)).await;
+        match kept {
+            Some(records) => book.keep(records),
+            None => *book.0.lock().unwrap() = None,
+        }
+        stage.script([say("noted"), done()]);
+        let last = stage
+            .chat(stage.request("three", same(&first)), |_| {})
+            .await
+            .unwrap();
+        assert!(decided(&last).contains(said), "{}", decided(&last));
+        assert_eq!(last.opened.as_ref().unwrap().0, Opened::Briefed);
+        let asked_for = stage.agent.heard.lock().unwrap().asked_for.clone();
+        assert_eq!(
+            asked_for.last(),
+            Some(&None),
+            "nobody was asked to go on with it"
+        );
+        assert_eq!(story(&stage, &first.session).await, ["one", "two", "three"]);
+    }
+}
+
+#[tokio::test]
+async fn a_smaller_context_is_told() {
+    let (book, stage) = stage();
+    let first = turn(&stage, &book, "one", Target::New).await;
+    book.write(Event::Compacted(Some("all of it".into())));
+    let last = turn(&stage, &book, "two", same(&first)).await;
+    assert!(
+        decided(&last).contains("made its own context smaller"),
+        "{}",
+        decided(&last)
+    );
+    let again = turn(&stage, &book, "three", same(&first)).await;
+    assert_eq!(decided(&again), "");
+}
