@@ -151,6 +151,14 @@ pub enum DecisionKind {
     Protected,
     /// The agent made its own context smaller.
     Compacted,
+    /// A native session is over by a limit, and the next prompt opens another one.
+    Rotated,
+    /// A prompt waits, since its agent failed or rests.
+    BackedOff,
+    /// Another agent goes on.
+    HandedOver,
+    /// A prompt was not let through.
+    Stopped,
     /// Something odd that did not stop the turn.
     Oddity,
 }
@@ -164,6 +172,10 @@ names!(DecisionKind {
     Permission => "permission",
     Protected => "protected",
     Compacted => "compacted",
+    Rotated => "rotated",
+    BackedOff => "backed_off",
+    HandedOver => "handed_over",
+    Stopped => "stopped",
     Oddity => "oddity",
 });
 
