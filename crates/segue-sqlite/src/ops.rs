@@ -6,6 +6,7 @@ pub(crate) mod head;
 pub(crate) mod lease;
 pub(crate) mod legs;
 pub(crate) mod log;
+pub(crate) mod policy;
 pub(crate) mod sessions;
 pub(crate) mod tags;
 pub(crate) mod turns;

@@ -17,6 +17,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema/0001_sessions.sql"),
     include_str!("schema/0002_retry.sql"),
     include_str!("schema/0003_tags.sql"),
+    include_str!("schema/0006_policy.sql"),
 ];
 
 /// The format that this build reads and writes.

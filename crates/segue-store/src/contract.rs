@@ -13,6 +13,7 @@
 
 mod head;
 mod lease;
+mod policy;
 mod sessions;
 mod tags;
 mod turns;
@@ -33,6 +34,9 @@ pub use head::{
 pub use lease::{
     a_dead_holder_is_taken_over, a_lease_excludes_others_until_released,
     a_silent_holder_loses_its_lease, a_stale_lease_writes_nothing, one_claim_wins_when_many_race,
+};
+pub use policy::{
+    a_session_is_handed_over, a_standing_is_kept_for_each_agent, rests_are_of_the_agent_alone,
 };
 pub use sessions::{
     a_native_session_is_adopted_whole, a_persons_title_stays, a_session_starts_whole,
@@ -90,6 +94,9 @@ macro_rules! store_contract {
             undoing_twice_walks_back_through_reverts
             a_fork_shares_and_then_goes_its_own_way
             deleting_a_session_keeps_what_its_forks_share
+            a_session_is_handed_over
+            a_standing_is_kept_for_each_agent
+            rests_are_of_the_agent_alone
             a_lease_excludes_others_until_released
             a_silent_holder_loses_its_lease
             a_dead_holder_is_taken_over

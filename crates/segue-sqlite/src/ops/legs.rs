@@ -2,10 +2,10 @@
 
 use jiff::Timestamp;
 use rusqlite::{Connection, params};
-use segue_core::{Leg, LegEnd, LegId, NativeId, SessionId};
+use segue_core::{Leg, LegEnd, LegId, NativeId, ProviderId, Session, SessionId};
 use segue_store::{Lease, NewLeg, StoreError};
 
-use super::{Outcome, lease};
+use super::{Outcome, head, lease, sessions};
 use crate::rows::{self, micros};
 
 pub(crate) fn open(db: &Connection, held: &Lease, new: &NewLeg) -> Outcome<Leg> {
@@ -68,6 +68,25 @@ pub(crate) fn end(
         0 => Err(StoreError::NoLeg(held.session.clone()).into()),
         _ => Ok(()),
     }
+}
+
+pub(crate) fn hand_over(
+    db: &Connection,
+    held: &Lease,
+    to: &ProviderId,
+    at: Timestamp,
+) -> Outcome<Session> {
+    head::check_idle(db, held)?;
+    let id = held.session.as_str();
+    db.prepare_cached(
+        "UPDATE legs SET ended_at = ?2, ended_why = ?3 WHERE session_id = ?1 AND ended_at IS NULL",
+    )?
+    .execute(params![id, micros(at), LegEnd::Handoff.as_str()])?;
+    db.prepare_cached(
+        "UPDATE sessions SET provider = ?2, leg_id = NULL, updated_at = max(updated_at, ?3) WHERE id = ?1",
+    )?
+    .execute(params![id, to.as_str(), micros(at)])?;
+    sessions::existing(db, &held.session)
 }
 
 pub(crate) fn all(db: &Connection, id: &SessionId) -> Outcome<Vec<Leg>> {
