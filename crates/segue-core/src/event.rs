@@ -132,6 +132,22 @@ pub enum AgentEvent {
     Garbage(String),
 }
 
+impl AgentEvent {
+    /// Whether the agent has begun to answer by it, so that the prompt may have had its effects.
+    #[must_use]
+    pub fn is_work(&self) -> bool {
+        match self {
+            Self::Text(_)
+            | Self::Thought(_)
+            | Self::Data(_)
+            | Self::Tool(_)
+            | Self::Plan(_)
+            | Self::Unknown(_) => true,
+            Self::Usage(_) | Self::Title(_) | Self::Compacted | Self::Garbage(_) => false,
+        }
+    }
+}
+
 /// What segue decided by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DecisionKind {

@@ -6,11 +6,13 @@
 mod adopt;
 mod depart;
 mod error;
+mod handoff;
 mod hold;
 mod indexed;
 mod native;
 mod open;
 mod pieces;
+mod policy;
 mod recall;
 mod record;
 mod recover;
@@ -27,11 +29,12 @@ use std::sync::Arc;
 
 use segue_agents::Agent;
 use segue_catalog::{Catalog, Index};
-use segue_core::{McpServer, ProviderId, SessionId};
+use segue_core::{McpServer, Policy, ProviderId, SessionId};
 use segue_store::Store;
 
 pub use depart::{Departure, Obstacle};
 pub use error::EngineError;
+pub use handoff::HandedOver;
 pub use indexed::{Caught, Freshness, Known};
 pub use native::{Conversation, ConversationId, Conversations, Native, Survey};
 pub use recall::{
@@ -55,6 +58,7 @@ pub struct Engine {
     tools: Tools,
     warm: warm::Warm,
     upkeep: Option<Upkeep>,
+    policy: Policy,
 }
 
 /// The MCP servers that agents are handed with a conversation.
@@ -95,6 +99,7 @@ impl Engine {
             tools: Tools::default(),
             warm: warm::Warm::default(),
             upkeep: None,
+            policy: Policy::default(),
         }
     }
 
@@ -102,6 +107,13 @@ impl Engine {
     #[must_use]
     pub fn with_tools(mut self, tools: Tools) -> Self {
         self.tools = tools;
+        self
+    }
+
+    /// The same engine, which goes by this policy.
+    #[must_use]
+    pub fn with_policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
         self
     }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use segue_agents::{AgentError, Conversation, OpenRequest, Opening, Refusal, Timeouts};
 use segue_core::{
     FailureClass, Leg, LegEnd, Message, Opened, Part, PermissionPolicy, ProviderId, Session,
-    TELLABLE, Turn, can_go_on, recent_messages,
+    TELLABLE, Turn, TurnId, can_go_on, recent_messages,
 };
 use segue_store::NewLeg;
 
@@ -41,7 +41,8 @@ impl OpenLeg {
             conversation: opening.conversation,
             opened: opening.opened,
             why: why.to_owned(),
-            prompt: terms.request.prompt.clone(),
+            // Whether it knows what it refused is not known, so it is told all of it again.
+            prompt: terms.refused.unwrap_or(&terms.request.prompt).to_owned(),
             protected: opening.protected,
             fell_back: opening.fell_back,
         }
@@ -51,11 +52,16 @@ impl OpenLeg {
 /// On what terms a leg is opened.
 pub(crate) struct OpenTerms<'a> {
     pub(crate) request: &'a ChatRequest,
+    /// The turn that the prompt is.
+    pub(crate) turn: TurnId,
     pub(crate) provider: &'a ProviderId,
     pub(crate) permissions: PermissionPolicy,
     pub(crate) timeouts: Timeouts,
+    pub(crate) model: Option<&'a str>,
     /// Why it is opened a second time for the same prompt, if it is.
     pub(crate) why_again: Option<&'a str>,
+    /// What the same agent was sent for this prompt, and refused.
+    pub(crate) refused: Option<&'a str>,
 }
 
 /// Why no leg could be opened.
@@ -82,14 +88,14 @@ impl Engine {
         let provider = terms.provider;
         let agent = self.agent(provider)?;
         let legs = self.store.legs(&session.id).await?;
-        let last = legs
-            .into_iter()
-            .next_back()
-            .filter(|leg| leg.ended.is_none());
+        let newest = legs.into_iter().next_back();
+        let over = newest.as_ref().and_then(|leg| why_over(leg, provider));
+        let last = newest.filter(|leg| leg.ended.is_none());
+        let refused = |leg: &Leg| terms.refused.is_some() && leg.tip == Some(terms.turn);
         let usable = last
             .as_ref()
-            .filter(|leg| leg.provider == *provider && can_go_on(leg, before));
-        let model = terms.request.model.as_deref();
+            .filter(|leg| leg.provider == *provider && (can_go_on(leg, before) || refused(leg)));
+        let model = terms.model;
         let live = self
             .warm
             .take(&session.id, usable, terms.permissions, model);
@@ -113,10 +119,12 @@ impl Engine {
             cwd: PathBuf::from(&session.project.cwd),
             // Without anything on record there is nothing to tell a new native session, which would be blank.
             strict: terms.request.strict
-                || (native_id.is_some() && !before.iter().any(|turn| turn.sent)),
+                || (native_id.is_some()
+                    && terms.refused.is_none()
+                    && !before.iter().any(|turn| turn.sent)),
             native_id,
             permissions: terms.permissions,
-            model: terms.request.model.clone(),
+            model: model.map(str::to_owned),
             mcp: self.tools.for_session(&session.id),
             timeout: terms.timeouts.start,
             started: hold.agent.clone(),
@@ -138,7 +146,9 @@ impl Engine {
             (Some(why), ..) => why.to_owned(),
             (None, Some((_, why)), _) => why,
             (None, None, true) => "a new session".to_owned(),
-            (None, None, false) => "the session has no native session yet".to_owned(),
+            (None, None, false) => {
+                over.unwrap_or_else(|| "the session has no native session yet".to_owned())
+            }
         };
         self.begin_leg(opening, terms, hold, before, why).await
     }
@@ -224,6 +234,17 @@ fn no_native(last: Option<&Leg>, provider: &ProviderId) -> AgentError {
         "the resume",
         Refusal::new(FailureClass::SessionUnknown, why),
     )
+}
+
+/// Why a leg that has ended is not gone on with; none of one that has not, or of which that was told before.
+fn why_over(leg: &Leg, provider: &ProviderId) -> Option<String> {
+    let (_, end) = leg.ended?;
+    match end {
+        LegEnd::Handoff => Some(format!("{provider} takes over from {}", leg.provider)),
+        LegEnd::Full => Some("the last native session was full".to_owned()),
+        LegEnd::Errors => Some("the last native session failed too often in a row".to_owned()),
+        LegEnd::Lost | LegEnd::HeadMoved => None,
+    }
 }
 
 /// Why the last leg is over, given that another one is opened.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use segue_core::{
-    Decision, Failure, FeatureId, NativeId, Opened, PermissionAnswer, PermissionPolicy,
+    Decision, Failure, FeatureId, Haste, NativeId, Opened, PermissionAnswer, PermissionPolicy,
     PermissionRequest, PlanStep, Project, ProviderId, SessionId, ToolCall, TurnState, Usage,
 };
 use tokio::sync::{oneshot, watch};
@@ -52,6 +52,10 @@ pub struct ChatRequest {
     pub feature: Option<FeatureId>,
     /// Whether to fail rather than to tell a new native session what was said before.
     pub strict: bool,
+    /// What to do where the agent failed a moment ago, or rests by its own word.
+    pub haste: Haste,
+    /// Whether to go on with an agent that failed in one native session after another.
+    pub anyway: bool,
     /// How permission requests are answered when nobody is asked, if not as configured for the agent.
     pub permissions: Option<PermissionPolicy>,
     /// How long each step of opening an agent may take, if not as configured for it.
@@ -147,7 +151,8 @@ pub struct TurnReport {
     pub text: Option<String>,
     /// How the turn ended.
     pub state: TurnState,
-    /// Whether it was cancelled because a permission was refused without a person having said so.
+    /// Whether a policy ended it: it was cancelled because a permission was refused without a person having said so,
+    /// or failed for a limit that no new try would help against.
     pub stopped_by_policy: bool,
     /// What it used.
     pub usage: Usage,

@@ -7,8 +7,10 @@
 )]
 
 mod agents;
+mod handoff;
 mod native;
 mod opening;
+mod policy;
 mod recall;
 mod scripted;
 mod spending;
