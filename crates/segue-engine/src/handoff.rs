@@ -25,9 +25,7 @@ impl Engine {
         session: &Session,
         to: &ProviderId,
     ) -> Result<HandedOver, EngineError> {
-        if !self.agent(to)?.is_there() {
-            return Err(EngineError::NotInstalled(to.clone()));
-        }
+        self.check_handoff(to)?;
         let (hold, mut decisions) = self.hold_idle(&session.id).await?;
         let outcome = async {
             // Somebody else may have changed the session since it was looked up.
@@ -58,6 +56,15 @@ impl Engine {
             from,
             decisions,
         })
+    }
+
+    /// Whether an agent could go on with anything at all.
+    pub fn check_handoff(&self, to: &ProviderId) -> Result<(), EngineError> {
+        if self.agent(to)?.is_there() {
+            Ok(())
+        } else {
+            Err(EngineError::NotInstalled(to.clone()))
+        }
     }
 
     /// What is configured for one agent and means nothing to another, or something else.

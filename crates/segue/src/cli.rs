@@ -2,6 +2,7 @@
 
 mod archive;
 mod delete;
+mod handoff;
 mod index;
 mod order;
 mod resume;
@@ -19,6 +20,7 @@ use segue_core::{FeatureId, PermissionPolicy, ProviderId, SessionRef, Tag};
 
 pub(crate) use archive::{ArchiveArgs, RestoreArgs};
 pub(crate) use delete::{DeleteArgs, ForgetArgs};
+pub(crate) use handoff::HandoffArgs;
 pub(crate) use index::{IndexArgs, IndexCommand, IndexOutput};
 pub(crate) use order::{OrderArgs, SortBy};
 pub(crate) use resume::ResumeArgs;
@@ -172,6 +174,7 @@ pub(crate) enum AnySessionCommand {
     #[command(flatten)]
     Plain(SessionCommand),
     Resume(ResumeArgs),
+    Handoff(HandoffArgs),
 }
 
 /// What needs no agent, so that it can be done in the middle of a conversation.

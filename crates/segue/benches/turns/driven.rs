@@ -93,6 +93,8 @@ fn request(
         provider: None,
         model: None,
         feature: None,
+        haste: segue_core::Haste::Wait,
+        anyway: false,
         strict: false,
         permissions: None,
         open_timeout: None,

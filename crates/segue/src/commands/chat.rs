@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use segue_core::SessionRef;
+use segue_core::{Haste, SessionRef};
 use segue_engine::{ChatRequest, Conversation, Scope, Stop, Target, TurnReport};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -117,6 +117,12 @@ pub(super) fn request(
         model: terms.model.clone(),
         feature: None,
         strict: terms.strict,
+        haste: if terms.now {
+            Haste::Ignore
+        } else {
+            Haste::Wait
+        },
+        anyway: terms.anyway,
         permissions: terms.permissions.map(Into::into),
         open_timeout: terms.open_timeout.map(Duration::from_secs_f64),
         turn_timeout: terms.timeout.map(Duration::from_secs_f64),
@@ -179,7 +185,7 @@ async fn listen_for_signals(stop: watch::Sender<Stop>) {
 }
 
 /// The prompt, from the argument or from standard input.
-fn prompt(argument: Option<&str>) -> Result<String, CliError> {
+pub(super) fn prompt(argument: Option<&str>) -> Result<String, CliError> {
     let text = match argument {
         Some(text) if text != "-" => text.to_owned(),
         None if std::io::stdin().is_terminal() => {

@@ -35,7 +35,12 @@ const LONGEST: f64 = 31_536_000.0;
 /// Makes of what was given what the setting wants.
 pub(crate) fn accept(key: &Key, given: Given, base: &Base) -> Result<Value, Wrong> {
     match key {
-        Key::Prefer => providers(texts(given)?),
+        Key::Prefer | Key::Fallback => providers(texts(given)?),
+        Key::ErrorLimit => count(&given, "a number of failures", 1000.0),
+        Key::ContextLimit | Key::ModelLimit(_) | Key::Agent(_, AgentKey::ContextLimit) => {
+            count(&given, "a number of tokens", 1e12)
+        }
+        Key::Backoff => seconds(Wait::Silence, &given),
         Key::Permissions | Key::Agent(_, AgentKey::Permissions) => policy(&text(given)?),
         Key::Timeout(wait) | Key::Agent(_, AgentKey::Timeout(wait)) => seconds(*wait, &given),
         Key::Agent(_, AgentKey::Path | AgentKey::AcpPath) | Key::Mcp(_, McpKey::Command) => {
@@ -115,6 +120,25 @@ fn seconds(wait: Wait, given: &Given) -> Result<Value, Wrong> {
     let time = Duration::try_from_secs_f64(seconds);
     time.map(Value::Seconds)
         .map_err(|error| Wrong::new(error.to_string()))
+}
+
+/// A whole number from 0 to `most`.
+fn count(given: &Given, what: &str, most: f64) -> Result<Value, Wrong> {
+    let Given::Number(number) = *given else {
+        return Err(mistaken(what, given));
+    };
+    if !(0.0..=most).contains(&number) || number.fract() != 0.0 {
+        return Err(Wrong::new(format!(
+            "must be {what}, a whole one from 0 to {most}, not {number}"
+        )));
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "checked to be whole, small and not negative"
+    )]
+    let number = number as u64;
+    Ok(Value::Count(number))
 }
 
 /// Dollars for a million tokens.

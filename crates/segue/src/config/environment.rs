@@ -65,8 +65,15 @@ fn given(key: &Key, text: String) -> Given {
             Ok(number) => Given::Number(number),
             Err(_) => Given::Text(text),
         },
-        Key::Prefer | Key::Permissions | Key::Agent(..) | Key::Mcp(..) | Key::Price(..) => {
-            Given::Text(text)
-        }
+        Key::Prefer
+        | Key::Fallback
+        | Key::Permissions
+        | Key::ErrorLimit
+        | Key::Backoff
+        | Key::ContextLimit
+        | Key::ModelLimit(_)
+        | Key::Agent(..)
+        | Key::Mcp(..)
+        | Key::Price(..) => Given::Text(text),
     }
 }

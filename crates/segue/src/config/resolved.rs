@@ -1,11 +1,13 @@
 //! What is in force, as plain data.
 
+mod policy;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use segue_agents::{Defaults, SessionDefault, Timeouts};
 use segue_core::spend::{Price, Prices};
-use segue_core::{Cost, McpReach, McpServer, PermissionPolicy, ProviderId};
+use segue_core::{Cost, McpReach, McpServer, PermissionPolicy, Policy, ProviderId};
 
 use super::Flags;
 use super::key::{AgentKey, Key, McpKey, PriceKey, Wait, Who};
@@ -25,6 +27,8 @@ pub(crate) struct Config {
     pub(crate) mcp: Vec<McpServer>,
     /// What models cost.
     pub(crate) prices: Prices,
+    /// What is done when an agent fails, rests or is full.
+    pub(crate) policy: Policy,
 }
 
 /// What is configured for one agent.
@@ -50,6 +54,7 @@ pub(crate) fn defaults() -> Layer {
         (Key::Prefer, Value::Texts(known)),
         (Key::Permissions, Value::Policy(PermissionPolicy::default())),
     ];
+    values.extend(policy::defaults());
     for wait in Wait::ALL {
         let time = match wait {
             Wait::Start => Some(timeouts.start),
@@ -103,10 +108,10 @@ pub(crate) fn gaps(settings: &Layer) -> Vec<Problem> {
             ));
             problems.extend(at(entry, wrong));
         }
-        if let (Key::Prefer, Value::Texts(names)) = (key, &entry.value) {
+        if let (Key::Prefer | Key::Fallback, Value::Texts(names)) = (key, &entry.value) {
             let acp = names.iter().filter_map(|name| name.strip_prefix("acp:"));
             for name in acp.filter(|name| !has_path(name)) {
-                let wrong = Wrong::new(format!("prefer: there is no agent acp:{name}"));
+                let wrong = Wrong::new(format!("{key}: there is no agent acp:{name}"));
                 let hint = format!("configure it as [acp.{name}], with a `path`");
                 problems.extend(at(entry, wrong.hint(hint)));
             }
@@ -152,6 +157,7 @@ impl Config {
             agents,
             mcp: view.servers(),
             prices: view.prices(),
+            policy: view.policy(),
         }
     }
 
@@ -251,6 +257,8 @@ impl View<'_> {
                 turn: some(Wait::Turn),
             },
             session,
+            model: who.and_then(|who| self.text(&Key::Agent(who.clone(), AgentKey::Model))),
+            mode: who.and_then(|who| self.text(&Key::Agent(who.clone(), AgentKey::Mode))),
         }
     }
 

@@ -27,6 +27,7 @@ pub(crate) enum Value {
     Texts(Vec<String>),
     Switch(bool),
     Seconds(Duration),
+    Count(u64),
     Policy(PermissionPolicy),
     Money(Cost),
 }
@@ -67,6 +68,7 @@ impl Value {
             Self::Switch(on) => on.to_string(),
             Self::Seconds(time) if time.subsec_nanos() == 0 => time.as_secs().to_string(),
             Self::Seconds(time) => time.as_secs_f64().to_string(),
+            Self::Count(count) => count.to_string(),
             Self::Policy(policy) => quoted(policy.as_str()),
             Self::Money(cost) => dollars(*cost).to_string(),
         }
@@ -79,6 +81,7 @@ impl Value {
             Self::Switch(on) => json!(on),
             Self::Seconds(time) if time.subsec_nanos() == 0 => json!(time.as_secs()),
             Self::Seconds(time) => json!(time.as_secs_f64()),
+            Self::Count(count) => json!(count),
             Self::Policy(policy) => json!(policy.as_str()),
             Self::Money(cost) => json!(dollars(*cost)),
         }
