@@ -16,6 +16,7 @@ mod exec;
 mod gemini;
 mod keep;
 mod matrix;
+mod policy;
 mod repl;
 mod stage;
 mod stats;

@@ -85,7 +85,7 @@ const CASES: &[(&str, &[&str])] = &[
     (
         "[gemini]\nacp_path = \"x\"",
         &[
-            "2:1: there is no setting acp_path in [gemini] | there are: path, transports, model, mode, args, env, permissions, timeouts, session",
+            "2:1: there is no setting acp_path in [gemini] | there are: path, transports, model, mode, args, env, permissions, context_limit, timeouts, session",
         ],
     ),
     (
