@@ -66,18 +66,24 @@ fn decided(turn: &Value, words: &str) -> bool {
 
 /// Three failures end a native session, and what was said goes on in the next; after three more there is none.
 fn fails_again_and_again(provider: &str) {
-    let script = Script::new().on("boom", [Reply::fail(Failure::Server)]);
+    let script = Script::new()
+        .on("which colour?", [Reply::say("teal")])
+        .on("boom", [Reply::fail(Failure::Server)]);
     let all = All::new(script, "backoff_seconds = 0\n");
     let id = all.begin(provider);
     for n in 1..=6 {
         let (turn, code) = all.chat(&["--resume", &id, "boom"]);
-        let leg = if n <= 3 { 1 } else { 2 };
         assert_eq!(
-            (&turn["leg"], &turn["error"]["class"], code),
-            (&json!(leg), &json!("agent_error"), Some(3)),
+            (&turn["error"]["class"], code),
+            (&json!("agent_error"), Some(3)),
             "{provider} {n}: {turn:#}"
         );
-        assert_eq!(decided(&turn, "in a row"), n % 3 == 0, "{n}: {turn:#}");
+        // A session of Gemini's that is younger than a minute is replaced for that alone.
+        if n <= 4 || provider != "gemini" {
+            let leg = if n <= 3 { 1 } else { 2 };
+            assert_eq!(turn["leg"], leg, "{provider} {n}: {turn:#}");
+        }
+        assert_eq!(decided(&turn, "is over"), n % 3 == 0, "{n}: {turn:#}");
         if n == 4 {
             assert_eq!(turn["opened"], "briefed", "{turn:#}");
             let seen = all.seen();
@@ -96,8 +102,9 @@ fn fails_again_and_again(provider: &str) {
     );
     let (last, _) = all.chat(&["--resume", &id, "--anyway", "which colour?"]);
     assert_eq!(
-        (&last["stop"], &last["leg"]),
-        (&json!("finished"), &json!(3))
+        (&last["stop"], &last["opened"]),
+        (&json!("finished"), &json!("briefed")),
+        "{provider}: {last:#}"
     );
     assert!(
         all.seen().contains("colour is teal"),
@@ -111,7 +118,7 @@ fn is_full_above_its_limit(provider: &str, limit: u64, settings: &str) {
     let reply = |input| {
         let usage = Usage {
             input,
-            output: 20,
+            output: 0,
             thoughts: 0,
             cache_read: 0,
             cache_write: 0,
@@ -119,8 +126,8 @@ fn is_full_above_its_limit(provider: &str, limit: u64, settings: &str) {
         [Reply::say("counted").usage(usage)]
     };
     let script = Script::new()
-        .on("just enough", reply(limit - 20))
-        .on("too much", reply(limit - 19));
+        .on("just enough", reply(limit))
+        .on("too much", reply(limit + 1));
     let all = All::new(script, settings);
     let id = all.begin(provider);
     let (exact, _) = all.chat(&["--resume", &id, "just enough"]);
@@ -194,14 +201,15 @@ fn gemini_is_full_above_its_limit() {
 #[ignore = "runs the real CLIs: cargo xtask test"]
 fn a_spent_quota_is_waited_out_or_hands_the_prompt_over() {
     let limit = |retry_after| Failure::RateLimit { retry_after };
+    // What is told of the first prompt is part of the second one, so the second one's rule comes first.
     let script = Script::new()
-        .on(
-            "in a moment",
-            [Reply::say("here").failing_times(limit(3), 1)],
-        )
         .on(
             "tomorrow",
             [Reply::say("taken over").failing_times(limit(7200), 1)],
+        )
+        .on(
+            "in a moment",
+            [Reply::say("here").failing_times(limit(3), 1)],
         );
     let all = All::new(script, "fallback = [\"gemini\", \"codex\"]\n");
     let id = all.begin("gemini");
