@@ -5,15 +5,16 @@ mod listen;
 mod patience;
 mod settle;
 
-use jiff::Timestamp;
 use segue_agents::{Conversation, Timeouts};
 use segue_core::{
-    Decision, DecisionKind, Failure, FailureClass, Leg, LegId, Message, Opened, Pause,
-    PermissionPolicy, ProviderId, Role, Session, Standing, Turn, TurnId, TurnState, Usage,
+    Decision, DecisionKind, Failure, FailureClass, Leg, LegId, Message, Opened, PermissionPolicy,
+    ProviderId, Role, Session, Turn, TurnId, TurnState, Usage,
 };
 use segue_store::StoreError;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
+
+use again::Course;
 
 use crate::hold::Hold;
 use crate::open::{CannotOpen, OpenLeg, OpenTerms};
@@ -122,14 +123,12 @@ impl Engine {
             permissions: terms.permissions,
             timeouts: terms.timeouts,
             model: terms.model,
-            standing,
-            rested,
-            wait,
-            waited: false,
-            replaced: false,
-            tried: Vec::new(),
-            why_again: None,
-            refused_text: None,
+            course: Course {
+                standing,
+                rested,
+                wait,
+                ..Course::default()
+            },
             request,
             events,
             leg: None,
@@ -225,22 +224,7 @@ struct Run<'a> {
     permissions: PermissionPolicy,
     timeouts: Timeouts,
     model: Option<String>,
-    /// How the session fared with the agent before.
-    standing: Standing,
-    /// Whether it was noted that the agent rests.
-    rested: bool,
-    /// Until when the prompt has to wait before it is sent at all.
-    wait: Option<(Timestamp, Pause)>,
-    /// Whether it has waited for the agent that refused it.
-    waited: bool,
-    /// Whether a lost native session was replaced.
-    replaced: bool,
-    /// Who failed it.
-    tried: Vec<ProviderId>,
-    /// Why a leg is opened once more, if one is.
-    why_again: Option<String>,
-    /// What the agent was sent and refused, if it is to be asked again.
-    refused_text: Option<String>,
+    course: Course,
     /// The leg that carries the prompt, once one does.
     leg: Option<LegId>,
     /// That leg as it was before.
@@ -321,8 +305,8 @@ impl Run<'_> {
             permissions: self.permissions,
             timeouts: self.timeouts,
             model: self.model.as_deref(),
-            why_again: self.why_again.as_deref(),
-            refused: self.refused_text.as_deref(),
+            why_again: self.course.why_again.as_deref(),
+            refused: self.course.refused.as_deref(),
         };
         let opening = self.engine.open(&terms, &self.session, self.hold, before);
         let opened = tokio::select! {
@@ -363,7 +347,7 @@ impl Run<'_> {
             Some(failure)
                 if failure.class == FailureClass::SessionUnknown
                     && replaceable
-                    && !self.replaced
+                    && !self.course.replaced
                     && !self.heard
                     && !self.request.strict =>
             {

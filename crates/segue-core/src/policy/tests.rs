@@ -194,147 +194,95 @@ fn rest(seconds: i64) -> Rest {
     }
 }
 
-#[test]
-fn a_prompt_goes_waits_is_handed_over_or_is_stopped() {
-    use Admission::{Go, HandOver, Hopeless, NotYet, Wait};
-    let (short, long, over) = (rest(60), rest(61), rest(0));
-    let others = [provider("codex"), provider("claude")];
-    let hopeless = Standing {
-        rotations: 2,
-        ..Standing::default()
-    };
-    let cases = [
-        ("all is well", arrival(), Go),
-        (
-            "it failed a moment ago",
-            Arrival {
-                standing: failed_until(10),
-                ..arrival()
-            },
-            Wait(after(10), Pause::Failed),
-        ),
-        (
-            "it failed, and that is over",
-            Arrival {
-                standing: failed_until(0),
-                ..arrival()
-            },
-            Go,
-        ),
-        (
-            "it failed, and others could go on",
-            Arrival {
-                standing: failed_until(10),
-                others: &others,
-                ..arrival()
-            },
-            Wait(after(10), Pause::Failed),
-        ),
-        (
-            "the clock was put back by a day",
-            Arrival {
-                standing: failed_until(86_400),
-                ..arrival()
-            },
-            Wait(after(30), Pause::Failed),
-        ),
-        (
-            "the caller wants to be told",
-            Arrival {
-                standing: failed_until(10),
-                haste: Haste::Refuse,
-                ..arrival()
-            },
-            NotYet(after(10), Pause::Failed),
-        ),
-        (
-            "the caller wants it now",
-            Arrival {
-                standing: failed_until(10),
-                rest: Some(&long),
-                haste: Haste::Ignore,
-                others: &others,
-                ..arrival()
-            },
-            Go,
-        ),
-        (
-            "a minute's rest",
-            Arrival {
-                rest: Some(&short),
-                others: &others,
-                ..arrival()
-            },
-            Wait(after(60), Pause::Quota),
-        ),
-        (
-            "a longer rest",
-            Arrival {
-                rest: Some(&long),
-                ..arrival()
-            },
-            NotYet(after(61), Pause::Quota),
-        ),
-        (
-            "a longer rest, and others",
-            Arrival {
-                rest: Some(&long),
-                others: &others,
-                ..arrival()
-            },
-            HandOver(provider("codex"), after(61), Pause::Quota),
-        ),
-        (
-            "a minute's rest, and nobody waits",
-            Arrival {
-                rest: Some(&short),
-                haste: Haste::Refuse,
-                others: &others,
-                ..arrival()
-            },
-            HandOver(provider("codex"), after(60), Pause::Quota),
-        ),
-        (
-            "a rest that is over",
-            Arrival {
-                rest: Some(&over),
-                others: &others,
-                ..arrival()
-            },
-            Go,
-        ),
-        (
-            "of a failure and a rest the later counts",
-            Arrival {
-                standing: failed_until(10),
-                rest: Some(&short),
-                ..arrival()
-            },
-            Wait(after(60), Pause::Quota),
-        ),
-        (
-            "one leg after the other failed",
-            Arrival {
-                standing: hopeless,
-                haste: Haste::Ignore,
-                others: &others,
-                ..arrival()
-            },
-            Hopeless,
-        ),
-        (
-            "one leg after the other failed, and it goes on anyway",
-            Arrival {
-                standing: hopeless,
-                anyway: true,
-                ..arrival()
-            },
-            Go,
-        ),
-    ];
+/// Checks what becomes of a prompt that comes in a situation, by what the situation is called.
+fn check_arrivals(cases: &[(&str, Arrival<'_>, Admission)]) {
     for (name, arrival, expected) in cases {
-        assert_eq!(admit(&arrival, &Policy::default()), expected, "{name}");
+        assert_eq!(admit(arrival, &Policy::default()), *expected, "{name}");
     }
+}
+
+#[test]
+fn after_a_failure_a_prompt_waits_and_after_too_many_it_is_stopped() {
+    let others = [provider("codex"), provider("claude")];
+    let failed = |seconds| Arrival {
+        standing: failed_until(seconds),
+        ..arrival()
+    };
+    let hopeless = Arrival {
+        standing: Standing {
+            rotations: 2,
+            ..Standing::default()
+        },
+        haste: Haste::Ignore,
+        others: &others,
+        ..arrival()
+    };
+    let (in_vain, in_haste, well_attended, anyway) = (
+        Arrival {
+            haste: Haste::Refuse,
+            ..failed(10)
+        },
+        Arrival {
+            haste: Haste::Ignore,
+            ..failed(10)
+        },
+        Arrival {
+            others: &others,
+            ..failed(10)
+        },
+        Arrival {
+            anyway: true,
+            ..hopeless
+        },
+    );
+    let wait = |seconds| Admission::Wait(after(seconds), Pause::Failed);
+    let not_yet = Admission::NotYet(after(10), Pause::Failed);
+    check_arrivals(&[
+        ("all is well", arrival(), Admission::Go),
+        ("it failed a moment ago", failed(10), wait(10)),
+        ("it failed, and that is over", failed(0), Admission::Go),
+        ("others could go on", well_attended, wait(10)),
+        ("the clock was put back", failed(86_400), wait(30)),
+        ("the caller wants to be told", in_vain, not_yet),
+        ("the caller wants it now", in_haste, Admission::Go),
+        ("leg after leg failed", hopeless, Admission::Hopeless),
+        ("it goes on anyway", anyway, Admission::Go),
+    ]);
+}
+
+#[test]
+fn a_short_rest_is_waited_out_and_a_long_one_hands_over_or_stops() {
+    let (short, long, over) = (rest(60), rest(61), rest(0));
+    let codex = [provider("codex"), provider("claude")];
+    let resting = |rest, others| Arrival {
+        rest: Some(rest),
+        others,
+        ..arrival()
+    };
+    let told = Arrival {
+        haste: Haste::Refuse,
+        ..resting(&short, &codex)
+    };
+    let now = Arrival {
+        haste: Haste::Ignore,
+        ..resting(&long, &codex)
+    };
+    let both = Arrival {
+        standing: failed_until(10),
+        ..resting(&short, &[])
+    };
+    let wait = || Admission::Wait(after(60), Pause::Quota);
+    let not_yet = Admission::NotYet(after(61), Pause::Quota);
+    let hand_over = |seconds| Admission::HandOver(provider("codex"), after(seconds), Pause::Quota);
+    check_arrivals(&[
+        ("a minute", resting(&short, &codex), wait()),
+        ("longer", resting(&long, &[]), not_yet),
+        ("longer, and others", resting(&long, &codex), hand_over(61)),
+        ("a minute, and nobody waits", told, hand_over(60)),
+        ("longer, and the caller wants it now", now, Admission::Go),
+        ("it is over", resting(&over, &codex), Admission::Go),
+        ("a failure before it", both, wait()),
+    ]);
 }
 
 #[test]
@@ -342,120 +290,38 @@ fn only_what_was_refused_unheard_is_sent_again() {
     use FailureClass::{Crashed, Quota, RateLimited};
     let others = [provider("codex")];
     let codex = || Next::HandOver(provider("codex"));
-    // The failure, its time, heard before, waited before, others, haste.
+    let wait = || Next::Wait(after(60));
+    // The failure, after how long to try again, what else is so, and what follows.
     let cases = [
-        (
-            Crashed,
-            Some(5),
-            false,
-            false,
-            true,
-            Haste::Wait,
-            Next::Settle,
-        ),
-        (Quota, Some(3600), false, false, true, Haste::Wait, codex()),
-        (
-            Quota,
-            Some(3600),
-            false,
-            false,
-            false,
-            Haste::Wait,
-            Next::Settle,
-        ),
-        (
-            Quota,
-            Some(3600),
-            true,
-            false,
-            true,
-            Haste::Wait,
-            Next::Settle,
-        ),
-        (Quota, None, false, false, true, Haste::Wait, codex()),
-        (Quota, None, false, false, false, Haste::Wait, Next::Settle),
-        (
-            RateLimited,
-            Some(60),
-            false,
-            false,
-            true,
-            Haste::Wait,
-            Next::Wait(after(60)),
-        ),
-        (
-            RateLimited,
-            Some(61),
-            false,
-            false,
-            true,
-            Haste::Wait,
-            codex(),
-        ),
-        (
-            RateLimited,
-            Some(5),
-            false,
-            true,
-            true,
-            Haste::Wait,
-            codex(),
-        ),
-        (
-            RateLimited,
-            Some(5),
-            false,
-            true,
-            false,
-            Haste::Wait,
-            Next::Settle,
-        ),
-        (
-            RateLimited,
-            Some(5),
-            true,
-            false,
-            false,
-            Haste::Wait,
-            Next::Settle,
-        ),
-        (
-            RateLimited,
-            Some(5),
-            false,
-            false,
-            false,
-            Haste::Ignore,
-            Next::Settle,
-        ),
-        (
-            RateLimited,
-            Some(5),
-            false,
-            false,
-            true,
-            Haste::Refuse,
-            codex(),
-        ),
-        (
-            RateLimited,
-            None,
-            false,
-            false,
-            true,
-            Haste::Wait,
-            Next::Settle,
-        ),
+        (Crashed, Some(5), "", Next::Settle),
+        (Quota, Some(3600), "", codex()),
+        (Quota, Some(3600), "alone", Next::Settle),
+        (Quota, Some(3600), "heard", Next::Settle),
+        (Quota, None, "", codex()),
+        (Quota, None, "alone", Next::Settle),
+        (RateLimited, Some(60), "", wait()),
+        (RateLimited, Some(60), "alone", wait()),
+        (RateLimited, Some(61), "", codex()),
+        (RateLimited, Some(60), "waited", codex()),
+        (RateLimited, Some(60), "waited alone", Next::Settle),
+        (RateLimited, Some(60), "heard", Next::Settle),
+        (RateLimited, Some(60), "ignore alone", Next::Settle),
+        (RateLimited, Some(60), "refuse", codex()),
+        (RateLimited, None, "", Next::Settle),
     ];
-    for (class, seconds, heard, waited, has_others, haste, expected) in cases {
+    for (class, seconds, so, expected) in cases {
         let failure = failure(class, seconds.map(after));
         let refused = Refused {
             now: now(),
             failure: &failure,
-            heard,
-            waited,
-            haste,
-            others: if has_others { &others } else { &[] },
+            heard: so.contains("heard"),
+            waited: so.contains("waited"),
+            haste: match so {
+                so if so.contains("ignore") => Haste::Ignore,
+                so if so.contains("refuse") => Haste::Refuse,
+                _ => Haste::Wait,
+            },
+            others: if so.contains("alone") { &[] } else { &others },
         };
         assert_eq!(after_refusal(&refused), expected, "{refused:?}");
     }
@@ -493,8 +359,8 @@ fn a_leg_is_full_above_its_limit() {
         ended: None,
     };
     let turn = |context_tokens, total_tokens| Usage {
-        context_tokens,
         total_tokens,
+        context_tokens,
         ..Usage::default()
     };
     let limit = 350_000;

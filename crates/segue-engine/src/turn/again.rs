@@ -5,17 +5,38 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 use segue_core::{
     Decision, DecisionKind, Failure, FailureClass, LegEnd, Next, Pause, ProviderId, Refused, Rest,
-    TurnState, after_refusal,
+    Standing, TurnState, after_refusal,
 };
 
 use super::{Outcome, Run, Tried, stopped};
 use crate::error::told;
 use crate::{EngineError, Stop};
 
+/// How the turn has gone so far.
+#[derive(Default)]
+pub(super) struct Course {
+    /// How the session fared with the agent before.
+    pub(super) standing: Standing,
+    /// Whether it was noted that the agent rests.
+    pub(super) rested: bool,
+    /// Until when the prompt has to wait before it is sent at all.
+    pub(super) wait: Option<(Timestamp, Pause)>,
+    /// Whether it has waited for the agent that refused it.
+    pub(super) waited: bool,
+    /// Whether a lost native session was replaced.
+    pub(super) replaced: bool,
+    /// Who failed it.
+    pub(super) tried: Vec<ProviderId>,
+    /// Why a leg is opened once more, if one is.
+    pub(super) why_again: Option<String>,
+    /// What the agent was sent and refused, if it is to be asked again.
+    pub(super) refused: Option<String>,
+}
+
 impl Run<'_> {
     /// Has the prompt answered.
     pub(super) async fn perform(&mut self) -> Result<Outcome, EngineError> {
-        if let Some((until, why)) = self.wait.take()
+        if let Some((until, why)) = self.course.wait.take()
             && !self.wait_until(until, why).await?
         {
             return Ok(Outcome::ended(TurnState::Cancelled));
@@ -36,8 +57,8 @@ impl Run<'_> {
                 Next::HandOver(other) => self.hand_to(other, &failure).await?,
                 Next::Wait(until) => {
                     self.fail_attempt(&failure).await?;
-                    self.waited = true;
-                    self.refused_text = Some(std::mem::take(&mut self.sent));
+                    self.course.waited = true;
+                    self.course.refused = Some(std::mem::take(&mut self.sent));
                     if !self.wait_until(until, Pause::RateLimited).await? {
                         return Ok(Outcome::ended(TurnState::Cancelled));
                     }
@@ -54,8 +75,8 @@ impl Run<'_> {
             let (store, lease) = (&self.engine.store, &self.hold.lease);
             store.end_leg(lease, leg, LegEnd::Lost, at).await?;
         }
-        self.replaced = true;
-        self.why_again = Some(format!(
+        self.course.replaced = true;
+        self.course.why_again = Some(format!(
             "the agent does not know its own session: {}",
             unknown.message
         ));
@@ -73,18 +94,20 @@ impl Run<'_> {
         let now = self.now();
         if let Some(rest) = Rest::told_by(&self.report.provider, failure, now) {
             self.engine.store.rest(rest).await?;
-            self.rested = true;
+            self.course.rested = true;
         }
-        if !self.tried.contains(&self.report.provider) {
-            self.tried.push(self.report.provider.clone());
+        if !self.course.tried.contains(&self.report.provider) {
+            self.course.tried.push(self.report.provider.clone());
         }
         let session = Some(&self.session.id);
-        let others = self.engine.others(&self.request, session, &self.tried);
+        let others = self
+            .engine
+            .others(&self.request, session, &self.course.tried);
         let refused = Refused {
             now,
             failure,
             heard: self.heard,
-            waited: self.waited,
+            waited: self.course.waited,
             haste: self.request.haste,
             others: &others.await?,
         };
@@ -112,10 +135,10 @@ impl Run<'_> {
             let _ = write!(text, "; the model {model} is one of {from}'s");
         }
         // Why is told by then.
-        self.why_again = None;
-        self.refused_text = None;
-        (self.waited, self.rested) = (false, false);
-        self.standing = self.engine.standing(Some(&self.session.id), &other).await?;
+        self.course.why_again = None;
+        self.course.refused = None;
+        (self.course.waited, self.course.rested) = (false, false);
+        self.course.standing = self.engine.standing(Some(&self.session.id), &other).await?;
         (self.leg, self.opened_leg) = (None, None);
         self.report.native_id = None;
         (self.report.leg, self.report.opened) = (None, None);

@@ -32,21 +32,22 @@ impl Run<'_> {
         let end = self.end_of_leg(failure.as_ref(), rotates);
         let (store, lease) = (&self.engine.store, &self.hold.lease);
         let finishing = store.finish_turn(lease, self.turn, finish);
-        let changed = standing != self.standing;
-        if !changed && end.is_none() && failure.is_none() && !self.rested {
+        let changed = standing != self.course.standing;
+        if !changed && end.is_none() && failure.is_none() && !self.course.rested {
             // Nothing else is to be written, so that the session can be given back by the same commit.
             tokio::join!(finishing, self.hold.release()).0?;
         } else {
             let provider = &self.report.provider;
             let noting = async {
-                match changed {
-                    true => store.set_standing(lease, provider, standing).await,
-                    false => Ok(()),
+                if changed {
+                    store.set_standing(lease, provider, standing).await
+                } else {
+                    Ok(())
                 }
             };
             let (finished, noted) = tokio::join!(finishing, noting);
             finished.and(noted)?;
-            if self.rested && state == TurnState::Finished {
+            if self.course.rested && state == TurnState::Finished {
                 store.wake(&self.report.provider).await?;
             }
         }
@@ -74,9 +75,9 @@ impl Run<'_> {
             (TurnState::Finished, _) => unchanged(Standing::default()),
             (TurnState::Failed, Some(failure)) => {
                 let policy = &self.engine.policy;
-                self.standing.after(failure, policy, self.now())
+                self.course.standing.after(failure, policy, self.now())
             }
-            _ => unchanged(self.standing),
+            _ => unchanged(self.course.standing),
         }
     }
 
@@ -91,7 +92,7 @@ impl Run<'_> {
         if rotates {
             let limit = policy.error_limit;
             let times = if limit == 1 { "" } else { "s" };
-            let text = if self.standing.rotations == 0 {
+            let text = if self.course.standing.rotations == 0 {
                 format!("{limit} failure{times} in a row: the native session is over; {next}")
             } else {
                 format!(

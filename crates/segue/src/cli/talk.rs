@@ -30,7 +30,6 @@ pub(crate) struct TalkArgs {
 
 /// With whom to talk, and on what terms.
 #[derive(Debug, Default, Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct TermsArgs {
     /// The agent to use (`segue doctor` lists them)
     #[arg(short, long, value_name = "NAME", env = "SEGUE_PROVIDER", value_hint = ValueHint::Other)]

@@ -16,7 +16,8 @@ pub(crate) fn with_second(settings: &str) -> World {
     fs::create_dir_all(&directory).unwrap();
     let (program, home) = (env!("CARGO_BIN_EXE_segue"), world.path().join("second"));
     let text = format!(
-        "{settings}\n[acp.second]\npath = {program:?}\nargs = [\"rehearsal-agent\", {home:?}]\n"
+        "{settings}\n[acp.second]\npath = {program:?}\nargs = [\"rehearsal-agent\", \"{}\"]\n",
+        home.display()
     );
     fs::write(directory.join("config.toml"), text).unwrap();
     world

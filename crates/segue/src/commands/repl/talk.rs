@@ -132,6 +132,10 @@ impl Talk {
             (None, None) => {}
         }
         self.target = Target::Session(report.session.clone());
+        if self.answers().is_some_and(|agent| *agent != report.provider) {
+            // Another one took over, and stays.
+            (self.terms.provider, self.terms.model) = (None, None);
+        }
         self.agent = Some(report.provider.clone());
         self.last = Some(report);
         failed.map_or(Ok(()), Err)
