@@ -43,6 +43,10 @@ pub trait Agent: Send + Sync {
     fn defaults(&self) -> Defaults {
         Defaults::default()
     }
+    /// Whether its program is on this machine, as far as can be told without starting it.
+    fn is_there(&self) -> bool {
+        true
+    }
 }
 
 /// What applies to an agent where a caller says nothing, as the user configured it.
@@ -54,6 +58,10 @@ pub struct Defaults {
     pub timeouts: Timeouts,
     /// The session a prompt goes to when none is named.
     pub session: SessionDefault,
+    /// The model, by the agent's own name for it, where one is configured.
+    pub model: Option<String>,
+    /// The mode, likewise.
+    pub mode: Option<String>,
 }
 
 /// The session a prompt goes to when none is named.

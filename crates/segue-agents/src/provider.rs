@@ -181,6 +181,11 @@ impl Agent for Provider {
     fn defaults(&self) -> Defaults {
         self.defaults.clone()
     }
+
+    fn is_there(&self) -> bool {
+        let program = self.program.as_ref();
+        program.is_none_or(|program| program.is_file())
+    }
 }
 
 impl Provider {

@@ -132,6 +132,22 @@ pub enum AgentEvent {
     Garbage(String),
 }
 
+impl AgentEvent {
+    /// Whether the agent has begun to answer by it, so that the prompt may have had its effects.
+    #[must_use]
+    pub fn is_work(&self) -> bool {
+        match self {
+            Self::Text(_)
+            | Self::Thought(_)
+            | Self::Data(_)
+            | Self::Tool(_)
+            | Self::Plan(_)
+            | Self::Unknown(_) => true,
+            Self::Usage(_) | Self::Title(_) | Self::Compacted | Self::Garbage(_) => false,
+        }
+    }
+}
+
 /// What segue decided by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DecisionKind {
@@ -153,6 +169,14 @@ pub enum DecisionKind {
     Protected,
     /// The agent made its own context smaller.
     Compacted,
+    /// A native session is over by a limit, and the next prompt opens another one.
+    Rotated,
+    /// A prompt waits, since its agent failed or rests.
+    BackedOff,
+    /// Another agent goes on.
+    HandedOver,
+    /// A prompt was not let through.
+    Stopped,
     /// Something odd that did not stop the turn.
     Oddity,
 }
@@ -167,6 +191,10 @@ names!(DecisionKind {
     Permission => "permission",
     Protected => "protected",
     Compacted => "compacted",
+    Rotated => "rotated",
+    BackedOff => "backed_off",
+    HandedOver => "handed_over",
+    Stopped => "stopped",
     Oddity => "oddity",
 });
 

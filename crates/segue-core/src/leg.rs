@@ -45,8 +45,10 @@ pub enum LegEnd {
     HeadMoved,
     /// Another provider took over.
     Handoff,
-    /// Its context has no room left.
+    /// Its context has no room left, or holds more than it may.
     Full,
+    /// Its agent failed too often in a row.
+    Errors,
 }
 
 names!(LegEnd {
@@ -54,6 +56,7 @@ names!(LegEnd {
     HeadMoved => "head_moved",
     Handoff => "handoff",
     Full => "full",
+    Errors => "errors",
 });
 
 /// A leg of a session.

@@ -18,9 +18,11 @@ mod json;
 mod leg;
 mod mcp;
 mod message;
+mod model;
 mod names;
 mod outside;
 mod permission;
+mod policy;
 mod process;
 mod project;
 mod reference;
@@ -61,6 +63,10 @@ pub use message::{InlineData, Message, Part, Role};
 pub use outside::{Changed, Ours, Theirs, Verdict, completed, verdict, whose};
 pub use permission::{
     PermissionAnswer, PermissionKind, PermissionOption, PermissionPolicy, PermissionRequest,
+};
+pub use policy::{
+    Admission, Aftermath, Arrival, ContextLimits, Haste, LONGEST_WAIT, Next, Pause, Policy,
+    Refused, Rest, Setback, Standing, admit, after_refusal, is_full, is_policy_stop, setback,
 };
 pub use process::ProcessMark;
 pub use project::Project;

@@ -90,6 +90,23 @@ impl PermissionPolicy {
         }
     }
 
+    /// The one of two that allows less.
+    #[must_use]
+    pub fn narrower(self, other: Self) -> Self {
+        let width = |policy| match policy {
+            Self::Deny => 0,
+            Self::Ask => 1,
+            Self::AllowReads => 2,
+            Self::AllowEdits => 3,
+            Self::AllowAll => 4,
+        };
+        if width(other) < width(self) {
+            other
+        } else {
+            self
+        }
+    }
+
     /// The answer this policy gives, or `None` where a person must be asked.
     #[must_use]
     pub fn answer(self, request: &PermissionRequest) -> Option<PermissionAnswer> {
@@ -185,6 +202,18 @@ mod tests {
             let answer = policy.answer(&request(kind));
             let expected = expected.map(|id| PermissionAnswer::Choose(id.into()));
             assert_eq!(answer, expected, "{policy:?} on {kind}");
+        }
+    }
+
+    #[test]
+    fn of_two_policies_the_one_that_allows_less_is_narrower() {
+        use PermissionPolicy::{AllowAll, AllowEdits, AllowReads, Ask, Deny};
+        let from_narrow_to_wide = [Deny, Ask, AllowReads, AllowEdits, AllowAll];
+        for (place, narrow) in from_narrow_to_wide.into_iter().enumerate() {
+            for &wide in &from_narrow_to_wide[place..] {
+                assert_eq!(narrow.narrower(wide), narrow);
+                assert_eq!(wide.narrower(narrow), narrow);
+            }
         }
     }
 

@@ -1,8 +1,9 @@
 //! Why the engine could not do what it was asked.
 
+use jiff::Timestamp;
 use segue_agents::OwnError;
 use segue_catalog::{KeepError, ReadError};
-use segue_core::{BriefError, ProviderId, SessionId, TurnNumberError};
+use segue_core::{BriefError, Pause, ProviderId, SessionId, TurnNumberError};
 use segue_store::StoreError;
 
 use crate::{ConversationId, Fitting, Obstacle};
@@ -69,6 +70,40 @@ pub enum EngineError {
     /// There is nobody to talk to.
     #[error("there is no agent")]
     NoAgents,
+    /// One leg after another ended by errors, and no further one is opened by itself.
+    #[error(
+        "{provider} failed {limit} times in a row in session {session}, and as often again in a new native session"
+    )]
+    Hopeless {
+        /// The session.
+        session: SessionId,
+        /// The agent.
+        provider: ProviderId,
+        /// How many failures in a row end a leg.
+        limit: u32,
+        /// Who could go on instead.
+        others: Vec<ProviderId>,
+    },
+    /// An agent is not to be asked yet.
+    #[error("{provider} is not asked before {}: {}", told(*.until), .why.words())]
+    NotYet {
+        /// The session, if there is one already.
+        session: Option<SessionId>,
+        /// The agent.
+        provider: ProviderId,
+        /// When it can be asked.
+        until: Timestamp,
+        /// Why not now.
+        why: Pause,
+        /// Who could go on instead.
+        others: Vec<ProviderId>,
+    },
+    /// There is nothing to hand over.
+    #[error("nothing was said in session {0} that another agent could be told")]
+    NothingSaid(SessionId),
+    /// The provider's program is not on this machine.
+    #[error("the program of {0} is not where it is configured to be")]
+    NotInstalled(ProviderId),
     /// The number does not name a turn to go back to.
     #[error(transparent)]
     TurnNumber(#[from] TurnNumberError),
@@ -128,4 +163,9 @@ pub enum EngineError {
     /// This engine keeps no copies.
     #[error("there is no place for copies of sessions")]
     NoUpkeep,
+}
+
+/// A moment, in words.
+pub(crate) fn told(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
 }

@@ -8,6 +8,7 @@ mod branch;
 mod counted;
 mod depart;
 mod error;
+mod handoff;
 mod head;
 mod hold;
 mod indexed;
@@ -15,6 +16,7 @@ mod native;
 mod open;
 mod outside;
 mod pieces;
+mod policy;
 mod recall;
 mod record;
 mod recover;
@@ -33,12 +35,13 @@ use std::sync::Arc;
 
 use segue_agents::Agent;
 use segue_catalog::{Catalog, Index, NativeSession};
-use segue_core::{DEFAULT_BUDGET, McpServer, NativeId, ProviderId, SessionId};
+use segue_core::{DEFAULT_BUDGET, McpServer, NativeId, Policy, ProviderId, SessionId};
 use segue_store::Store;
 use tokio::sync::Mutex;
 
 pub use depart::{Departure, Obstacle};
 pub use error::EngineError;
+pub use handoff::HandedOver;
 pub use head::{DroppedTurn, RevertPlan, SetAside};
 pub use indexed::{Caught, Freshness, Known};
 pub use native::{Conversation, ConversationId, Conversations, Native, Survey};
@@ -67,6 +70,7 @@ pub struct Engine {
     places: Mutex<HashMap<(ProviderId, NativeId), NativeSession>>,
     upkeep: Option<Upkeep>,
     budget: u64,
+    policy: Policy,
 }
 
 /// The MCP servers that agents are handed with a conversation.
@@ -109,6 +113,7 @@ impl Engine {
             places: Mutex::default(),
             upkeep: None,
             budget: DEFAULT_BUDGET,
+            policy: Policy::default(),
         }
     }
 
@@ -116,6 +121,13 @@ impl Engine {
     #[must_use]
     pub fn with_tools(mut self, tools: Tools) -> Self {
         self.tools = tools;
+        self
+    }
+
+    /// The same engine, which goes by this policy.
+    #[must_use]
+    pub fn with_policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
         self
     }
 

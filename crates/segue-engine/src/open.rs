@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use segue_agents::{AgentError, Conversation, OpenRequest, Opening, Refusal, Timeouts};
 use segue_core::{
-    FailureClass, Leg, LegEnd, Opened, PermissionPolicy, ProviderId, Session, Turn, can_go_on,
+    FailureClass, Leg, LegEnd, Opened, PermissionPolicy, ProviderId, Session, Turn, TurnId,
+    can_go_on,
 };
 use segue_store::NewLeg;
 
@@ -44,7 +45,8 @@ impl OpenLeg {
             opened: opening.opened,
             why: why.to_owned(),
             branched: false,
-            prompt: terms.request.prompt.clone(),
+            // Whether it knows what it refused is not known, so it is told all of it again.
+            prompt: terms.refused.unwrap_or(&terms.request.prompt).to_owned(),
             protected: opening.protected,
             fell_back: opening.fell_back,
         }
@@ -54,11 +56,16 @@ impl OpenLeg {
 /// On what terms a leg is opened.
 pub(crate) struct OpenTerms<'a> {
     pub(crate) request: &'a ChatRequest,
+    /// The turn that the prompt is.
+    pub(crate) turn: TurnId,
     pub(crate) provider: &'a ProviderId,
     pub(crate) permissions: PermissionPolicy,
     pub(crate) timeouts: Timeouts,
+    pub(crate) model: Option<&'a str>,
     /// Why it is opened a second time for the same prompt, if it is.
     pub(crate) why_again: Option<&'a str>,
+    /// What the same agent was sent for this prompt, and refused.
+    pub(crate) refused: Option<&'a str>,
 }
 
 /// Why no leg could be opened.
@@ -90,13 +97,13 @@ impl Engine {
             legs.extend(again.await?.map(|(leg, _)| leg));
         }
         let newest = legs.into_iter().next_back();
-        let is_lost = newest.as_ref().and_then(|leg| leg.ended);
-        let is_lost = is_lost.is_some_and(|(_, why)| why == LegEnd::Lost);
+        let over = newest.as_ref().and_then(|leg| why_over(leg, provider));
         let last = newest.filter(|leg| leg.ended.is_none());
+        let refused = |leg: &Leg| terms.refused.is_some() && leg.tip == Some(terms.turn);
         let usable = last
             .as_ref()
-            .filter(|leg| leg.provider == *provider && can_go_on(leg, before));
-        let model = terms.request.model.as_deref();
+            .filter(|leg| leg.provider == *provider && (can_go_on(leg, before) || refused(leg)));
+        let model = terms.model;
         let live = self
             .warm
             .take(&session.id, usable, terms.permissions, model);
@@ -125,11 +132,13 @@ impl Engine {
             cwd: PathBuf::from(&session.project.cwd),
             // Without anything on record there is nothing to tell a new native session, which would be blank.
             strict: terms.request.strict
-                || (native_id.is_some() && !before.iter().any(|turn| turn.sent)),
+                || (native_id.is_some()
+                    && terms.refused.is_none()
+                    && !before.iter().any(|turn| turn.sent)),
             native_id,
             from: from.as_ref().map(|from| from.point.clone()),
             permissions: terms.permissions,
-            model: terms.request.model.clone(),
+            model: model.map(str::to_owned),
             mcp: self.tools.for_session(&session.id),
             timeout: terms.timeouts.start,
             started: hold.agent.clone(),
@@ -162,8 +171,9 @@ impl Engine {
             (Some(why), ..) => why.to_owned(),
             (None, Some((_, why)), _) => why,
             (None, None, true) => "a new session".to_owned(),
-            (None, None, false) if is_lost => "the last one is lost".to_owned(),
-            (None, None, false) => "the session has no native session yet".to_owned(),
+            (None, None, false) => {
+                over.unwrap_or_else(|| "the session has no native session yet".to_owned())
+            }
         };
         self.begin_leg(opening, terms, session, hold, before, why)
             .await
@@ -237,6 +247,18 @@ fn no_native(last: Option<&Leg>, provider: &ProviderId) -> AgentError {
         "the resume",
         Refusal::new(FailureClass::SessionUnknown, why),
     )
+}
+
+/// Why a leg that has ended is not gone on with; none of one that has not, or of which that was told before.
+fn why_over(leg: &Leg, provider: &ProviderId) -> Option<String> {
+    let (_, end) = leg.ended?;
+    match end {
+        LegEnd::Handoff => Some(format!("{provider} takes over from {}", leg.provider)),
+        LegEnd::Full => Some("the last native session was full".to_owned()),
+        LegEnd::Errors => Some("the last native session failed too often in a row".to_owned()),
+        LegEnd::Lost => Some("the last native session is lost".to_owned()),
+        LegEnd::HeadMoved => None,
+    }
 }
 
 /// Why the last leg is over, given that another one is opened.

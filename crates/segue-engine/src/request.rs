@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use segue_core::{
-    Decision, Failure, NativeId, Opened, PermissionAnswer, PermissionPolicy, PermissionRequest,
-    PlanStep, Project, ProviderId, Purpose, SessionId, Step, ToolCall, TurnState, Usage,
+    Decision, Failure, Haste, NativeId, Opened, PermissionAnswer, PermissionPolicy,
+    PermissionRequest, PlanStep, Project, ProviderId, Purpose, SessionId, Step, ToolCall,
+    TurnState, Usage,
 };
 use tokio::sync::{oneshot, watch};
 
@@ -57,6 +58,10 @@ pub struct ChatRequest {
     pub explain: Option<Vec<Step>>,
     /// Whether to fail rather than to tell a new native session what was said before.
     pub strict: bool,
+    /// What to do where the agent failed a moment ago, or rests by its own word.
+    pub haste: Haste,
+    /// Whether to go on with an agent that failed in one native session after another.
+    pub anyway: bool,
     /// How permission requests are answered when nobody is asked, if not as configured for the agent.
     pub permissions: Option<PermissionPolicy>,
     /// How long each step of opening an agent may take, if not as configured for it.
@@ -154,7 +159,8 @@ pub struct TurnReport {
     pub text: Option<String>,
     /// How the turn ended.
     pub state: TurnState,
-    /// Whether it was cancelled because a permission was refused without a person having said so.
+    /// Whether a policy ended it: it was cancelled because a permission was refused without a person having said so,
+    /// or failed for a limit that no new try would help against.
     pub stopped_by_policy: bool,
     /// What it used.
     pub usage: Usage,

@@ -332,7 +332,10 @@ impl Engine {
     }
 
     /// Claims a session and closes what was cut off in it.
-    async fn hold_idle(&self, id: &SessionId) -> Result<(Hold, Vec<Decision>), EngineError> {
+    pub(crate) async fn hold_idle(
+        &self,
+        id: &SessionId,
+    ) -> Result<(Hold, Vec<Decision>), EngineError> {
         let (hold, taken_over) = self.hold(id).await?;
         let tidied = async {
             let session = self.existing(id).await?;

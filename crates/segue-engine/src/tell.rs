@@ -29,7 +29,7 @@ pub struct Preview {
 }
 
 /// How an agent counts, and how much it can be told.
-struct Terms {
+struct Limits {
     budget: u64,
     calibration: Option<Calibration>,
 }
@@ -55,9 +55,9 @@ impl Engine {
 
     /// What a new native session is told before the prompt.
     pub(crate) async fn tell(&self, telling: Telling<'_>) -> Result<Brief, EngineError> {
-        let terms = self.terms(telling.provider).await?;
+        let limits = self.limits(telling.provider).await?;
         let turns = match telling.before.last() {
-            Some(head) => self.recent_turns(head.id, terms.budget).await?,
+            Some(head) => self.recent_turns(head.id, limits.budget).await?,
             None => Vec::new(),
         };
         let look_up = telling.session.id.as_str();
@@ -69,7 +69,7 @@ impl Engine {
             prompt: telling.prompt,
             ..Story::default()
         };
-        Ok(compose(&story, terms.budget, &segue_tokens::count)?)
+        Ok(compose(&story, limits.budget, &segue_tokens::count)?)
     }
 
     /// What a new native session of `provider` would be told now. Nothing is started, and nothing is changed but for
@@ -85,13 +85,13 @@ impl Engine {
             Conversation::Native(native) => native.session.provider.clone(),
         };
         let provider = provider.cloned().unwrap_or(usual);
-        let terms = self.terms(&provider).await?;
+        let limits = self.limits(&provider).await?;
         let turns = match conversation {
             Conversation::Session(session, _) => match session.head {
-                Some(head) => self.recent_turns(head, terms.budget).await?,
+                Some(head) => self.recent_turns(head, limits.budget).await?,
                 None => Vec::new(),
             },
-            Conversation::Native(native) => self.native_turns(native, terms.budget)?,
+            Conversation::Native(native) => self.native_turns(native, limits.budget)?,
         };
         let id = conversation.id().to_string();
         let heading = match conversation {
@@ -105,17 +105,17 @@ impl Engine {
             prompt,
             ..Story::default()
         };
-        let brief = compose(&story, terms.budget, &segue_tokens::count)?;
+        let brief = compose(&story, limits.budget, &segue_tokens::count)?;
         let total = brief.total_tokens();
         Ok(Preview {
             provider,
             brief,
-            budget: terms.budget,
-            reported_tokens: terms.calibration.map(|learned| learned.reported(total)),
+            budget: limits.budget,
+            reported_tokens: limits.calibration.map(|learned| learned.reported(total)),
         })
     }
 
-    async fn terms(&self, provider: &ProviderId) -> Result<Terms, EngineError> {
+    async fn limits(&self, provider: &ProviderId) -> Result<Limits, EngineError> {
         let measured = self.store.measured(provider, SAMPLES).await?;
         let window = measured.iter().find_map(|turn| turn.context_window);
         let samples: Vec<Sample> = measured
@@ -126,7 +126,7 @@ impl Engine {
             })
             .collect();
         let calibration = calibrate(&samples);
-        Ok(Terms {
+        Ok(Limits {
             budget: budget_within(self.budget, window, calibration),
             calibration,
         })

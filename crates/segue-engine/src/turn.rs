@@ -1,5 +1,6 @@
 //! One turn, from prompt to settled figures.
 
+mod again;
 mod listen;
 mod patience;
 mod settle;
@@ -7,17 +8,20 @@ mod tokens;
 
 use segue_agents::{Conversation, Timeouts};
 use segue_core::{
-    Decision, DecisionKind, Failure, FailureClass, LegEnd, LegId, Message, Opened,
-    PermissionPolicy, Role, Session, Step, Turn, TurnId, TurnState, Usage,
+    Decision, DecisionKind, Failure, FailureClass, Leg, LegId, Message, Opened, PermissionPolicy,
+    ProviderId, Role, Session, Step, Turn, TurnId, TurnState, Usage,
 };
 use segue_store::StoreError;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
+use again::Course;
+
 use crate::hold::Hold;
 use crate::open::{CannotOpen, OpenLeg, OpenTerms};
 use crate::outside::Ahead;
 use crate::pieces::Text;
+use crate::policy::Admitted;
 use crate::record::Recorder;
 use crate::resolve::{Resolved, Trail};
 use crate::warm::Waiting;
@@ -61,6 +65,7 @@ struct Begun {
     session: Session,
     hold: Hold,
     turn: Turn,
+    admitted: Admitted,
     decisions: Vec<Decision>,
     steps: Vec<Step>,
 }
@@ -76,20 +81,23 @@ impl Engine {
         events: mpsc::Sender<TurnEvent>,
     ) -> Result<TurnReport, EngineError> {
         let resolved = self.resolve(&request).await?;
-        let provider = resolved.provider.clone();
-        let defaults = self.agent(&provider)?.defaults();
-        let timeouts = Timeouts {
-            start: request.open_timeout.unwrap_or(defaults.timeouts.start),
-            turn: request.turn_timeout.or(defaults.timeouts.turn),
-            ..defaults.timeouts
-        };
         let Begun {
             session,
             hold,
             turn,
+            admitted,
             decisions,
             steps,
         } = self.begin(&request, resolved).await?;
+        let Admitted {
+            provider,
+            standing,
+            rested,
+            wait,
+            instead_of,
+            ..
+        } = admitted;
+        let terms = self.terms(&request, &provider, instead_of.as_ref())?;
         let run = Run {
             engine: self,
             recorder: Recorder::new(
@@ -117,11 +125,19 @@ impl Engine {
             session,
             hold: &hold,
             turn: turn.id,
-            permissions: request.permissions.unwrap_or(defaults.permissions),
-            timeouts,
+            permissions: terms.permissions,
+            timeouts: terms.timeouts,
+            model: terms.model,
+            course: Course {
+                standing,
+                rested,
+                wait,
+                ..Course::default()
+            },
             request,
             events,
             leg: None,
+            opened_leg: None,
             sent: String::new(),
             heard: false,
             oddities: 0,
@@ -141,11 +157,14 @@ impl Engine {
         } = resolved.trail;
         let prompt = Message::text(Role::User, request.prompt.as_str(), (self.world.now)());
         let Some(session) = resolved.session else {
-            let started = self.start(request, &resolved.provider, &prompt).await?;
+            let mut admitted = self.admit(request, None, resolved.provider).await?;
+            decisions.append(&mut admitted.decisions);
+            let started = self.start(request, &admitted.provider, &prompt).await?;
             return Ok(Begun {
                 session: started.session,
                 hold: self.keep(started.lease),
                 turn: started.turn,
+                admitted,
                 decisions,
                 steps,
             });
@@ -154,8 +173,11 @@ impl Engine {
         let begun = async {
             // Somebody else may have changed the session since it was looked up.
             let session = self.existing(&session.id).await?;
+            let admitted = self
+                .admit_to(request, &session, resolved.provider, &hold)
+                .await?;
             if let Some(native) = &session.native_id
-                && session.provider == resolved.provider
+                && session.provider == admitted.provider
             {
                 self.refuse_strangers_in(&session.provider, native).await?;
             }
@@ -163,15 +185,17 @@ impl Engine {
             let ahead = Ahead::Prompt { strict };
             let (session, told) = self.bring_up_to_date(session, &hold, ahead).await?;
             let turn = self.store.begin_turn(&hold.lease, &prompt).await?;
-            Ok((session, told, turn))
+            Ok((session, told, turn, admitted))
         };
         match begun.await {
-            Ok((session, told, turn)) => {
+            Ok((session, told, turn, mut admitted)) => {
                 decisions.extend(taken_over.into_iter().chain(told));
+                decisions.append(&mut admitted.decisions);
                 Ok(Begun {
                     session,
                     hold,
                     turn,
+                    admitted,
                     decisions,
                     steps,
                 })
@@ -181,6 +205,24 @@ impl Engine {
                 Err(error)
             }
         }
+    }
+
+    /// Lets a prompt through in a session that is ours; that it was not is noted in the session's log.
+    async fn admit_to(
+        &self,
+        request: &ChatRequest,
+        session: &Session,
+        provider: ProviderId,
+        hold: &Hold,
+    ) -> Result<Admitted, EngineError> {
+        let admitted = self.admit(request, Some(&session.id), provider).await;
+        if let Err(error @ (EngineError::Hopeless { .. } | EngineError::NotYet { .. })) = &admitted
+        {
+            let decision = Decision::new(DecisionKind::Stopped, error.to_string());
+            let at = (self.world.now)();
+            self.store.note(&hold.lease, &decision, at).await?;
+        }
+        admitted
     }
 }
 
@@ -193,8 +235,12 @@ struct Run<'a> {
     turn: TurnId,
     permissions: PermissionPolicy,
     timeouts: Timeouts,
+    model: Option<String>,
+    course: Course,
     /// The leg that carries the prompt, once one does.
     leg: Option<LegId>,
+    /// That leg as it was before.
+    opened_leg: Option<Leg>,
     /// What was sent, the story so far included.
     sent: String,
     /// Whether the agent said or did anything yet.
@@ -260,40 +306,22 @@ impl Run<'_> {
         self.settle(outcome).await
     }
 
-    /// Has the prompt answered; a native session that turns out to be lost is replaced once.
-    async fn perform(&mut self) -> Result<Outcome, EngineError> {
-        let unknown = match self.attempt(None).await? {
-            Tried::Over(outcome) => return Ok(outcome),
-            Tried::Unknown(failure) => failure,
-        };
-        let at = self.now();
-        let (store, lease) = (&self.engine.store, &self.hold.lease);
-        store.fail_attempt(lease, self.turn, &unknown, at).await?;
-        if let Some(leg) = self.leg.take() {
-            store.end_leg(lease, leg, LegEnd::Lost, at).await?;
-        }
-        let why = format!(
-            "the agent does not know its own session: {}",
-            unknown.message
-        );
-        match self.attempt(Some(&why)).await? {
-            Tried::Over(outcome) => Ok(outcome),
-            Tried::Unknown(failure) => Ok(Outcome::failed(failure)),
-        }
-    }
-
     /// Opens a leg, sends the prompt, and listens to the end.
-    async fn attempt(&mut self, why_again: Option<&str>) -> Result<Tried, EngineError> {
+    async fn attempt(&mut self) -> Result<Tried, EngineError> {
+        self.heard = false;
         let turns = self.engine.store.turns(&self.session.id).await?;
         let before = turns
             .split_last()
             .map_or(turns.as_slice(), |(_, before)| before);
         let terms = OpenTerms {
             request: &self.request,
+            turn: self.turn,
             provider: &self.report.provider,
             permissions: self.permissions,
             timeouts: self.timeouts,
-            why_again,
+            model: self.model.as_deref(),
+            why_again: self.course.why_again.as_deref(),
+            refused: self.course.refused.as_deref(),
         };
         let opening = self.engine.open(&terms, &self.session, self.hold, before);
         let opened = tokio::select! {
@@ -316,6 +344,7 @@ impl Run<'_> {
             }
         };
         self.leg = Some(leg.leg.id);
+        self.opened_leg = Some(leg.leg.clone());
         // One that can't be told anything would be blank.
         let replaceable = leg.opened.goes_on() && before.iter().any(|turn| turn.sent);
         let noted = self.note_leg(&leg).await;
@@ -333,6 +362,7 @@ impl Run<'_> {
             Some(failure)
                 if failure.class == FailureClass::SessionUnknown
                     && replaceable
+                    && !self.course.replaced
                     && !self.heard
                     && !self.request.strict =>
             {
@@ -359,7 +389,7 @@ impl Run<'_> {
                 leg,
                 tip: self.turn,
                 permissions: self.permissions,
-                model: self.request.model.clone(),
+                model: self.model.clone(),
                 conversation,
             };
             self.engine.warm.keep(&self.session.id, waiting).await;

@@ -58,6 +58,15 @@ impl Warm {
         self.0.lock().await.contains_key(session)
     }
 
+    /// Ends the conversation of a session, if one waits; tells what was done to keep native sessions from harm.
+    pub(crate) async fn end(&self, session: &SessionId) -> Vec<String> {
+        let waiting = self.0.lock().await.remove(session);
+        match waiting {
+            Some(waiting) => waiting.conversation.close().await,
+            None => Vec::new(),
+        }
+    }
+
     /// Keeps a conversation. There is no other one of the session: its turn had to take it first.
     pub(crate) async fn keep(&self, session: &SessionId, waiting: Waiting) {
         self.0.lock().await.insert(session.clone(), waiting);

@@ -19,7 +19,7 @@ use jiff::Timestamp;
 use rusqlite::Connection;
 use segue_core::{
     Attempt, Candidate, Decision, Failure, Leg, LegEnd, LegId, Lineage, Message, NativeId,
-    ProcessMark, ProviderId, Session, SessionId, Title, Turn, TurnId,
+    ProcessMark, ProviderId, Rest, Session, SessionId, Standing, Title, Turn, TurnId,
 };
 use segue_store::{
     Adopted, Entry, Filter, Finish, ForkPoint, Found, Granted, Holder, Lease, LeaseRequest, Mark,
@@ -320,6 +320,42 @@ impl Store for SqliteStore {
     async fn legs(&self, id: &SessionId) -> Result<Vec<Leg>> {
         let id = id.clone();
         self.read("read", move |db| ops::legs::all(db, &id)).await
+    }
+
+    async fn hand_over(&self, lease: &Lease, to: &ProviderId, at: Timestamp) -> Result<Session> {
+        let (lease, to) = (lease.clone(), to.clone());
+        self.write(move |db| ops::legs::hand_over(db, &lease, &to, at))
+            .await
+    }
+
+    async fn standing(&self, id: &SessionId, provider: &ProviderId) -> Result<Standing> {
+        let (id, provider) = (id.clone(), provider.clone());
+        self.read("read", move |db| ops::policy::standing(db, &id, &provider))
+            .await
+    }
+
+    async fn set_standing(
+        &self,
+        lease: &Lease,
+        provider: &ProviderId,
+        standing: Standing,
+    ) -> Result<()> {
+        let (lease, provider) = (lease.clone(), provider.clone());
+        self.write(move |db| ops::policy::set_standing(db, &lease, &provider, &standing))
+            .await
+    }
+
+    async fn rest(&self, rest: Rest) -> Result<()> {
+        self.write(move |db| ops::policy::rest(db, &rest)).await
+    }
+
+    async fn wake(&self, provider: &ProviderId) -> Result<()> {
+        let provider = provider.clone();
+        self.write(move |db| ops::policy::wake(db, &provider)).await
+    }
+
+    async fn rests(&self) -> Result<Vec<Rest>> {
+        self.read("read", ops::policy::rests).await
     }
 
     async fn revert(&self, lease: &Lease, to: TurnId, at: Timestamp) -> Result<Session> {

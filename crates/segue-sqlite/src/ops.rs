@@ -8,6 +8,7 @@ pub(crate) mod legs;
 pub(crate) mod lineage;
 pub(crate) mod log;
 pub(crate) mod outside;
+pub(crate) mod policy;
 pub(crate) mod sessions;
 pub(crate) mod tags;
 pub(crate) mod tokens;

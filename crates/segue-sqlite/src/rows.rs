@@ -27,7 +27,7 @@ pub(crate) fn time(row: &Row<'_>, column: usize) -> Outcome<Timestamp> {
     Timestamp::from_microsecond(row.get(column)?).map_err(|error| bad(column, error))
 }
 
-fn maybe_time(row: &Row<'_>, column: usize) -> Outcome<Option<Timestamp>> {
+pub(crate) fn maybe_time(row: &Row<'_>, column: usize) -> Outcome<Option<Timestamp>> {
     match row.get::<_, Option<i64>>(column)? {
         None => Ok(None),
         Some(_) => time(row, column).map(Some),

@@ -19,6 +19,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema/0003_tags.sql"),
     include_str!("schema/0004_tokens.sql"),
     include_str!("schema/0005_scopes.sql"),
+    include_str!("schema/0006_policy.sql"),
     include_str!("schema/0007_outside.sql"),
 ];
 

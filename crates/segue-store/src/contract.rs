@@ -14,6 +14,7 @@
 mod head;
 mod lease;
 mod outside;
+mod policy;
 mod scopes;
 mod sessions;
 mod tags;
@@ -41,6 +42,9 @@ pub use lease::{
 pub use outside::{
     a_leg_knows_the_record_it_ended_at, turns_made_elsewhere_become_a_session_of_their_own,
     what_a_native_session_adds_is_taken_in_at_once,
+};
+pub use policy::{
+    a_session_is_handed_over, a_standing_is_kept_for_each_agent, rests_are_of_the_agent_alone,
 };
 pub use scopes::{
     a_fork_has_its_own_purpose, a_purpose_finds_the_newest_by_who_carries_it,
@@ -118,6 +122,9 @@ macro_rules! store_contract {
             a_leg_is_taken_up_again
             a_fork_shares_and_then_goes_its_own_way
             deleting_a_session_keeps_what_its_forks_share
+            a_session_is_handed_over
+            a_standing_is_kept_for_each_agent
+            rests_are_of_the_agent_alone
             a_lease_excludes_others_until_released
             a_silent_holder_loses_its_lease
             a_dead_holder_is_taken_over

@@ -16,7 +16,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use segue_core::{
     Attempt, Candidate, Decision, Failure, Leg, LegEnd, LegId, Lineage, Message, NativeId,
-    ProcessMark, ProviderId, Session, SessionId, Title, Turn, TurnId,
+    ProcessMark, ProviderId, Rest, Session, SessionId, Standing, Title, Turn, TurnId,
 };
 
 pub use error::{BoxError, StoreError};
@@ -154,6 +154,27 @@ pub trait Store: Send + Sync {
     ) -> Result<Leg>;
     /// The legs of a session, oldest first.
     async fn legs(&self, id: &SessionId) -> Result<Vec<Leg>>;
+
+    /// Has another provider carry a session from now on: its leg ends, and the next one will be that provider's.
+    async fn hand_over(&self, lease: &Lease, to: &ProviderId, at: Timestamp) -> Result<Session>;
+
+    // How agents fare.
+
+    /// How a session fares with a provider.
+    async fn standing(&self, id: &SessionId, provider: &ProviderId) -> Result<Standing>;
+    /// Notes how a session fares with a provider.
+    async fn set_standing(
+        &self,
+        lease: &Lease,
+        provider: &ProviderId,
+        standing: Standing,
+    ) -> Result<()>;
+    /// Notes that a provider rests, whatever the session; what was noted of it before is replaced.
+    async fn rest(&self, rest: Rest) -> Result<()>;
+    /// Notes that a provider does not rest any more.
+    async fn wake(&self, provider: &ProviderId) -> Result<()>;
+    /// All rests that were noted, also those that are over.
+    async fn rests(&self) -> Result<Vec<Rest>>;
 
     // The head.
 

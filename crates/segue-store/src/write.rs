@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 use segue_core::{
-    Failure, LegId, Message, NativeId, Project, ProviderId, Purpose, SessionId, Tag,
-    Title, TurnId, TurnState, Usage,
+    Failure, LegId, Message, NativeId, Project, ProviderId, Purpose, SessionId, Tag, Title, TurnId,
+    TurnState, Usage,
 };
 
 /// A session to be made.

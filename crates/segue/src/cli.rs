@@ -2,6 +2,7 @@
 
 mod archive;
 mod delete;
+mod handoff;
 mod head;
 mod index;
 mod order;
@@ -22,6 +23,7 @@ use segue_core::{FeatureId, PermissionPolicy, ProviderId, RoleName, SessionRef, 
 
 pub(crate) use archive::{ArchiveArgs, RestoreArgs};
 pub(crate) use delete::{DeleteArgs, ForgetArgs};
+pub(crate) use handoff::HandoffArgs;
 pub(crate) use head::{ForkArgs, RevertArgs, UndoArgs};
 pub(crate) use index::{IndexArgs, IndexCommand, IndexOutput};
 pub(crate) use order::{OrderArgs, SortBy};
@@ -179,6 +181,7 @@ pub(crate) enum AnySessionCommand {
     #[command(flatten)]
     Plain(SessionCommand),
     Resume(ResumeArgs),
+    Handoff(HandoffArgs),
 }
 
 /// What needs no agent, so that it can be done in the middle of a conversation.

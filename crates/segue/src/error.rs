@@ -43,6 +43,8 @@ pub(crate) struct CliError {
     pub(crate) kind: Kind,
     pub(crate) message: String,
     pub(crate) hints: Vec<String>,
+    /// When it makes sense to try again, where that is known.
+    pub(crate) retry_at: Option<Timestamp>,
 }
 
 impl CliError {
@@ -51,6 +53,7 @@ impl CliError {
             kind,
             message: message.into(),
             hints: Vec::new(),
+            retry_at: None,
         }
     }
 
@@ -233,8 +236,46 @@ impl From<EngineError> for CliError {
             EngineError::TurnNumber(error) => Self::usage(error.to_string()),
             EngineError::NoMove { .. } => Self::usage(error.to_string())
                 .hint("`segue session info` lists the moves with their numbers"),
+            EngineError::Hopeless { .. } | EngineError::NotYet { .. } => stopped(&error),
+            EngineError::NothingSaid(_) => Self::failed(error.to_string())
+                .hint("start a session with the other agent: segue chat -p NAME \"…\""),
+            EngineError::NotInstalled(ref agent) => Self::usage(error.to_string()).hint(format!(
+                "mend `path` of {agent} in the configuration; nothing was changed"
+            )),
         }
     }
+}
+
+/// Why a policy let a prompt not through, and how to go on.
+fn stopped(error: &EngineError) -> CliError {
+    let mut stopped = CliError::new(Kind::Policy, error.to_string());
+    let (session, others, go_on) = match error {
+        EngineError::NotYet {
+            session,
+            until,
+            others,
+            ..
+        } => {
+            stopped.retry_at = Some(*until);
+            (session.as_ref(), others, "--now asks it all the same")
+        }
+        EngineError::Hopeless {
+            session, others, ..
+        } => (
+            Some(session),
+            others,
+            "--anyway tries it once more; --new begins another session",
+        ),
+        _ => return stopped,
+    };
+    let other = others.first().map_or("NAME", |other| other.as_str());
+    let elsewhere = match session {
+        Some(session) => {
+            format!("have another agent go on: segue session handoff {session} -p {other}")
+        }
+        None => format!("ask another agent: -p {other}"),
+    };
+    stopped.hint(elsewhere).hint(go_on)
 }
 
 /// Why a session could not be copied, removed or put back, and what to do.

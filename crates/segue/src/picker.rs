@@ -55,6 +55,7 @@ pub(crate) fn run<S: Shelf>(
         End::Left => Ok(None),
         End::Chosen(chosen) => Ok(Some(*chosen)),
         End::Told => Err(CliError {
+            retry_at: None,
             kind: Kind::Interrupted,
             message: "interrupted; nothing was chosen".to_owned(),
             hints: Vec::new(),

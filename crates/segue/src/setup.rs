@@ -73,6 +73,7 @@ impl App {
         let upkeep = agents::upkeep(&home, config);
         let catalog = catalog(&project, config).with_archive(upkeep.archive.clone());
         let engine = Engine::new(store, agents, catalog, world()).with_index(Index::new(&home));
+        let engine = engine.with_policy(config.policy.clone());
         Ok(Self {
             home,
             project,

@@ -77,14 +77,15 @@ impl From<&CliError> for ErrorJson {
     fn from(error: &CliError) -> Self {
         let class = match error.kind {
             Kind::Usage => "usage",
-            Kind::Failed | Kind::Agent | Kind::Policy | Kind::Interrupted => "failed",
+            Kind::Policy => "policy",
+            Kind::Failed | Kind::Agent | Kind::Interrupted => "failed",
         };
         Self {
             class: class.to_owned(),
             message: error.message.clone(),
             hint: error.hints.first().cloned(),
             stderr: None,
-            retry_at: None,
+            retry_at: error.retry_at.map(time),
         }
     }
 }

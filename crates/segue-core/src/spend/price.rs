@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::model::of_model;
 use crate::{Cost, Usage};
 
 /// What a model costs, each for a million tokens.
@@ -61,14 +62,7 @@ impl Prices {
     /// The price of a model: that of the longest name it begins with. `maker/model` also goes by `model`.
     #[must_use]
     pub fn of(&self, model: &str) -> Option<&Price> {
-        let short = model.rsplit_once('/').map(|(_, name)| name);
-        let longest = |name: &str| {
-            // Of two names that it begins with, the later one in their order is the longer one.
-            let mut fits = self.0.iter().rev();
-            let fitting = fits.find(|(known, _)| name.starts_with(known.as_str()));
-            fitting.map(|(_, price)| price)
-        };
-        longest(model).or_else(|| longest(short?))
+        of_model(&self.0, model)
     }
 }
 

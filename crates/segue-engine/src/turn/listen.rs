@@ -102,7 +102,7 @@ impl Run<'_> {
                     Step::Named(id) => self.named(id).await?,
                     Step::Event(event) => {
                         patience.heard(&event);
-                        self.heard = true;
+                        self.heard |= event.is_work();
                         self.take_in(event).await?;
                     }
                     Step::Ask(request, reply) => {

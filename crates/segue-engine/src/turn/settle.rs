@@ -1,10 +1,14 @@
 //! The end of a turn: its record is closed, and a failure gets its next step.
 
 use segue_agents::known;
-use segue_core::{Decision, DecisionKind, Failure, FailureClass, LegEnd, TurnState};
+use segue_core::{
+    Aftermath, Decision, DecisionKind, Failure, FailureClass, Leg, LegEnd, Standing, TurnState,
+    is_full, is_policy_stop,
+};
 use segue_store::Finish;
 
 use super::{Outcome, Run};
+use crate::error::told;
 use crate::{EngineError, TurnEvent, TurnReport};
 
 impl Run<'_> {
@@ -25,6 +29,8 @@ impl Run<'_> {
             at,
         };
         let mark = self.native_end().await;
+        let Aftermath { standing, rotates } = self.aftermath(state, failure.as_ref());
+        let end = self.end_of_leg(failure.as_ref(), rotates);
         let (store, lease) = (&self.engine.store, &self.hold.lease);
         let finishing = async {
             let marking = async {
@@ -38,18 +44,36 @@ impl Run<'_> {
                 tokio::join!(store.finish_turn(lease, self.turn, finish), marking);
             finished.and(marked)
         };
-        if failure.is_some() {
-            finishing.await?;
-            self.note_tokens().await;
-            self.end_full_leg(failure.as_ref()).await?;
-        } else {
+        let changed = standing != self.course.standing;
+        if !changed && end.is_none() && failure.is_none() && !self.course.rested {
             // Nothing else is to be written, so that the session can be given back by the same commit.
             tokio::join!(finishing, self.note_tokens(), self.hold.release()).0?;
+        } else {
+            let provider = &self.report.provider;
+            let noting = async {
+                if changed {
+                    store.set_standing(lease, provider, standing).await
+                } else {
+                    Ok(())
+                }
+            };
+            let (finished, noted) = tokio::join!(finishing, noting);
+            finished.and(noted)?;
+            self.note_tokens().await;
+            if self.course.rested && state == TurnState::Finished {
+                store.wake(&self.report.provider).await?;
+            }
+        }
+        if let Some((why, text)) = end {
+            self.end_leg(why, text).await?;
         }
         self.saved(last_number).await?;
         self.emit(TurnEvent::Ended { state }).await?;
         self.report.text = self.recorder.text.take();
         self.report.state = state;
+        self.report.stopped_by_policy |= failure
+            .as_ref()
+            .is_some_and(|failure| is_policy_stop(failure, at));
         self.report.failure = failure;
         Ok(self.report)
     }
@@ -61,18 +85,65 @@ impl Run<'_> {
         self.engine.end_of(provider, native_id).await
     }
 
-    /// A native session that has no room left can't go on; the next prompt opens another one.
-    async fn end_full_leg(&mut self, failure: Option<&Failure>) -> Result<(), EngineError> {
-        let full = failure.is_some_and(|failure| failure.class == FailureClass::ContextTooLong);
-        let Some(leg) = self.leg.filter(|_| full) else {
-            return Ok(());
+    /// How the session fares with the agent from now on.
+    fn aftermath(&self, state: TurnState, failure: Option<&Failure>) -> Aftermath {
+        let unchanged = |standing| Aftermath {
+            standing,
+            rotates: false,
         };
+        match (state, failure) {
+            (TurnState::Finished, _) => unchanged(Standing::default()),
+            (TurnState::Failed, Some(failure)) => {
+                let policy = &self.engine.policy;
+                self.course.standing.after(failure, policy, self.now())
+            }
+            _ => unchanged(self.course.standing),
+        }
+    }
+
+    /// Whether the leg is over with this turn, why, and how that is told.
+    fn end_of_leg(&self, failure: Option<&Failure>, rotates: bool) -> Option<(LegEnd, String)> {
+        let next = "the next prompt opens a new one, which is told the story so far";
+        if failure.is_some_and(|failure| failure.class == FailureClass::ContextTooLong) {
+            let text = format!("the native session has no room left and is over; {next}");
+            return Some((LegEnd::Full, text));
+        }
+        let policy = &self.engine.policy;
+        if rotates {
+            let limit = policy.error_limit;
+            let times = if limit == 1 { "" } else { "s" };
+            let text = if self.course.standing.rotations == 0 {
+                format!("{limit} failure{times} in a row: the native session is over; {next}")
+            } else {
+                format!(
+                    "{limit} failure{times} in a row once more: the native session is over, and no other is opened by itself"
+                )
+            };
+            return Some((LegEnd::Errors, text));
+        }
+        let provider = &self.report.provider;
+        let configured = self.engine.agent(provider).ok();
+        let configured = configured.and_then(|agent| agent.defaults().model);
+        let model = self.model.as_deref().or(configured.as_deref());
+        let limit = policy.context.of(provider, model)?;
+        let size = is_full(self.opened_leg.as_ref()?, self.report.usage, limit)?;
+        let text = format!(
+            "the native session holds {size} tokens, more than {limit}, and is over; {next}"
+        );
+        Some((LegEnd::Full, text))
+    }
+
+    /// Ends the leg of the turn; of one that could not even be opened, the one that was to go on.
+    async fn end_leg(&mut self, why: LegEnd, text: String) -> Result<(), EngineError> {
         let at = self.now();
         let (store, lease) = (&self.engine.store, &self.hold.lease);
-        store.end_leg(lease, leg, LegEnd::Full, at).await?;
-        let text = "the native session has no room left and is over; the next prompt opens a new one, which is told the newest messages";
+        let legs = store.legs(&self.session.id).await?;
+        let of_the_agent = |leg: &&Leg| leg.ended.is_none() && leg.provider == self.report.provider;
+        if let Some(leg) = legs.last().filter(of_the_agent) {
+            store.end_leg(lease, leg.id, why, at).await?;
+        }
         Ok(self
-            .decide(Decision::new(DecisionKind::Opened, text))
+            .decide(Decision::new(DecisionKind::Rotated, text))
             .await?)
     }
 }
@@ -93,10 +164,7 @@ fn with_next_step(failure: Failure, report: &TurnReport) -> Failure {
         }
         FailureClass::Quota | FailureClass::RateLimited => {
             let when = match failure.retry_at {
-                Some(at) => format!(
-                    "it can be tried again at {}",
-                    at.strftime("%Y-%m-%d %H:%M:%S UTC")
-                ),
+                Some(at) => format!("it can be tried again at {}", told(at)),
                 None => "wait a while".to_owned(),
             };
             format!("{when}: {go_on}; or go on with another agent by -p NAME")

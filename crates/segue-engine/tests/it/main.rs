@@ -8,10 +8,12 @@
 
 mod agents;
 mod brief;
+mod handoff;
 mod head;
 mod native;
 mod opening;
 mod outside;
+mod policy;
 mod recall;
 mod scopes;
 mod scripted;

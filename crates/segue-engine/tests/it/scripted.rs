@@ -13,8 +13,9 @@ use segue_agents::{
 };
 use segue_catalog::Catalog;
 use segue_core::{
-    AgentEvent, FailureClass, NativeId, Opened, PermissionAnswer, PermissionPolicy,
-    PermissionRequest, ProcessMark, Project, ProviderId, SessionId, StopReason, TurnEnd, Usage,
+    AgentEvent, FailureClass, Haste, NativeId, Opened, PermissionAnswer, PermissionPolicy,
+    PermissionRequest, Policy, ProcessMark, Project, ProviderId, SessionId, StopReason, TurnEnd,
+    Usage,
 };
 use segue_engine::{ChatRequest, Engine, EngineError, Stop, Target, TurnEvent, TurnReport, World};
 use segue_sqlite::SqliteStore;
@@ -47,6 +48,8 @@ pub(crate) struct Heard {
     pub(crate) closed: usize,
     /// Whether each opening was to fail rather than to begin anew.
     pub(crate) strict: Vec<bool>,
+    /// Under which policy each opening was.
+    pub(crate) permissions: Vec<PermissionPolicy>,
 }
 
 /// The agent.
@@ -60,6 +63,8 @@ pub(crate) struct Scripted {
     pub(crate) defaults: Mutex<Defaults>,
     /// What the agent lists; `None` for "it can't".
     pub(crate) listed: Mutex<Option<Vec<Listed>>>,
+    /// Whether its program is on this machine.
+    pub(crate) there: AtomicBool,
     /// Whether a conversation has no name until the agent gives it one.
     pub(crate) nameless: AtomicBool,
     /// Looks at the world when a conversation is opened.
@@ -67,14 +72,15 @@ pub(crate) struct Scripted {
 }
 
 impl Scripted {
-    fn new() -> Self {
+    fn new(name: &str) -> Self {
         Self {
-            provider: ProviderId::parse("scripted").unwrap(),
+            provider: ProviderId::parse(name).unwrap(),
             cues: Arc::default(),
             heard: Arc::default(),
             goes_on: Mutex::new(Opened::Resumed),
             defaults: Mutex::default(),
             listed: Mutex::default(),
+            there: AtomicBool::new(true),
             nameless: AtomicBool::new(false),
             on_open: Mutex::default(),
         }
@@ -104,7 +110,12 @@ impl Agent for Scripted {
         let mut heard = self.heard.lock().unwrap();
         heard.asked_for.push(request.native_id.clone());
         heard.strict.push(request.strict);
-        let fresh = NativeId::parse(&format!("native-{}", heard.asked_for.len())).unwrap();
+        heard.permissions.push(request.permissions);
+        let name = match self.provider.as_str() {
+            "scripted" => "native",
+            other => other,
+        };
+        let fresh = NativeId::parse(&format!("{name}-{}", heard.asked_for.len())).unwrap();
         let (native_id, opened, why_not) = match (&request.native_id, goes_on) {
             (Some(_), Opened::Fresh) if request.strict => {
                 let refusal = Refusal::new(FailureClass::SessionUnknown, "it is gone");
@@ -137,6 +148,10 @@ impl Agent for Scripted {
 
     fn defaults(&self) -> Defaults {
         self.defaults.lock().unwrap().clone()
+    }
+
+    fn is_there(&self) -> bool {
+        self.there.load(Ordering::Relaxed)
     }
 
     async fn probe(&self, _timeout: Duration) -> Result<Probe, AgentError> {
@@ -217,6 +232,8 @@ impl Conversation for Play {
 pub(crate) struct Stage {
     pub(crate) store: Arc<SqliteStore>,
     pub(crate) agent: Arc<Scripted>,
+    /// Those besides it, where there are any.
+    pub(crate) others: Vec<Arc<Scripted>>,
     pub(crate) engine: Engine,
     pub(crate) stop: watch::Sender<Stop>,
     _directory: tempfile::TempDir,
@@ -228,6 +245,14 @@ fn random() -> u32 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
+fn world() -> World {
+    World {
+        now: Timestamp::now,
+        random,
+        me: segue_agents::mark_of(std::process::id()).unwrap(),
+    }
+}
+
 impl Stage {
     pub(crate) fn new() -> Self {
         Self::beside(Catalog::default())
@@ -237,30 +262,38 @@ impl Stage {
     pub(crate) fn beside(catalog: Catalog) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let store = Arc::new(SqliteStore::open(directory.path()).unwrap());
-        let agent = Arc::new(Scripted::new());
-        let world = World {
-            now: Timestamp::now,
-            random,
-            me: segue_agents::mark_of(std::process::id()).unwrap(),
-        };
+        let agent = Arc::new(Scripted::new("scripted"));
         Self {
-            engine: Engine::new(store.clone(), vec![agent.clone()], catalog, world),
+            engine: Engine::new(store.clone(), vec![agent.clone()], catalog, world()),
             store,
             agent,
+            others: Vec::new(),
             stop: watch::channel(Stop::No).0,
             _directory: directory,
         }
     }
 
+    /// A stage with several agents, which goes by a policy.
+    pub(crate) fn with(names: &[&str], policy: Policy) -> Self {
+        let stage = Self::new();
+        let others: Vec<Arc<Scripted>> = names
+            .iter()
+            .map(|name| Arc::new(Scripted::new(name)))
+            .collect();
+        let mut agents: Vec<Arc<dyn Agent>> = vec![stage.agent.clone()];
+        agents.extend(others.iter().map(|agent| agent.clone() as Arc<dyn Agent>));
+        let engine = Engine::new(stage.store.clone(), agents, Catalog::default(), world());
+        Self {
+            engine: engine.with_policy(policy),
+            others,
+            ..stage
+        }
+    }
+
     /// Another engine on the same store and with the same agent.
     pub(crate) fn beside_it(&self) -> Engine {
-        let world = World {
-            now: Timestamp::now,
-            random,
-            me: segue_agents::mark_of(std::process::id()).unwrap(),
-        };
         let agent: Arc<dyn Agent> = self.agent.clone();
-        Engine::new(self.store.clone(), vec![agent], Catalog::default(), world)
+        Engine::new(self.store.clone(), vec![agent], Catalog::default(), world())
     }
 
     /// What the agent will do in the next turn.
@@ -281,6 +314,8 @@ impl Stage {
             purpose: None,
             explain: None,
             strict: false,
+            haste: Haste::Wait,
+            anyway: false,
             permissions: Some(PermissionPolicy::Ask),
             open_timeout: Some(Duration::from_secs(5)),
             turn_timeout: None,

@@ -37,7 +37,7 @@ pub(crate) fn undo(db: &Connection, held: &Lease, at: Timestamp) -> Outcome<Sess
 }
 
 /// Checks that no turn is under way, and returns the head.
-fn check_idle(db: &Connection, held: &Lease) -> Outcome<Option<TurnId>> {
+pub(super) fn check_idle(db: &Connection, held: &Lease) -> Outcome<Option<TurnId>> {
     lease::check(db, held)?;
     let session = sessions::existing(db, &held.session)?;
     if session.head_state == Some(TurnState::Running) {

@@ -2,10 +2,10 @@
 
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
-use segue_core::{Leg, LegEnd, LegId, NativeId, ProviderId, SessionId};
+use segue_core::{Leg, LegEnd, LegId, NativeId, ProviderId, Session, SessionId};
 use segue_store::{Lease, NewLeg, StoreError};
 
-use super::{Outcome, lease};
+use super::{Outcome, head, lease, sessions};
 use crate::rows::{self, micros};
 
 pub(crate) fn open(db: &Connection, held: &Lease, new: &NewLeg) -> Outcome<Leg> {
@@ -135,6 +135,25 @@ pub(crate) fn carrier(
         })
         .optional()?;
     Ok(found.and_then(|id| SessionId::parse(&id).ok()))
+}
+
+pub(crate) fn hand_over(
+    db: &Connection,
+    held: &Lease,
+    to: &ProviderId,
+    at: Timestamp,
+) -> Outcome<Session> {
+    head::check_idle(db, held)?;
+    let id = held.session.as_str();
+    db.prepare_cached(
+        "UPDATE legs SET ended_at = ?2, ended_why = ?3 WHERE session_id = ?1 AND ended_at IS NULL",
+    )?
+    .execute(params![id, micros(at), LegEnd::Handoff.as_str()])?;
+    db.prepare_cached(
+        "UPDATE sessions SET provider = ?2, leg_id = NULL, updated_at = max(updated_at, ?3) WHERE id = ?1",
+    )?
+    .execute(params![id, to.as_str(), micros(at)])?;
+    sessions::existing(db, &held.session)
 }
 
 pub(crate) fn all(db: &Connection, id: &SessionId) -> Outcome<Vec<Leg>> {

@@ -140,6 +140,7 @@ pub async fn a_fork_has_its_own_purpose(store: &dyn Store) {
     let point = ForkPoint {
         session: session.id,
         turn: 1,
+        before_move: None,
     };
     let fork = store.fork(new.clone(), point).await.unwrap();
     assert_eq!(fork.purpose, new.purpose);

@@ -32,7 +32,7 @@ pub(crate) struct TalkArgs {
 }
 
 /// With whom to talk, and on what terms.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct TermsArgs {
     /// The agent to use (`segue doctor` lists them)
     #[arg(short, long, value_name = "NAME", env = "SEGUE_PROVIDER", value_hint = ValueHint::Other)]
@@ -45,6 +45,14 @@ pub(crate) struct TermsArgs {
     /// Fail rather than tell a new native session what was said before
     #[arg(long)]
     pub(crate) strict: bool,
+
+    /// Ask the agent now, also where it failed a moment ago or rests
+    #[arg(long)]
+    pub(crate) now: bool,
+
+    /// Go on with the agent though it failed in one native session after another
+    #[arg(long)]
+    pub(crate) anyway: bool,
 
     /// How to answer when the agent asks for permission [default: as configured, else ask]
     #[arg(long, value_name = "POLICY", value_enum)]

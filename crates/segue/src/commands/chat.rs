@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use segue_core::SessionRef;
+use segue_core::{Haste, SessionRef};
 use segue_engine::{ChatRequest, Conversation, Scope, Stop, Target, TurnReport};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -107,6 +107,12 @@ pub(super) fn request(
         purpose: None,
         explain: None,
         strict: terms.strict,
+        haste: if terms.now {
+            Haste::Ignore
+        } else {
+            Haste::Wait
+        },
+        anyway: terms.anyway,
         permissions: terms.permissions.map(Into::into),
         open_timeout: terms.open_timeout.map(Duration::from_secs_f64),
         turn_timeout: terms.timeout.map(Duration::from_secs_f64),

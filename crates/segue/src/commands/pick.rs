@@ -3,6 +3,8 @@
 use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
 
+use segue_core::ProviderId;
+
 use super::session;
 use crate::cli::{OneArgs, SessionCommand, ShowArgs};
 use crate::error::CliError;
@@ -48,16 +50,25 @@ pub(crate) async fn run() -> Result<ExitCode, CliError> {
             session::perform(&App::open_to_look()?, SessionCommand::Show(show)).await?;
             Ok(ExitCode::SUCCESS)
         }
-        Next::Handoff(agent) => Err(become_repl(&row.id, Some(&agent))),
+        Next::Handoff(agent) => {
+            let agent =
+                ProviderId::parse(&agent).map_err(|error| CliError::failed(error.to_string()))?;
+            let app = App::open_to_look()?;
+            let (session, words) = session::hand_over(&app, &id, &agent).await?;
+            say(&format!("{} {words}", Style::stderr().yellow("segue:")));
+            drop(app);
+            Err(become_repl(session.id.as_str(), Some(&agent)))
+        }
     }
 }
 
 /// Starts anew as the REPL. The picker listened for signals, and only a new program hears them as any other does.
-fn become_repl(id: &str, agent: Option<&str>) -> CliError {
+fn become_repl(id: &str, agent: Option<&ProviderId>) -> CliError {
     let mut command = std::process::Command::new(setup::own_program());
     command.arg0("segue").args(["repl", "--resume", id]);
     if let Some(agent) = agent {
-        command.args(["--provider", agent]);
+        // Whatever the environment says is to answer.
+        command.args(["--provider", agent.as_str()]);
     }
     CliError::failed("cannot start the conversation").because(&command.exec())
 }

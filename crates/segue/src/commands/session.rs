@@ -3,6 +3,7 @@
 mod archive;
 mod asked;
 mod delete;
+mod handoff;
 pub(super) mod head;
 mod lineage;
 mod list;
@@ -24,6 +25,7 @@ use crate::setup::App;
 use crate::terminal::{clean, print};
 use crate::wire::{SessionJson, print_json};
 
+pub(super) use handoff::hand_over;
 pub(super) use resume::in_its_own as depart;
 
 pub(crate) async fn run(args: SessionArgs) -> Result<ExitCode, CliError> {
@@ -33,6 +35,7 @@ pub(crate) async fn run(args: SessionArgs) -> Result<ExitCode, CliError> {
             Ok(ExitCode::SUCCESS)
         }
         AnySessionCommand::Resume(args) => resume::run(args).await,
+        AnySessionCommand::Handoff(args) => handoff::run(args).await,
     }
 }
 

@@ -35,9 +35,15 @@ const LONGEST: f64 = 31_536_000.0;
 /// Makes of what was given what the setting wants.
 pub(crate) fn accept(key: &Key, given: Given, base: &Base) -> Result<Value, Wrong> {
     match key {
-        Key::Prefer => providers(texts(given)?),
+        Key::Prefer | Key::Fallback => providers(texts(given)?),
+        Key::ErrorLimit => count(&given, "a number of failures", 0.0, 1000.0),
+        Key::ContextLimit | Key::ModelLimit(_) | Key::Agent(_, AgentKey::ContextLimit) => {
+            count(&given, "a number of tokens", 0.0, 1e12)
+        }
+        Key::Backoff => seconds(Wait::Silence, &given),
         Key::Permissions | Key::Agent(_, AgentKey::Permissions) => policy(&text(given)?),
-        Key::Budget => budget(&given),
+        // Less has no room for anything but the frame, and no model takes more.
+        Key::Budget => count(&given, "a number of tokens", 2_000.0, 1e6),
         Key::Timeout(wait) | Key::Agent(_, AgentKey::Timeout(wait)) => seconds(*wait, &given),
         Key::Agent(_, AgentKey::Path | AgentKey::AcpPath) | Key::Mcp(_, McpKey::Command) => {
             program(&text(given)?, base)
@@ -118,26 +124,23 @@ fn seconds(wait: Wait, given: &Given) -> Result<Value, Wrong> {
         .map_err(|error| Wrong::new(error.to_string()))
 }
 
-/// A number of tokens.
-fn budget(given: &Given) -> Result<Value, Wrong> {
-    // Less has no room for anything but the frame, and no model takes more.
-    const FEWEST: f64 = 2_000.0;
-    const MOST: f64 = 1_000_000.0;
-    let Given::Number(tokens) = *given else {
-        return Err(mistaken("a number of tokens", given));
+/// A whole number from `least` to `most`.
+fn count(given: &Given, what: &str, least: f64, most: f64) -> Result<Value, Wrong> {
+    let Given::Number(number) = *given else {
+        return Err(mistaken(what, given));
     };
-    if !(FEWEST..=MOST).contains(&tokens) || tokens.fract() != 0.0 {
+    if !(least..=most).contains(&number) || number.fract() != 0.0 {
         return Err(Wrong::new(format!(
-            "must be a whole number of tokens from {FEWEST} to {MOST}, not {tokens}"
+            "must be {what}, a whole one from {least} to {most}, not {number}"
         )));
     }
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "a whole number within bounds"
+        reason = "checked to be whole, small and not negative"
     )]
-    let tokens = tokens as u64;
-    Ok(Value::Tokens(tokens))
+    let number = number as u64;
+    Ok(Value::Count(number))
 }
 
 /// Dollars for a million tokens.

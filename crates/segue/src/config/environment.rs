@@ -66,8 +66,13 @@ fn given(key: &Key, text: String) -> Given {
             Err(_) => Given::Text(text),
         },
         Key::Prefer
+        | Key::Fallback
         | Key::Permissions
         | Key::Budget
+        | Key::ErrorLimit
+        | Key::Backoff
+        | Key::ContextLimit
+        | Key::ModelLimit(_)
         | Key::Agent(..)
         | Key::Mcp(..)
         | Key::Price(..) => Given::Text(text),

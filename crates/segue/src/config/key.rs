@@ -11,14 +11,24 @@ use super::value::{Value, bare};
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Key {
     Prefer,
+    /// Who goes on while an agent rests.
+    Fallback,
     Permissions,
     /// How many tokens a brief and its prompt may have.
     Budget,
+    /// After how many failures in a row a native session is over.
+    ErrorLimit,
+    /// How long nothing is tried after a failure.
+    Backoff,
+    /// How much context a native session may hold.
+    ContextLimit,
     Timeout(Wait),
     Agent(Who, AgentKey),
     Mcp(String, McpKey),
     /// What a model costs, by how its name begins.
     Price(String, PriceKey),
+    /// How much context a native session may hold with a model, by how its name begins.
+    ModelLimit(String),
 }
 
 /// What is waited for.
@@ -50,6 +60,7 @@ pub(crate) enum AgentKey {
     Mode,
     Args,
     Permissions,
+    ContextLimit,
     Timeout(Wait),
     ResumeId,
     ContinueLast,
@@ -156,8 +167,13 @@ impl Key {
     pub(crate) fn path(&self) -> Vec<&str> {
         match self {
             Self::Prefer => vec!["prefer"],
+            Self::Fallback => vec!["fallback"],
             Self::Permissions => vec!["permissions"],
             Self::Budget => vec!["budget"],
+            Self::ErrorLimit => vec!["error_limit"],
+            Self::Backoff => vec!["backoff_seconds"],
+            Self::ContextLimit => vec!["context_limit"],
+            Self::ModelLimit(model) => vec!["context_limits", model],
             Self::Timeout(wait) => vec!["timeouts", wait.name()],
             Self::Agent(who, key) => {
                 let mut path = match who {
@@ -174,6 +190,7 @@ impl Key {
                     AgentKey::Mode => path.push("mode"),
                     AgentKey::Args => path.push("args"),
                     AgentKey::Permissions => path.push("permissions"),
+                    AgentKey::ContextLimit => path.push("context_limit"),
                     AgentKey::Timeout(wait) => path.extend(["timeouts", wait.name()]),
                     AgentKey::ResumeId => path.extend(["session", "resume_id"]),
                     AgentKey::ContinueLast => path.extend(["session", "continue_last"]),
@@ -201,7 +218,17 @@ impl Key {
         // Refusing everything is no harm, whoever asks for it.
         let deny = *value == Value::Policy(PermissionPolicy::Deny);
         match self {
-            Self::Prefer | Self::Budget | Self::Timeout(_) | Self::Price(..) => None,
+            Self::Prefer
+            | Self::Budget
+            | Self::Timeout(_)
+            | Self::Price(..)
+            | Self::ErrorLimit
+            | Self::Backoff
+            | Self::ContextLimit
+            | Self::ModelLimit(_) => None,
+            // Nobody is no harm.
+            Self::Fallback if *value == Value::Texts(Vec::new()) => None,
+            Self::Fallback => Some("who gets the conversation while an agent rests"),
             Self::Permissions | Self::Agent(_, AgentKey::Permissions) if deny => None,
             Self::Permissions | Self::Agent(_, AgentKey::Permissions | AgentKey::Mode) => {
                 Some("what an agent may do without asking")
@@ -212,9 +239,13 @@ impl Key {
             // Some ways to talk to an agent can't ask.
             Self::Agent(_, AgentKey::Transports) => Some("how an agent is talked to"),
             Self::Agent(_, AgentKey::ResumeId) => Some("the session that prompts go to"),
-            Self::Agent(who, AgentKey::Model | AgentKey::Timeout(_) | AgentKey::ContinueLast) => {
-                matches!(who, Who::Acp(_)).then_some("an agent of its own")
-            }
+            Self::Agent(
+                who,
+                AgentKey::Model
+                | AgentKey::Timeout(_)
+                | AgentKey::ContinueLast
+                | AgentKey::ContextLimit,
+            ) => matches!(who, Who::Acp(_)).then_some("an agent of its own"),
             Self::Mcp(..) => Some("an MCP server that agents are handed"),
         }
     }
@@ -229,8 +260,13 @@ impl Key {
                 WORDS.iter().any(|word| name.contains(word))
             }
             Self::Prefer
+            | Self::Fallback
             | Self::Permissions
             | Self::Budget
+            | Self::ErrorLimit
+            | Self::Backoff
+            | Self::ContextLimit
+            | Self::ModelLimit(_)
             | Self::Timeout(_)
             | Self::Agent(..)
             | Self::Mcp(..)

@@ -23,7 +23,8 @@ pub(crate) fn merge(layers: impl IntoIterator<Item = Layer>) -> Layer {
 fn replaces(over: &Key, under: &Key) -> bool {
     let of_session = |key: &AgentKey| matches!(key, AgentKey::ResumeId | AgentKey::ContinueLast);
     match (over, under) {
-        (Key::Permissions, Key::Agent(_, AgentKey::Permissions)) => true,
+        (Key::Permissions, Key::Agent(_, AgentKey::Permissions))
+        | (Key::ContextLimit, Key::Agent(_, AgentKey::ContextLimit) | Key::ModelLimit(_)) => true,
         (Key::Timeout(over), Key::Agent(_, AgentKey::Timeout(under))) => over == under,
         (Key::Agent(who, over), Key::Agent(other, under)) => {
             who == other && of_session(over) && of_session(under)

@@ -16,10 +16,15 @@ use super::position;
 use super::problem::{Place, Problem, Wrong};
 use super::value::{Entry, Layer, Origin, Value, bare};
 
-const TOP: [&str; 10] = [
+const TOP: [&str; 15] = [
     "prefer",
+    "fallback",
     "permissions",
     "budget",
+    "error_limit",
+    "backoff_seconds",
+    "context_limit",
+    "context_limits",
     "timeouts",
     "claude",
     "codex",
@@ -30,7 +35,7 @@ const TOP: [&str; 10] = [
 ];
 const WAITS: [&str; 4] = ["start", "first", "silence", "turn"];
 const SESSION: [&str; 2] = ["resume_id", "continue_last"];
-const AGENT: [&str; 10] = [
+const AGENT: [&str; 11] = [
     "path",
     "transports",
     "model",
@@ -38,6 +43,7 @@ const AGENT: [&str; 10] = [
     "args",
     "env",
     "permissions",
+    "context_limit",
     "timeouts",
     "session",
     "acp_path",
@@ -98,8 +104,22 @@ impl Reading<'_> {
         for item @ (name, value) in table {
             match name.get_ref().as_ref() {
                 "prefer" => self.set(Key::Prefer, item),
+                "fallback" => self.set(Key::Fallback, item),
                 "permissions" => self.set(Key::Permissions, item),
                 "budget" => self.set(Key::Budget, item),
+                "error_limit" => self.set(Key::ErrorLimit, item),
+                "backoff_seconds" => self.set(Key::Backoff, item),
+                "context_limit" => self.set(Key::ContextLimit, item),
+                "context_limits" => {
+                    self.named(
+                        "context_limits",
+                        value,
+                        model_name,
+                        |reading, name, item| {
+                            reading.set(Key::ModelLimit(name.to_owned()), item);
+                        },
+                    );
+                }
                 "timeouts" => self.waits("timeouts", value, Key::Timeout),
                 "acp" => self.named("acp", value, agent_name, |reading, name, item| {
                     reading.agent(&Who::Acp(name.to_owned()), item);
@@ -164,6 +184,7 @@ impl Reading<'_> {
                 "mode" => self.set(key(AgentKey::Mode), item),
                 "args" => self.set(key(AgentKey::Args), item),
                 "permissions" => self.set(key(AgentKey::Permissions), item),
+                "context_limit" => self.set(key(AgentKey::ContextLimit), item),
                 "env" => {
                     let section = format!("{section}.env");
                     self.named(&section, value, variable_name, |reading, name, item| {

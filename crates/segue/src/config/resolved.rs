@@ -1,11 +1,13 @@
 //! What is in force, as plain data.
 
+mod policy;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use segue_agents::{Defaults, SessionDefault, Timeouts};
 use segue_core::spend::{Price, Prices};
-use segue_core::{Cost, DEFAULT_BUDGET, McpReach, McpServer, PermissionPolicy, ProviderId};
+use segue_core::{Cost, DEFAULT_BUDGET, McpReach, McpServer, PermissionPolicy, Policy, ProviderId};
 
 use super::Flags;
 use super::key::{AgentKey, Key, McpKey, PriceKey, Wait, Who};
@@ -27,6 +29,8 @@ pub(crate) struct Config {
     pub(crate) budget: u64,
     /// What models cost.
     pub(crate) prices: Prices,
+    /// What is done when an agent fails, rests or is full.
+    pub(crate) policy: Policy,
 }
 
 /// What is configured for one agent.
@@ -51,8 +55,9 @@ pub(crate) fn defaults() -> Layer {
     let mut values = vec![
         (Key::Prefer, Value::Texts(known)),
         (Key::Permissions, Value::Policy(PermissionPolicy::default())),
-        (Key::Budget, Value::Tokens(DEFAULT_BUDGET)),
+        (Key::Budget, Value::Count(DEFAULT_BUDGET)),
     ];
+    values.extend(policy::defaults());
     for wait in Wait::ALL {
         let time = match wait {
             Wait::Start => Some(timeouts.start),
@@ -106,10 +111,10 @@ pub(crate) fn gaps(settings: &Layer) -> Vec<Problem> {
             ));
             problems.extend(at(entry, wrong));
         }
-        if let (Key::Prefer, Value::Texts(names)) = (key, &entry.value) {
+        if let (Key::Prefer | Key::Fallback, Value::Texts(names)) = (key, &entry.value) {
             let acp = names.iter().filter_map(|name| name.strip_prefix("acp:"));
             for name in acp.filter(|name| !has_path(name)) {
-                let wrong = Wrong::new(format!("prefer: there is no agent acp:{name}"));
+                let wrong = Wrong::new(format!("{key}: there is no agent acp:{name}"));
                 let hint = format!("configure it as [acp.{name}], with a `path`");
                 problems.extend(at(entry, wrong.hint(hint)));
             }
@@ -154,8 +159,9 @@ impl Config {
             defaults: view.defaults(None),
             agents,
             mcp: view.servers(),
-            budget: view.tokens(&Key::Budget).unwrap_or(DEFAULT_BUDGET),
+            budget: view.count(&Key::Budget).unwrap_or(DEFAULT_BUDGET),
             prices: view.prices(),
+            policy: view.policy(),
         }
     }
 
@@ -255,13 +261,8 @@ impl View<'_> {
                 turn: some(Wait::Turn),
             },
             session,
-        }
-    }
-
-    fn tokens(&self, key: &Key) -> Option<u64> {
-        match self.value(key) {
-            Some(Value::Tokens(tokens)) => Some(*tokens),
-            _ => None,
+            model: who.and_then(|who| self.text(&Key::Agent(who.clone(), AgentKey::Model))),
+            mode: who.and_then(|who| self.text(&Key::Agent(who.clone(), AgentKey::Mode))),
         }
     }
 

@@ -27,8 +27,8 @@ pub(crate) enum Value {
     Texts(Vec<String>),
     Switch(bool),
     Seconds(Duration),
+    Count(u64),
     Policy(PermissionPolicy),
-    Tokens(u64),
     Money(Cost),
 }
 
@@ -68,8 +68,8 @@ impl Value {
             Self::Switch(on) => on.to_string(),
             Self::Seconds(time) if time.subsec_nanos() == 0 => time.as_secs().to_string(),
             Self::Seconds(time) => time.as_secs_f64().to_string(),
+            Self::Count(count) => count.to_string(),
             Self::Policy(policy) => quoted(policy.as_str()),
-            Self::Tokens(tokens) => tokens.to_string(),
             Self::Money(cost) => dollars(*cost).to_string(),
         }
     }
@@ -81,8 +81,8 @@ impl Value {
             Self::Switch(on) => json!(on),
             Self::Seconds(time) if time.subsec_nanos() == 0 => json!(time.as_secs()),
             Self::Seconds(time) => json!(time.as_secs_f64()),
+            Self::Count(count) => json!(count),
             Self::Policy(policy) => json!(policy.as_str()),
-            Self::Tokens(tokens) => json!(tokens),
             Self::Money(cost) => json!(dollars(*cost)),
         }
     }

@@ -54,7 +54,11 @@ fn what_is_in_force_is_shown_with_its_origin() {
     let output = segue_with(&world, &args, &[("SEGUE_CODEX_MODEL", "o9")]);
     assert_snapshot!(output, @r#"
     prefer = ["codex"]  # [WORLD]/project/segue.toml:1
+    fallback = []  # default
     permissions = "allow-reads"  # [WORLD]/.config/segue/config.toml:1
+    error_limit = 3  # default
+    backoff_seconds = 10  # default
+    context_limit = 350000  # default
 
     [timeouts]
     start = 5  # flag --open-timeout

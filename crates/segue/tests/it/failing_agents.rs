@@ -47,7 +47,7 @@ fn an_agent_that_dies_in_the_middle_of_a_turn() {
       the agent went away before it was done with the prompt (killed by signal 6)
     --- exit 0
     "#);
-    let turn = world.json(["chat", "--json", "--continue", "are you there?"]);
+    let turn = world.json(["chat", "--json", "--now", "--continue", "are you there?"]);
     assert_eq!(turn["stop"], "finished");
     assert_eq!(turn["opened"], "resumed");
     world.assert_nothing_runs();
@@ -121,7 +121,7 @@ fn an_agent_that_never_answers_initialize() {
       the agent gave no answer to initialize within 0.5 s
     --- exit 0
     ");
-    let turn = world.json(["chat", "--json", "--continue", "better now?"]);
+    let turn = world.json(["chat", "--json", "--now", "--continue", "better now?"]);
     assert_eq!(turn["stop"], "finished");
     world.assert_nothing_runs();
 }

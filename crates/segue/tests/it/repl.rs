@@ -93,7 +93,8 @@ fn lines_that_belong_together_are_one_prompt() {
 #[test]
 fn a_turn_that_fails_is_told_and_the_next_one_goes_on() {
     let world = world();
-    assert_snapshot!(repl(&world, &["first", "rehearse: fail out of tea", "third"]), @r#"
+    let now = |lines: &[&str]| repl_with(&world, &["repl", "--now"], lines);
+    assert_snapshot!(now(&["first", "rehearse: fail out of tea", "third"]), @r#"
     You said: first
     This is where our conversation begins.
     You said: third
@@ -104,7 +105,7 @@ fn a_turn_that_fails_is_told_and_the_next_one_goes_on() {
     hint: what was said is kept; go on with: segue chat --resume [SESSION] "…"
     --- exit 3
     "#);
-    let output = repl(&world, &["first", "rehearse: die", "third", "/session"]);
+    let output = now(&["first", "rehearse: die", "third", "/session"]);
     assert!(
         output
             .stdout
@@ -187,6 +188,7 @@ fn help_lists_every_command() {
     /fork [N]             branch off, after turn N if said, and go on there
     /rename TITLE         give the session another title
     /agent NAME           have another agent answer from now on
+    /handoff NAME         hand the session to another agent at once
     /permissions POLICY   how to answer when the agent asks for permission
     /usage                what the last turn and the session used
     /exit                 end the conversation, as Ctrl-D does
@@ -239,7 +241,7 @@ fn the_options_of_chat_hold_for_the_conversation() {
     hint: `segue session list --all` shows every session there is
     --- exit 1
     "#);
-    assert_snapshot!(repl_with(&world, &["repl", "--timeout", "1"], &["rehearse: hang", "on"]), @r#"
+    assert_snapshot!(repl_with(&world, &["repl", "--now", "--timeout", "1"], &["rehearse: hang", "on"]), @r#"
     You said: on
     This is turn 2 of our conversation; before this you said: rehearse: hang
     --- stderr

@@ -18,6 +18,7 @@ mod gemini;
 mod keep;
 mod matrix;
 mod outside;
+mod policy;
 mod repl;
 mod revert;
 mod stage;

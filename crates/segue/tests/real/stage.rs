@@ -181,8 +181,7 @@ impl Stage {
     /// anew, so whoever wants to see it go on waits.
     pub(crate) fn wait_for_another_minute(&self) {
         if self.way.way() == ("gemini", "acp") {
-            let second = Timestamp::now().as_second() % 60;
-            std::thread::sleep(Duration::from_secs(u64::try_from(61 - second).unwrap()));
+            await_another_minute();
         }
     }
 
@@ -255,6 +254,12 @@ impl Stage {
         names.sort();
         names
     }
+}
+
+/// Waits until the clock shows another minute.
+pub(crate) fn await_another_minute() {
+    let second = Timestamp::now().as_second() % 60;
+    std::thread::sleep(Duration::from_secs(u64::try_from(61 - second).unwrap()));
 }
 
 /// A turn that is under way.

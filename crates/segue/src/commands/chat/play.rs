@@ -105,7 +105,7 @@ pub(in crate::commands) fn interrupt(stop: &watch::Sender<Stop>) {
 pub(in crate::commands) fn failed(report: &TurnReport) -> Option<Kind> {
     match report.state {
         TurnState::Finished => None,
-        TurnState::Cancelled if report.stopped_by_policy => Some(Kind::Policy),
+        _ if report.stopped_by_policy => Some(Kind::Policy),
         TurnState::Cancelled => Some(Kind::Interrupted),
         TurnState::Running | TurnState::Failed | TurnState::Interrupted => Some(Kind::Agent),
     }
@@ -124,6 +124,7 @@ pub(in crate::commands) fn tell_failure(provider: &ProviderId, failure: &Failure
         kind: Kind::Agent,
         message: failure.message.clone(),
         hints: failure.hint.clone().into_iter().collect(),
+        retry_at: failure.retry_at,
     };
     error.report();
 }

@@ -28,6 +28,7 @@ pub(super) enum Command {
     History(usize),
     Rename(String),
     Agent(ProviderId),
+    Handoff(ProviderId),
     Permissions(Policy),
     Usage,
     /// Without a number, how it is used is said.
@@ -47,7 +48,7 @@ const fn entry(name: &'static str, takes: &'static str, does: &'static str) -> E
     Entry { name, takes, does }
 }
 
-pub(super) const COMMANDS: [Entry; 15] = [
+pub(super) const COMMANDS: [Entry; 16] = [
     entry("/help", "", "this list"),
     entry(
         "/sessions",
@@ -79,6 +80,11 @@ pub(super) const COMMANDS: [Entry; 15] = [
     ),
     entry("/rename", "TITLE", "give the session another title"),
     entry("/agent", "NAME", "have another agent answer from now on"),
+    entry(
+        "/handoff",
+        "NAME",
+        "hand the session to another agent at once",
+    ),
     entry(
         "/permissions",
         "POLICY",
@@ -151,6 +157,9 @@ fn command(name: &str, rest: &str) -> Result<Command, CliError> {
         "/agent" => Command::Agent(
             ProviderId::parse(rest).map_err(|error| CliError::usage(error.to_string()))?,
         ),
+        "/handoff" => Command::Handoff(
+            ProviderId::parse(rest).map_err(|error| CliError::usage(error.to_string()))?,
+        ),
         "/permissions" => Command::Permissions(policy(rest)?),
         "/usage" => Command::Usage,
         _ => Command::Exit,
@@ -200,7 +209,7 @@ pub(super) fn completions(begun: &str, agents: &[String]) -> (usize, Vec<String>
         return (0, starting(names.collect(), begun));
     };
     let known = match name {
-        "/agent" => agents.to_vec(),
+        "/agent" | "/handoff" => agents.to_vec(),
         "/permissions" => policies(),
         "/sessions" => vec!["all".to_owned()],
         _ => Vec::new(),
@@ -250,7 +259,11 @@ mod tests {
                 "/rename two  words",
                 Typed::Command(Command::Rename("two  words".into())),
             ),
-            ("/agent codex", Typed::Command(Command::Agent(agent))),
+            (
+                "/agent codex",
+                Typed::Command(Command::Agent(agent.clone())),
+            ),
+            ("/handoff codex", Typed::Command(Command::Handoff(agent))),
             (
                 "/permissions allow-reads",
                 Typed::Command(Command::Permissions(Policy::AllowReads)),
@@ -272,6 +285,7 @@ mod tests {
             ("/resume ../x", "may not contain '/'", ""),
             ("/rename", "/rename TITLE", ""),
             ("/agent", "/agent NAME", ""),
+            ("/handoff", "/handoff NAME", ""),
             ("/agent a b", "may not contain ' '", ""),
             ("/permissions", "/permissions POLICY", ""),
             ("/permissions yes", "not a policy", "allow-reads"),

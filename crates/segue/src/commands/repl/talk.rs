@@ -148,6 +148,13 @@ impl Talk {
             (None, None) => {}
         }
         self.target = Target::Session(report.session.clone());
+        if self
+            .answers()
+            .is_some_and(|agent| *agent != report.provider)
+        {
+            // Another one took over, and stays.
+            (self.terms.provider, self.terms.model) = (None, None);
+        }
         self.agent = Some(report.provider.clone());
         self.last = Some(report);
         failed.map_or(Ok(()), Err)
@@ -166,6 +173,7 @@ impl Talk {
             Command::History(turns) => self.history(turns).await?,
             Command::Rename(title) => self.rename(&title).await?,
             Command::Agent(agent) => self.hand_to(agent)?,
+            Command::Handoff(agent) => self.handoff(agent).await?,
             Command::Permissions(policy) => self.permit(policy),
             Command::Usage => self.usage().await?,
             Command::BackToTurn(turn) => self.back_to_turn(turn).await?,
@@ -349,6 +357,27 @@ impl Talk {
         // A model is called by a name that only its agent knows.
         self.terms.model = None;
         self.terms.provider = Some(agent);
+        Ok(())
+    }
+
+    /// Hands the session over at once; where there is none yet, the next prompt goes to the other agent.
+    async fn handoff(&mut self, agent: ProviderId) -> Result<(), CliError> {
+        let id = match &self.target {
+            Target::Session(id) => ConversationId::Session(id.clone()),
+            Target::Native(provider, id) => ConversationId::Native(provider.clone(), id.clone()),
+            Target::Usual | Target::New | Target::Continue | Target::Scope => {
+                return self.hand_to(agent);
+            }
+        };
+        let (session, words) = session::hand_over(&self.app, &one(&id)?.id, &agent).await?;
+        say(&words);
+        self.target = Target::Session(session.id);
+        if self.answers() != Some(&agent) {
+            // A model is called by a name that only its agent knows.
+            self.terms.model = None;
+        }
+        self.terms.provider = None;
+        self.agent = Some(agent);
         Ok(())
     }
 

@@ -56,6 +56,7 @@ fn why_ended(why: LegEnd) -> &'static str {
         LegEnd::HeadMoved => "left, the session went to another turn",
         LegEnd::Handoff => "handed over",
         LegEnd::Full => "full",
+        LegEnd::Errors => "failed too often",
     }
 }
 

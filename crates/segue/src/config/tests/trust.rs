@@ -5,6 +5,11 @@ use super::*;
 /// A project's file that uses every setting once.
 const ALL: &str = r#"
     prefer = ["codex"]
+    fallback = ["codex"]
+    error_limit = 1
+    backoff_seconds = 1
+    context_limit = 1
+    context_limits = { m = 1 }
     permissions = "allow-all"
     timeouts = { silence = 1 }
     [claude]
@@ -16,6 +21,7 @@ const ALL: &str = r#"
     args = ["x"]
     env = { A = "1" }
     permissions = "ask"
+    context_limit = 1
     timeouts = { silence = 1 }
     session = { continue_last = true }
     [codex]
@@ -35,6 +41,7 @@ fn an_untrusted_project_starts_nothing_and_widens_nothing() {
     let loaded = machine.load();
     let withheld: Vec<String> = loaded.withheld.iter().map(ToString::to_string).collect();
     let expected = [
+        "fallback",
         "permissions",
         "claude.path",
         "claude.acp_path",
@@ -51,7 +58,7 @@ fn an_untrusted_project_starts_nothing_and_widens_nothing() {
     assert_eq!(withheld, expected);
     assert_eq!(
         in_short(&loaded.withheld),
-        "permissions, claude.path, claude.acp_path, claude.transports, claude.mode, claude.args, claude.permissions, claude.env.A, acp.x, mcp.x, mcp.y"
+        "fallback, permissions, claude.path, claude.acp_path, claude.transports, claude.mode, claude.args, claude.permissions, claude.env.A, acp.x, mcp.x, mcp.y"
     );
     let granted: Vec<String> = loaded.settings.iter()
         .filter(|(_, entry)| matches!(&entry.origin, Origin::File { path, .. } if *path == machine.project()))
@@ -59,11 +66,16 @@ fn an_untrusted_project_starts_nothing_and_widens_nothing() {
         .collect();
     let expected = [
         "prefer",
+        "error_limit",
+        "backoff_seconds",
+        "context_limit",
         "timeouts.silence",
         "claude.model",
+        "claude.context_limit",
         "claude.timeouts.silence",
         "claude.session.continue_last",
         "codex.permissions",
+        "context_limits.m",
     ];
     assert_eq!(granted, expected);
     assert_eq!(
@@ -78,6 +90,17 @@ fn an_untrusted_project_starts_nothing_and_widens_nothing() {
     );
     assert!(loaded.config.mcp.is_empty() && loaded.problems.is_empty());
     assert_eq!(loaded.files.last().unwrap().state, State::Untrusted);
+}
+
+#[test]
+fn a_project_may_take_fallbacks_away() {
+    let machine = Machine::new("fallback = [\"codex\"]", "fallback = []");
+    let loaded = machine.load();
+    assert_eq!(loaded.withheld, []);
+    assert_eq!(loaded.config.policy.fallback, []);
+    let machine = Machine::new("fallback = [\"codex\"]", "fallback = [\"gemini\"]");
+    assert_eq!(machine.load().config.policy.fallback.len(), 1);
+    assert_eq!(machine.load().config.policy.fallback[0].as_str(), "codex");
 }
 
 #[test]

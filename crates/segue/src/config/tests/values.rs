@@ -97,6 +97,8 @@ fn everything_about_an_agent_arrives() {
             turn: Some(Duration::from_hours(1)),
         },
         session: SessionDefault::Resume("feature:pay".into()),
+        model: Some("m".into()),
+        mode: Some("read-only".into()),
     };
     assert_eq!(codex.defaults, expected);
     let gemini = agent(text, &Who::Gemini).defaults;
@@ -105,6 +107,35 @@ fn everything_about_an_agent_arrives() {
     assert_eq!(gemini.timeouts.silence, Timeouts::default().silence);
     let own = agent(text, &Who::Acp("open-code".into()));
     assert_eq!(own.defaults.permissions, PermissionPolicy::AllowReads);
+}
+
+#[test]
+fn the_policy_is_the_users() {
+    let text = r#"
+        fallback = ["codex", "acp:x", "codex"]
+        error_limit = 5
+        backoff_seconds = 0.5
+        context_limit = 200_000
+        [context_limits]
+        "gpt-5.5" = 0
+        [claude]
+        context_limit = 900_000
+        [acp.x]
+        path = "x"
+        context_limit = 7
+    "#;
+    let policy = Config::of(&parse(text).unwrap()).policy;
+    let provider = |name: &str| segue_core::ProviderId::parse(name).unwrap();
+    assert_eq!(policy.fallback, [provider("codex"), provider("acp:x")]);
+    assert_eq!(policy.error_limit, 5);
+    assert_eq!(policy.backoff, jiff::SignedDuration::from_millis(500));
+    let limit = |name, model| policy.context.of(&provider(name), model);
+    assert_eq!(limit("gemini", None), Some(200_000));
+    assert_eq!(limit("claude", Some("opus")), Some(900_000));
+    assert_eq!(limit("acp:x", None), Some(7));
+    assert_eq!(limit("codex", Some("gpt-5.5-high")), None);
+    let defaults = Config::of(&super::super::resolved::defaults()).policy;
+    assert_eq!(defaults, segue_core::Policy::default());
 }
 
 #[test]

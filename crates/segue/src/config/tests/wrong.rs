@@ -47,6 +47,22 @@ const CASES: &[(&str, &[&str])] = &[
         &["1:8: \"\" can't be how the name of a model begins"],
     ),
     (
+        "fallback = [\"cluade\"]\nerror_limit = -1\nbackoff_seconds = \"ten\"\ncontext_limit = 1.5",
+        &[
+            "1:12: fallback: \"cluade\" is not one of claude, codex, gemini, rehearsal, acp:NAME | did you mean \"claude\"?",
+            "2:15: error_limit: must be a number of failures, a whole one from 0 to 1000, not -1",
+            "3:19: backoff_seconds: must be a number of seconds, not a text",
+            "4:17: context_limit: must be a number of tokens, a whole one from 0 to 1000000000000, not 1.5",
+        ],
+    ),
+    (
+        "context_limits.\"\" = 1\n[codex]\ncontext_limit = true",
+        &[
+            "1:16: \"\" can't be how the name of a model begins",
+            "3:17: codex.context_limit: must be a number of tokens, not true or false",
+        ],
+    ),
+    (
         "prefr = []",
         &["1:1: there is no setting prefr | did you mean `prefer`?"],
     ),
@@ -63,13 +79,13 @@ const CASES: &[(&str, &[&str])] = &[
     (
         "[opencode]\npath = \"x\"",
         &[
-            "1:2: there is no setting opencode | an agent that speaks ACP is configured as [acp.opencode]; else there are: prefer, permissions, timeouts, claude, codex, gemini, acp, mcp, prices",
+            "1:2: there is no setting opencode | an agent that speaks ACP is configured as [acp.opencode]; else there are: prefer, fallback, permissions, error_limit, backoff_seconds, context_limit, context_limits, timeouts, claude, codex, gemini, acp, mcp, prices",
         ],
     ),
     (
         "[gemini]\nacp_path = \"x\"",
         &[
-            "2:1: there is no setting acp_path in [gemini] | there are: path, transports, model, mode, args, env, permissions, timeouts, session",
+            "2:1: there is no setting acp_path in [gemini] | there are: path, transports, model, mode, args, env, permissions, context_limit, timeouts, session",
         ],
     ),
     (

@@ -1,0 +1,100 @@
+//! Handing a session to another agent.
+
+use segue_core::{Decision, DecisionKind, ProviderId, Session};
+
+use crate::{Engine, EngineError};
+
+/// A session that another agent carries from now on.
+#[derive(Debug, Clone)]
+pub struct HandedOver {
+    /// The session as it is now.
+    pub session: Session,
+    /// Who carried it before; the same one if nothing had to be done.
+    pub from: ProviderId,
+    /// What does not carry over, a line each.
+    pub left_behind: Vec<String>,
+    /// What segue decided by itself on the way.
+    pub decisions: Vec<Decision>,
+}
+
+impl Engine {
+    /// Has another agent carry a session from now on. The next prompt opens a native session there, which is told what
+    /// was said.
+    pub async fn handoff(
+        &self,
+        session: &Session,
+        to: &ProviderId,
+    ) -> Result<HandedOver, EngineError> {
+        self.check_handoff(to)?;
+        let (hold, mut decisions) = self.hold_idle(&session.id).await?;
+        let outcome = async {
+            // Somebody else may have changed the session since it was looked up.
+            let session = self.existing(&session.id).await?;
+            let from = session.provider.clone();
+            if from == *to {
+                return Ok((session, from));
+            }
+            if session.turns == 0 {
+                return Err(EngineError::NothingSaid(session.id));
+            }
+            let at = (self.world.now)();
+            let session = self.store.hand_over(&hold.lease, to, at).await?;
+            let text = format!("handed over from {from} to {to}, as was asked for");
+            let decision = Decision::new(DecisionKind::HandedOver, text);
+            self.store.note(&hold.lease, &decision, at).await?;
+            Ok((session, from))
+        }
+        .await;
+        hold.release().await;
+        let (session, from) = outcome?;
+        // An agent that runs on for a session that it lost would keep its native session busy.
+        let told = self.warm.end(&session.id).await.into_iter();
+        decisions.extend(told.map(|line| Decision::new(DecisionKind::Protected, line)));
+        Ok(HandedOver {
+            left_behind: self.left_behind(&from, to),
+            session,
+            from,
+            decisions,
+        })
+    }
+
+    /// Whether an agent could go on with anything at all.
+    pub fn check_handoff(&self, to: &ProviderId) -> Result<(), EngineError> {
+        if self.agent(to)?.is_there() {
+            Ok(())
+        } else {
+            Err(EngineError::NotInstalled(to.clone()))
+        }
+    }
+
+    /// What is configured for one agent and means nothing to another, or something else.
+    fn left_behind(&self, from: &ProviderId, to: &ProviderId) -> Vec<String> {
+        let mut lines = Vec::new();
+        let (Ok(old), Ok(new)) = (self.agent(from), self.agent(to)) else {
+            return lines;
+        };
+        if from == to {
+            return lines;
+        }
+        let (old, new) = (old.defaults(), new.defaults());
+        if old.permissions != new.permissions {
+            let (old, new) = (old.permissions.as_str(), new.permissions.as_str());
+            lines.push(format!(
+                "permissions are {new}, as configured for {to}; for {from} they are {old}"
+            ));
+        }
+        let own = [
+            ("mode", old.mode, new.mode),
+            ("model", old.model, new.model),
+        ];
+        for (what, old, new) in own {
+            if let Some(old) = old {
+                let now = new.map_or_else(|| "its own".to_owned(), |new| format!("{new:?}"));
+                lines.push(format!(
+                    "the {what} {old:?} is one of {from}'s; {to} uses {now}"
+                ));
+            }
+        }
+        lines
+    }
+}

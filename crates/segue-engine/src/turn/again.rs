@@ -1,0 +1,170 @@
+//! One prompt, until it is answered or given up: attempts, waits, and other agents, as the policy says.
+
+use std::fmt::Write as _;
+
+use jiff::Timestamp;
+use segue_core::{
+    Decision, DecisionKind, Failure, FailureClass, LegEnd, Next, Pause, ProviderId, Refused, Rest,
+    Standing, TurnState, after_refusal,
+};
+
+use super::{Outcome, Run, Tried, stopped};
+use crate::error::told;
+use crate::{EngineError, Stop};
+
+/// How the turn has gone so far.
+#[derive(Default)]
+pub(super) struct Course {
+    /// How the session fared with the agent before.
+    pub(super) standing: Standing,
+    /// Whether it was noted that the agent rests.
+    pub(super) rested: bool,
+    /// Until when the prompt has to wait before it is sent at all.
+    pub(super) wait: Option<(Timestamp, Pause)>,
+    /// Whether it has waited for the agent that refused it.
+    pub(super) waited: bool,
+    /// Whether a lost native session was replaced.
+    pub(super) replaced: bool,
+    /// Who failed it.
+    pub(super) tried: Vec<ProviderId>,
+    /// Why a leg is opened once more, if one is.
+    pub(super) why_again: Option<String>,
+    /// What the agent was sent and refused, if it is to be asked again.
+    pub(super) refused: Option<String>,
+}
+
+impl Run<'_> {
+    /// Has the prompt answered.
+    pub(super) async fn perform(&mut self) -> Result<Outcome, EngineError> {
+        if let Some((until, why)) = self.course.wait.take()
+            && !self.wait_until(until, why).await?
+        {
+            return Ok(Outcome::ended(TurnState::Cancelled));
+        }
+        loop {
+            let outcome = match self.attempt().await? {
+                Tried::Over(outcome) => outcome,
+                Tried::Unknown(failure) => {
+                    self.replace(failure).await?;
+                    continue;
+                }
+            };
+            let Some(failure) = outcome.failure.clone() else {
+                return Ok(outcome);
+            };
+            match self.next(&failure).await? {
+                Next::Settle => return Ok(outcome),
+                Next::HandOver(other) => self.hand_to(other, &failure).await?,
+                Next::Wait(until) => {
+                    self.fail_attempt(&failure).await?;
+                    self.course.waited = true;
+                    self.course.refused = Some(std::mem::take(&mut self.sent));
+                    if !self.wait_until(until, Pause::RateLimited).await? {
+                        return Ok(Outcome::ended(TurnState::Cancelled));
+                    }
+                }
+            }
+        }
+    }
+
+    /// A native session that turned out to be lost is replaced once.
+    async fn replace(&mut self, unknown: Failure) -> Result<(), EngineError> {
+        self.fail_attempt(&unknown).await?;
+        let at = self.now();
+        if let Some(leg) = self.leg.take() {
+            let (store, lease) = (&self.engine.store, &self.hold.lease);
+            store.end_leg(lease, leg, LegEnd::Lost, at).await?;
+        }
+        self.course.replaced = true;
+        self.course.why_again = Some(format!(
+            "the agent does not know its own session: {}",
+            unknown.message
+        ));
+        Ok(())
+    }
+
+    async fn fail_attempt(&self, failure: &Failure) -> Result<(), EngineError> {
+        let (store, lease) = (&self.engine.store, &self.hold.lease);
+        let at = self.now();
+        Ok(store.fail_attempt(lease, self.turn, failure, at).await?)
+    }
+
+    /// What becomes of the prompt after a failure; that an agent rests is noted for all sessions.
+    async fn next(&mut self, failure: &Failure) -> Result<Next, EngineError> {
+        let now = self.now();
+        if let Some(rest) = Rest::told_by(&self.report.provider, failure, now) {
+            self.engine.store.rest(rest).await?;
+            self.course.rested = true;
+        }
+        if !self.course.tried.contains(&self.report.provider) {
+            self.course.tried.push(self.report.provider.clone());
+        }
+        let session = Some(&self.session.id);
+        let others = self
+            .engine
+            .others(&self.request, session, &self.course.tried);
+        let refused = Refused {
+            now,
+            failure,
+            heard: self.heard,
+            waited: self.course.waited,
+            haste: self.request.haste,
+            others: &others.await?,
+        };
+        Ok(after_refusal(&refused))
+    }
+
+    /// Has another agent asked, which may do no more than the first one.
+    async fn hand_to(&mut self, other: ProviderId, failure: &Failure) -> Result<(), EngineError> {
+        self.fail_attempt(failure).await?;
+        let rests = match (failure.class, failure.retry_at) {
+            (_, Some(until)) => format!("which rests until {}", told(until)),
+            (FailureClass::Quota, None) => "whose quota is spent".to_owned(),
+            (_, None) => "which takes no more".to_owned(),
+        };
+        let from = std::mem::replace(&mut self.report.provider, other.clone());
+        let mut text = format!("{other} takes the prompt over from {from}, {rests}");
+        let terms = self.engine.terms(&self.request, &other, Some(&from))?;
+        let permissions = self.permissions.narrower(terms.permissions);
+        if permissions != self.permissions {
+            let _ = write!(text, "; permissions are {}", permissions.as_str());
+        }
+        self.permissions = permissions;
+        self.timeouts = terms.timeouts;
+        if let Some(model) = self.model.take() {
+            let _ = write!(text, "; the model {model} is one of {from}'s");
+        }
+        // Why is told by then.
+        self.course.why_again = None;
+        self.course.refused = None;
+        (self.course.waited, self.course.rested) = (false, false);
+        self.course.standing = self.engine.standing(Some(&self.session.id), &other).await?;
+        (self.leg, self.opened_leg) = (None, None);
+        self.report.native_id = None;
+        (self.report.leg, self.report.opened) = (None, None);
+        let decision = Decision::new(DecisionKind::HandedOver, text);
+        Ok(self.decide(decision).await?)
+    }
+
+    /// Waits until an agent may be asked; whether nobody wants to stop meanwhile.
+    async fn wait_until(&mut self, until: Timestamp, why: Pause) -> Result<bool, EngineError> {
+        let wait = until.duration_since(self.now());
+        let Ok(wait) = std::time::Duration::try_from(wait) else {
+            return Ok(true);
+        };
+        let text = format!(
+            "waiting {} s for {}, until {}: {}",
+            wait.as_secs_f64().ceil(),
+            self.report.provider,
+            told(until),
+            why.words()
+        );
+        self.decide(Decision::new(DecisionKind::BackedOff, text))
+            .await?;
+        tokio::select! {
+            biased;
+            () = stopped(self.stop.clone(), Stop::Ask) => Ok(false),
+            () = tokio::time::sleep(wait) => Ok(true),
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! A session is handed to another agent.
+
+use std::sync::atomic::Ordering;
+
+use segue_agents::Defaults;
+use segue_core::{DecisionKind, LegEnd, Opened, PermissionPolicy, Policy, ProviderId};
+use segue_engine::{EngineError, Target};
+use segue_store::{NewSession, Store, StoreError};
+
+use crate::scripted::{Cue, Stage, done, same, say};
+
+fn provider(name: &str) -> ProviderId {
+    ProviderId::parse(name).unwrap()
+}
+
+#[tokio::test]
+async fn the_next_prompt_tells_the_other_one_what_was_said() {
+    let stage = Stage::with(&["codex"], Policy::default());
+    let mut request = stage.request("the password is swordfish", Target::New);
+    request.keep_open = true;
+    stage.script([say("noted"), done()]);
+    let first = stage.chat(request, |_| {}).await.unwrap();
+    let session = stage.store.session(&first.session).await.unwrap().unwrap();
+    let codex = provider("codex");
+    let handed = stage.engine.handoff(&session, &codex).await.unwrap();
+    assert_eq!(
+        (&handed.session.provider, handed.from.as_str()),
+        (&codex, "scripted")
+    );
+    assert_eq!(handed.session.native_id, None);
+    // The agent that ran on is ended at once.
+    assert_eq!(stage.agent.heard.lock().unwrap().closed, 1);
+    let legs = stage.store.legs(&first.session).await.unwrap();
+    assert_eq!(legs[0].ended.unwrap().1, LegEnd::Handoff);
+    let log = stage.store.decisions(&first.session, 1).await.unwrap();
+    assert_eq!(log[0].1.kind, DecisionKind::HandedOver);
+
+    stage.others[0]
+        .cues
+        .lock()
+        .unwrap()
+        .extend([say("swordfish"), done()]);
+    let next = stage.chat(stage.request("what was it?", same(&first)), |_| {});
+    let next = next.await.unwrap();
+    assert_eq!((next.provider.as_str(), next.leg), ("codex", Some(2)));
+    let (opened, why) = next.opened.unwrap();
+    assert_eq!(opened, Opened::Briefed);
+    assert_eq!(why, "codex takes over from scripted");
+    let heard = stage.others[0].heard.lock().unwrap();
+    assert_eq!(heard.asked_for, [None]);
+    assert!(heard.prompts[0].contains("> the password is swordfish"));
+}
+
+#[tokio::test]
+async fn what_can_not_be_handed_over_stays_as_it_is() {
+    let stage = Stage::with(&["codex", "absent"], Policy::default());
+    let first = stage.turn("one", Target::New).await;
+    let session = stage.store.session(&first.session).await.unwrap().unwrap();
+    let to = |name: &str| {
+        let (engine, session, name) = (&stage.engine, session.clone(), provider(name));
+        async move { engine.handoff(&session, &name).await }
+    };
+    let already = to("scripted").await.unwrap();
+    assert_eq!(already.from, already.session.provider);
+    let unknown = to("nobody").await.unwrap_err();
+    assert!(matches!(unknown, EngineError::UnknownProvider { .. }));
+    stage.others[1].there.store(false, Ordering::Relaxed);
+    let absent = to("absent").await.unwrap_err();
+    assert!(matches!(absent, EngineError::NotInstalled(_)));
+
+    // Not while a turn is under way.
+    let (busy, result) = tokio::sync::oneshot::channel();
+    let (engine, at_work) = (stage.beside_it(), session.clone());
+    stage.script([
+        Cue::Aside(Box::new(move || {
+            Box::pin(async move {
+                let scripted = provider("scripted");
+                let _ = busy.send(engine.handoff(&at_work, &scripted).await);
+            })
+        })),
+        say("two"),
+        done(),
+    ]);
+    let turn = stage.chat(stage.request("two", same(&first)), |_| {});
+    turn.await.unwrap();
+    let busy = result.await.unwrap().unwrap_err();
+    assert!(
+        matches!(busy, EngineError::Store(StoreError::Held { .. })),
+        "{busy:?}"
+    );
+    let after = stage.store.session(&first.session).await.unwrap().unwrap();
+    assert_eq!(
+        (after.provider, after.native_id),
+        (session.provider, session.native_id)
+    );
+
+    let blank = NewSession {
+        id: segue_core::SessionId::at(jiff::Timestamp::now(), 77),
+        project: after.project,
+        title: after.title,
+        feature: None,
+        provider: provider("scripted"),
+        at: jiff::Timestamp::now(),
+    };
+    let blank = stage.store.create(blank).await.unwrap();
+    let nothing = stage.engine.handoff(&blank, &provider("codex")).await;
+    assert!(matches!(nothing, Err(EngineError::NothingSaid(_))));
+}
+
+#[tokio::test]
+async fn what_does_not_carry_over_is_said() {
+    let stage = Stage::with(&["codex"], Policy::default());
+    let first = stage.turn("one", Target::New).await;
+    let session = stage.store.session(&first.session).await.unwrap().unwrap();
+    *stage.agent.defaults.lock().unwrap() = Defaults {
+        permissions: PermissionPolicy::AllowAll,
+        model: Some("opus".into()),
+        mode: Some("plan".into()),
+        ..Defaults::default()
+    };
+    stage.others[0].defaults.lock().unwrap().model = Some("gpt-9".into());
+    let codex = provider("codex");
+    let handed = stage.engine.handoff(&session, &codex);
+    assert_eq!(
+        handed.await.unwrap().left_behind,
+        [
+            "permissions are ask, as configured for codex; for scripted they are allow-all",
+            "the mode \"plan\" is one of scripted's; codex uses its own",
+            "the model \"opus\" is one of scripted's; codex uses \"gpt-9\"",
+        ]
+    );
+}

@@ -1,0 +1,537 @@
+//! What becomes of a prompt when its agent fails, rests or is full.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use segue_agents::{AgentError, Defaults, Refusal};
+use segue_core::{
+    DecisionKind, FailureClass, Haste, LegEnd, Opened, Pause, PermissionPolicy, Policy, ProviderId,
+    Rest, Standing, StopReason, TurnState, Usage,
+};
+use segue_engine::{EngineError, Stop, Target, TurnEvent, TurnReport};
+use segue_store::Store;
+
+use crate::scripted::{Cue, Stage, done, same, say};
+
+fn provider(name: &str) -> ProviderId {
+    ProviderId::parse(name).unwrap()
+}
+
+/// No waiting, and these go on.
+fn policy(fallback: &[&str]) -> Policy {
+    Policy {
+        backoff: SignedDuration::ZERO,
+        fallback: fallback.iter().map(|name| provider(name)).collect(),
+        ..Policy::default()
+    }
+}
+
+fn fails(class: FailureClass, words: &str) -> Cue {
+    Cue::Fails(AgentError::refused(
+        "the prompt",
+        Refusal::new(class, words),
+    ))
+}
+
+/// A turn that the agent fails.
+async fn failing(stage: &Stage, class: FailureClass, words: &str, target: Target) -> TurnReport {
+    stage.script([fails(class, words)]);
+    let request = stage.request("try", target);
+    let report = stage.chat(request, |_| {}).await.unwrap();
+    assert_eq!(report.state, TurnState::Failed, "{report:?}");
+    report
+}
+
+fn decided(report: &TurnReport, kind: DecisionKind) -> Vec<&str> {
+    let decisions = report.decisions.iter();
+    let of_kind = decisions.filter(|decision| decision.kind == kind);
+    of_kind.map(|decision| decision.text.as_str()).collect()
+}
+
+#[tokio::test]
+async fn three_failures_begin_a_new_leg_and_three_more_stop() {
+    let stage = Stage::with(&[], policy(&[]));
+    let first = stage.turn("the password is swordfish", Target::New).await;
+    let crash = || failing(&stage, FailureClass::Crashed, "boom", same(&first));
+    for n in 1..=3 {
+        let report = crash().await;
+        let rotated = decided(&report, DecisionKind::Rotated);
+        assert_eq!(rotated.len(), usize::from(n == 3), "{n}: {report:?}");
+        assert_eq!(report.leg, Some(1));
+    }
+    let legs = stage.store.legs(&first.session).await.unwrap();
+    assert_eq!(legs[0].ended.unwrap().1, LegEnd::Errors);
+
+    // The fourth prompt is told the story so far; a failure there is the first one again.
+    let fourth = crash().await;
+    let (opened, why) = fourth.opened.clone().unwrap();
+    assert_eq!((opened, fourth.leg), (Opened::Briefed, Some(2)));
+    assert!(why.contains("failed too often"), "{why}");
+    let told = stage.agent.heard.lock().unwrap().prompts[4].clone();
+    assert!(told.contains("> the password is swordfish"), "{told}");
+    crash().await;
+    let sixth = crash().await;
+    let rotated = decided(&sixth, DecisionKind::Rotated);
+    assert!(rotated[0].contains("once more"), "{rotated:?}");
+
+    // The seventh is not let through, and nothing is written down of it but that.
+    let request = stage.request("try", same(&first));
+    let stopped = stage.chat(request, |_| {}).await.unwrap_err();
+    assert!(
+        matches!(stopped, EngineError::Hopeless { limit: 3, .. }),
+        "{stopped:?}"
+    );
+    let session = stage.store.session(&first.session).await.unwrap().unwrap();
+    assert_eq!(session.turns, 7);
+    assert_eq!(stage.agent.heard.lock().unwrap().prompts.len(), 7);
+    let log = stage.store.decisions(&first.session, 1).await.unwrap();
+    assert_eq!(log[0].1.kind, DecisionKind::Stopped);
+
+    // Who wants to go on anyway does; a success is a clean start.
+    stage.script([say("better now"), done()]);
+    let mut request = stage.request("try", same(&first));
+    request.anyway = true;
+    let report = stage.chat(request, |_| {}).await.unwrap();
+    assert_eq!((report.state, report.leg), (TurnState::Finished, Some(3)));
+    let scripted = provider("scripted");
+    let standing = stage.store.standing(&first.session, &scripted);
+    assert_eq!(standing.await.unwrap(), Standing::default());
+}
+
+#[tokio::test]
+async fn a_success_a_cancel_and_a_limit_are_no_failures() {
+    let stage = Stage::with(&[], policy(&[]));
+    let first = stage.turn("one", Target::New).await;
+    let fail = |class| failing(&stage, class, "no", same(&first));
+    for _ in 0..2 {
+        fail(FailureClass::Crashed).await;
+        fail(FailureClass::TimedOut).await;
+        fail(FailureClass::Quota).await;
+        fail(FailureClass::NotLoggedIn).await;
+        stage.script([Cue::Hang]);
+        let request = stage.request("hm", same(&first));
+        let stop = stage.stop.clone();
+        let cancelled = stage.chat(request, |event| {
+            if matches!(event, TurnEvent::Opened { .. }) {
+                stop.send_replace(Stop::Ask);
+            }
+        });
+        assert_eq!(cancelled.await.unwrap().state, TurnState::Cancelled);
+        stage.agent.cues.lock().unwrap().clear();
+        stage.stop.send_replace(Stop::No);
+        stage.turn("two", same(&first)).await;
+    }
+    let legs = stage.store.legs(&first.session).await.unwrap();
+    assert_eq!((legs.len(), legs[0].ended), (1, None));
+}
+
+#[tokio::test]
+async fn after_a_failure_the_next_prompt_waits_is_refused_or_hurries() {
+    let patient = Policy {
+        backoff: SignedDuration::from_millis(300),
+        ..Policy::default()
+    };
+    let stage = Stage::with(&[], patient);
+    let first = stage.turn("one", Target::New).await;
+    failing(&stage, FailureClass::Crashed, "boom", same(&first)).await;
+
+    let mut request = stage.request("two", same(&first));
+    request.haste = Haste::Refuse;
+    let refused = stage.chat(request, |_| {}).await.unwrap_err();
+    let EngineError::NotYet { until, why, .. } = refused else {
+        panic!("{refused:?}");
+    };
+    assert_eq!(why, Pause::Failed);
+
+    // Another process waits as well: the time is on the disk.
+    stage.script([say("here"), done()]);
+    let (sender, _events) = tokio::sync::mpsc::channel(64);
+    let request = stage.request("two", same(&first));
+    let engine = stage.beside_it();
+    let engine = engine.with_policy(Policy {
+        backoff: SignedDuration::from_secs(10),
+        ..Policy::default()
+    });
+    let report = engine.chat(request, sender).await.unwrap();
+    assert!(Timestamp::now() >= until);
+    let waited = decided(&report, DecisionKind::BackedOff);
+    assert!(waited[0].contains("its last turn failed"), "{waited:?}");
+
+    failing(&stage, FailureClass::Crashed, "boom", same(&first)).await;
+    stage.script([say("at once"), done()]);
+    let mut request = stage.request("three", same(&first));
+    request.haste = Haste::Ignore;
+    let report = stage.chat(request, |_| {}).await.unwrap();
+    assert_eq!(decided(&report, DecisionKind::BackedOff), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_wait_can_be_stopped() {
+    let patient = Policy {
+        backoff: SignedDuration::from_secs(50),
+        ..Policy::default()
+    };
+    let stage = Stage::with(&[], patient);
+    let first = stage.turn("one", Target::New).await;
+    failing(&stage, FailureClass::Crashed, "boom", same(&first)).await;
+    let request = stage.request("two", same(&first));
+    let stop = stage.stop.clone();
+    let report = stage.chat(request, |event| {
+        if matches!(&event, TurnEvent::Decided(decision) if decision.kind == DecisionKind::BackedOff)
+        {
+            stop.send_replace(Stop::Ask);
+        }
+    });
+    let report = report.await.unwrap();
+    assert_eq!(report.state, TurnState::Cancelled);
+    let turns = stage.store.turns(&first.session).await.unwrap();
+    assert!(!turns[2].sent, "{turns:#?}");
+}
+
+/// A turn that reports such figures.
+async fn using(stage: &Stage, target: Target, usage: Usage) -> TurnReport {
+    stage.script([say("hm"), Cue::Done(StopReason::EndTurn, usage)]);
+    let request = stage.request("go", target);
+    stage.chat(request, |_| {}).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_leg_above_its_limit_is_over() {
+    let stage = Stage::with(&[], Policy::default());
+    let context = |tokens| Usage {
+        context_tokens: Some(tokens),
+        ..Usage::default()
+    };
+    let first = using(&stage, Target::New, context(350_000)).await;
+    let second = using(&stage, same(&first), context(350_001)).await;
+    assert_eq!(second.leg, Some(1), "350,000 goes on");
+    let told = decided(&second, DecisionKind::Rotated);
+    assert!(told[0].contains("holds 350001 tokens"), "{told:?}");
+    let third = using(&stage, same(&first), Usage::default()).await;
+    assert_eq!(third.leg, Some(2));
+    assert_eq!(third.opened.unwrap().0, Opened::Briefed);
+    let legs = stage.store.legs(&first.session).await.unwrap();
+    assert_eq!(legs[0].ended.unwrap().1, LegEnd::Full);
+    // What is not known is not too much; what was spent counts where nothing else is told.
+    let fourth = using(&stage, same(&first), Usage::default()).await;
+    assert_eq!(fourth.leg, Some(2));
+    let spent = Usage {
+        total_tokens: Some(200_000),
+        ..Usage::default()
+    };
+    for _ in 0..2 {
+        let report = using(&stage, same(&first), spent).await;
+        assert_eq!(report.leg, Some(2));
+    }
+    let last = using(&stage, same(&first), spent).await;
+    assert_eq!(last.leg, Some(3));
+}
+
+#[tokio::test]
+async fn an_agent_that_rests_hands_over_and_no_id_goes_with_it() {
+    let stage = Stage::with(&["gemini", "codex"], policy(&["gemini", "codex"]));
+    let [gemini, codex] = [&stage.others[0], &stage.others[1]];
+    let play = |agent: &crate::scripted::Scripted, cues: Vec<Cue>| {
+        agent.cues.lock().unwrap().extend(cues);
+    };
+    play(gemini, vec![say("noted"), done()]);
+    let mut request = stage.request("the password is swordfish", Target::New);
+    request.provider = Some(provider("gemini"));
+    let first = stage.chat(request, |_| {}).await.unwrap();
+
+    // Refused before a word was said: the same turn goes on with the next one.
+    play(
+        gemini,
+        vec![fails(
+            FailureClass::Quota,
+            "Your quota will reset after 2h52m39s",
+        )],
+    );
+    play(codex, vec![say("swordfish"), done()]);
+    let mut request = stage.request("what was it?", same(&first));
+    request.model = Some("gemini-9".into());
+    let second = stage.chat(request, |_| {}).await.unwrap();
+    assert_eq!(second.state, TurnState::Finished);
+    assert_eq!((second.provider.as_str(), second.leg), ("codex", Some(2)));
+    let told = decided(&second, DecisionKind::HandedOver);
+    assert!(
+        told[0].starts_with("codex takes the prompt over from gemini, which rests until")
+            && told[0].ends_with("; the model gemini-9 is one of gemini's"),
+        "{told:?}"
+    );
+    let heard = codex.heard.lock().unwrap().prompts.clone();
+    assert!(
+        heard[0].contains("> the password is swordfish"),
+        "{heard:?}"
+    );
+    assert_eq!(heard[0].matches("what was it?").count(), 1, "{heard:?}");
+    let turns = stage.store.turns(&first.session).await.unwrap();
+    let attempts = stage.store.attempts(turns[1].id).await.unwrap();
+    let states: Vec<TurnState> = attempts.iter().map(|attempt| attempt.state).collect();
+    assert_eq!(states, [TurnState::Failed, TurnState::Finished]);
+    assert_eq!(
+        attempts[0].failure.as_ref().unwrap().class,
+        FailureClass::Quota
+    );
+    let legs = stage.store.legs(&first.session).await.unwrap();
+    assert_eq!(legs[0].ended.unwrap().1, LegEnd::Handoff);
+
+    // It stays with codex; and whoever asks for gemini meanwhile, in whatever session, gets codex.
+    play(codex, vec![say("still me"), done()]);
+    let report = stage.chat(stage.request("and now?", same(&first)), |_| {});
+    assert_eq!(report.await.unwrap().leg, Some(2));
+    play(codex, vec![say("me again"), done()]);
+    let mut request = stage.request("hello", Target::New);
+    request.provider = Some(provider("gemini"));
+    let other = stage.chat(request, |_| {}).await.unwrap();
+    assert_eq!(other.provider.as_str(), "codex");
+    let told = decided(&other, DecisionKind::HandedOver);
+    assert!(told[0].starts_with("codex goes on, since gemini rests"));
+
+    // Each agent was only ever asked for its own.
+    let named = |agent: &crate::scripted::Scripted| {
+        let heard = agent.heard.lock().unwrap();
+        let asked = heard.asked_for.iter().flatten();
+        asked.map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(named(gemini), ["gemini-1"]);
+    assert_eq!(named(codex), ["codex-1"]);
+}
+
+#[tokio::test]
+async fn what_was_begun_is_not_sent_again() {
+    let stage = Stage::with(&["codex"], policy(&["codex"]));
+    let first = stage.turn("one", Target::New).await;
+    stage.script([
+        say("I have edited"),
+        fails(FailureClass::Quota, "quota: resets in 3 hours"),
+    ]);
+    let cut = stage.chat(stage.request("edit it", same(&first)), |_| {});
+    let cut = cut.await.unwrap();
+    assert_eq!(cut.state, TurnState::Failed);
+    assert!(cut.stopped_by_policy);
+    let codex = &stage.others[0];
+    assert_eq!(codex.heard.lock().unwrap().prompts.len(), 0);
+    // The next prompt goes to the other one, which is told what was begun.
+    codex.cues.lock().unwrap().extend([say("I see"), done()]);
+    let next = stage.chat(stage.request("go on", same(&first)), |_| {});
+    assert_eq!(next.await.unwrap().provider.as_str(), "codex");
+    let told = codex.heard.lock().unwrap().prompts[0].clone();
+    assert!(told.contains("> I have edited"), "{told}");
+}
+
+#[tokio::test]
+async fn a_short_rest_is_waited_out_once_and_a_long_one_stops() {
+    let stage = Stage::with(&["codex"], policy(&["codex"]));
+    let first = stage.turn("one", Target::New).await;
+    let limited = || fails(FailureClass::RateLimited, "rate limit: try again in 0.2s");
+    stage.script([limited(), say("now"), done()]);
+    let report = stage.chat(stage.request("two", same(&first)), |_| {});
+    let report = report.await.unwrap();
+    assert_eq!(report.state, TurnState::Finished);
+    assert_eq!(
+        (report.leg, report.provider.as_str()),
+        (Some(1), "scripted")
+    );
+    assert_eq!(stage.store.rests().await.unwrap(), [], "it is awake");
+    let heard = stage.agent.heard.lock().unwrap().prompts.clone();
+    assert_eq!(heard, ["one", "two", "two"]);
+
+    // One that says so again is not waited for for ever.
+    stage.script([limited(), limited()]);
+    stage.others[0]
+        .cues
+        .lock()
+        .unwrap()
+        .extend([say("mine"), done()]);
+    let report = stage.chat(stage.request("three", same(&first)), |_| {});
+    assert_eq!(report.await.unwrap().provider.as_str(), "codex");
+
+    // Without anybody else a long one is told, and the next prompt does not knock.
+    let stage = Stage::with(&["codex"], policy(&[]));
+    let report = failing(
+        &stage,
+        FailureClass::Quota,
+        "quota: resets in 3 hours",
+        Target::New,
+    )
+    .await;
+    assert!(report.stopped_by_policy);
+    let next = stage.chat(stage.request("again", same(&report)), |_| {});
+    let next = next.await.unwrap_err();
+    assert!(
+        matches!(
+            next,
+            EngineError::NotYet {
+                why: Pause::Quota,
+                ..
+            }
+        ),
+        "{next:?}"
+    );
+    assert_eq!(stage.agent.heard.lock().unwrap().prompts.len(), 1);
+    let new = stage.chat(stage.request("again", Target::New), |_| {});
+    assert!(matches!(
+        new.await.unwrap_err(),
+        EngineError::NotYet { session: None, .. }
+    ));
+    // A success tells that it is over.
+    stage.script([say("yes?"), done()]);
+    let mut request = stage.request("now", same(&report));
+    request.haste = Haste::Ignore;
+    stage.chat(request, |_| {}).await.unwrap();
+    assert_eq!(stage.store.rests().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_refused_first_prompt_is_told_whole_again() {
+    let stage = Stage::with(&[], policy(&[]));
+    let first = stage.turn("the password is swordfish", Target::New).await;
+    // The native session is lost, so a new one is told the story; which it refuses at first.
+    *stage.agent.goes_on.lock().unwrap() = Opened::Fresh;
+    let look = stage.agent.clone();
+    stage.script([
+        Cue::Aside(Box::new(move || {
+            Box::pin(async move { *look.goes_on.lock().unwrap() = Opened::Resumed })
+        })),
+        fails(
+            FailureClass::RateLimited,
+            "too many requests: retry in 0.1s",
+        ),
+        say("swordfish"),
+        done(),
+    ]);
+    let report = stage.chat(stage.request("what was it?", same(&first)), |_| {});
+    let report = report.await.unwrap();
+    assert_eq!((report.state, report.leg), (TurnState::Finished, Some(2)));
+    let heard = stage.agent.heard.lock().unwrap();
+    assert_eq!(heard.prompts.len(), 3);
+    assert_eq!(heard.prompts[1], heard.prompts[2]);
+    assert!(heard.prompts[2].contains("> the password is swordfish"));
+}
+
+#[tokio::test]
+async fn only_who_is_there_awake_and_well_goes_on() {
+    let names = ["absent", "asleep", "failing", "well"];
+    let stage = Stage::with(
+        &names,
+        policy(&["scripted", "absent", "asleep", "failing", "well"]),
+    );
+    let first = stage.turn("one", Target::New).await;
+    stage.others[0].there.store(false, Ordering::Relaxed);
+    let rest = Rest {
+        provider: provider("asleep"),
+        until: Timestamp::now() + SignedDuration::from_hours(1),
+        class: FailureClass::Quota,
+    };
+    stage.store.rest(rest).await.unwrap();
+    // As if it had failed here before.
+    let mut request = stage.request("two", same(&first));
+    request.provider = Some(provider("failing"));
+    stage.others[2]
+        .cues
+        .lock()
+        .unwrap()
+        .extend([fails(FailureClass::Crashed, "boom")]);
+    let impatient = stage.chat(request, |_| {}).await.unwrap();
+    assert_eq!(impatient.state, TurnState::Failed);
+    let lease = segue_store::LeaseRequest {
+        session: first.session.clone(),
+        owner: segue_agents::mark_of(std::process::id()).unwrap(),
+        at: Timestamp::now(),
+        expires_after: SignedDuration::from_secs(30),
+        dead_epoch: None,
+    };
+    let lease = stage.store.acquire(lease).await.unwrap().lease;
+    let hopeless = Standing {
+        rotations: 2,
+        ..Standing::default()
+    };
+    let failing = provider("failing");
+    let noted = stage.store.set_standing(&lease, &failing, hopeless);
+    noted.await.unwrap();
+    stage.store.release(&lease).await.unwrap();
+
+    stage.script([fails(FailureClass::Quota, "quota: resets in 3 hours")]);
+    stage.others[3]
+        .cues
+        .lock()
+        .unwrap()
+        .extend([say("well"), done()]);
+    let mut request = stage.request("three", same(&first));
+    request.provider = Some(provider("scripted"));
+    let report = stage.chat(request, |_| {}).await.unwrap();
+    assert_eq!(report.provider.as_str(), "well");
+}
+
+#[tokio::test]
+async fn whoever_takes_over_by_itself_may_do_no_more() {
+    use PermissionPolicy::{AllowAll, AllowReads, Ask, Deny};
+    // What is asked for, what is configured for the first and for the other, and what the other gets.
+    let cases = [
+        (None, Deny, AllowAll, Deny),
+        (None, AllowAll, Ask, Ask),
+        (Some(AllowReads), Deny, Ask, AllowReads),
+    ];
+    for (asked, first, other, expected) in cases {
+        let stage = Stage::with(&["codex"], policy(&["codex"]));
+        let with = |permissions| Defaults {
+            permissions,
+            ..Defaults::default()
+        };
+        *stage.agent.defaults.lock().unwrap() = with(first);
+        *stage.others[0].defaults.lock().unwrap() = with(other);
+        for handed_over_at_once in [false, true] {
+            if !handed_over_at_once {
+                stage.script([fails(FailureClass::Quota, "quota: resets in 3 hours")]);
+            }
+            stage.others[0]
+                .cues
+                .lock()
+                .unwrap()
+                .extend([say("hm"), done()]);
+            let mut request = stage.request("go", Target::New);
+            request.provider = Some(provider("scripted"));
+            request.permissions = asked;
+            let report = stage.chat(request, |_| {}).await.unwrap();
+            assert_eq!(report.provider.as_str(), "codex");
+            let heard = stage.others[0].heard.lock().unwrap();
+            assert_eq!(heard.permissions.last(), Some(&expected));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_rate_without_a_time_is_slowed_down_and_strictness_hands_nothing_over() {
+    let slow = Policy {
+        backoff: SignedDuration::from_hours(1),
+        ..policy(&["codex"])
+    };
+    let stage = Stage::with(&["codex"], slow);
+    let report = failing(
+        &stage,
+        FailureClass::RateLimited,
+        "too many requests",
+        Target::New,
+    )
+    .await;
+    assert!(!report.stopped_by_policy);
+    let next = stage.chat(stage.request("again", same(&report)), |_| {});
+    let next = next.await.unwrap_err();
+    let EngineError::NotYet { until, .. } = next else {
+        panic!("{next:?}");
+    };
+    let hour = until.duration_since(Timestamp::now());
+    assert!(hour > SignedDuration::from_mins(59), "{hour}");
+
+    let stage = Stage::with(&["codex"], policy(&["codex"]));
+    let first = stage.turn("one", Target::New).await;
+    stage.script([fails(FailureClass::Quota, "quota: resets in 3 hours")]);
+    let mut request = stage.request("two", same(&first));
+    request.strict = true;
+    request.turn_timeout = Some(Duration::from_mins(1));
+    let report = stage.chat(request, |_| {}).await.unwrap();
+    assert_eq!(report.provider.as_str(), "scripted");
+    assert_eq!(report.state, TurnState::Failed);
+}

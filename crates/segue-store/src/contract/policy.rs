@@ -1,0 +1,92 @@
+//! How agents fare, and who goes on.
+
+use segue_core::{FailureClass, LegEnd, ProviderId, Rest, Standing};
+
+use super::{at, claim, native, open_session, prompt, whole_turn};
+use crate::{NewLeg, Store, StoreError};
+
+fn provider(name: &str) -> ProviderId {
+    ProviderId::parse(name).unwrap()
+}
+
+/// What is held against an agent is that agent's and that session's, and goes with a success or with the session.
+pub async fn a_standing_is_kept_for_each_agent(store: &dyn Store) {
+    let (one, lease) = open_session(store, 1).await;
+    let (other, _) = open_session(store, 2).await;
+    let (gemini, codex) = (provider("gemini"), provider("codex"));
+    let clean = Standing::default();
+    assert_eq!(store.standing(&one.id, &gemini).await.unwrap(), clean);
+    let mut bad = Standing {
+        failures: 2,
+        limited: 1,
+        rotations: 1,
+        retry_at: Some(at(30)),
+    };
+    for failures in [2, 3] {
+        bad.failures = failures;
+        store.set_standing(&lease, &gemini, bad).await.unwrap();
+        assert_eq!(store.standing(&one.id, &gemini).await.unwrap(), bad);
+    }
+    assert_eq!(store.standing(&one.id, &codex).await.unwrap(), clean);
+    assert_eq!(store.standing(&other.id, &gemini).await.unwrap(), clean);
+    store.release(&lease).await.unwrap();
+    let granted = store.acquire(claim(&one.id, 2, 40)).await.unwrap();
+    let stale = store.set_standing(&lease, &gemini, clean).await;
+    assert!(matches!(stale, Err(StoreError::LeaseLost(_))), "{stale:?}");
+    let lease = granted.lease;
+    store.set_standing(&lease, &gemini, clean).await.unwrap();
+    assert_eq!(store.standing(&one.id, &gemini).await.unwrap(), clean);
+    store.set_standing(&lease, &gemini, bad).await.unwrap();
+    store.delete(&lease).await.unwrap();
+    assert_eq!(store.standing(&one.id, &gemini).await.unwrap(), clean);
+}
+
+/// An agent rests for every session, until it is told to be awake.
+pub async fn rests_are_of_the_agent_alone(store: &dyn Store) {
+    assert_eq!(store.rests().await.unwrap(), []);
+    let rest = |name: &str, second, class| Rest {
+        provider: provider(name),
+        until: at(second),
+        class,
+    };
+    let first = rest("gemini", 10, FailureClass::Quota);
+    let codex = rest("codex", 5, FailureClass::RateLimited);
+    let later = rest("gemini", 20, FailureClass::RateLimited);
+    for rest in [&first, &codex, &later] {
+        store.rest(rest.clone()).await.unwrap();
+    }
+    assert_eq!(store.rests().await.unwrap(), [codex.clone(), later]);
+    store.wake(&provider("gemini")).await.unwrap();
+    store.wake(&provider("nobody")).await.unwrap();
+    assert_eq!(store.rests().await.unwrap(), [codex]);
+}
+
+/// A session that is handed over has no leg any more, and belongs to the other; not while a turn is under way.
+pub async fn a_session_is_handed_over(store: &dyn Store) {
+    let (session, lease) = open_session(store, 1).await;
+    whole_turn(store, &lease, "one").await;
+    let leg = store.open_leg(&lease, native("n1")).await.unwrap();
+    let codex = provider("codex");
+    let handed = store.hand_over(&lease, &codex, at(9)).await.unwrap();
+    assert_eq!((&handed.provider, &handed.native_id), (&codex, &None));
+    assert_eq!((handed.turns, handed.updated_at), (1, at(9)));
+    let legs = store.legs(&session.id).await.unwrap();
+    assert_eq!(legs[0].id, leg.id);
+    assert_eq!(legs[0].ended, Some((at(9), LegEnd::Handoff)));
+    let next = NewLeg {
+        provider: codex.clone(),
+        ..native("n2")
+    };
+    store.open_leg(&lease, next).await.unwrap();
+    let session = store.session(&session.id).await.unwrap().unwrap();
+    assert_eq!(session.native_id.unwrap().as_str(), "n2");
+    store.begin_turn(&lease, &prompt("two", 10)).await.unwrap();
+    let busy = store.hand_over(&lease, &provider("gemini"), at(11)).await;
+    assert!(matches!(busy, Err(StoreError::TurnUnderWay(_))), "{busy:?}");
+    let stale = crate::Lease {
+        epoch: lease.epoch + 1,
+        ..lease
+    };
+    let stale = store.hand_over(&stale, &codex, at(12)).await;
+    assert!(matches!(stale, Err(StoreError::LeaseLost(_))), "{stale:?}");
+}

@@ -1,0 +1,79 @@
+//! `segue session handoff`: another agent goes on.
+
+use std::process::ExitCode;
+
+use segue_core::{ProviderId, Session, SessionRef};
+
+use crate::cli::{ChatArgs, HandoffArgs, OneArgs, ScopeArgs, TalkArgs, TermsArgs};
+use crate::commands::chat;
+use crate::error::CliError;
+use crate::setup::App;
+use crate::terminal::{Style, one_line, say, say_decision};
+
+pub(super) async fn run(args: HandoffArgs) -> Result<ExitCode, CliError> {
+    let Some(prompt) = args.prompt else {
+        let app = App::open_to_look()?;
+        let (session, words) = hand_over(&app, &args.id, &args.provider).await?;
+        let go_on = format!(
+            "{words}. Go on with: segue chat --resume {} \"…\"",
+            session.id
+        );
+        let one = OneArgs {
+            id: args.id,
+            json: args.json,
+        };
+        super::tell(&app, &session, &one, &go_on).await?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    // Whatever can be known to be wrong with the prompt is, before anything is changed.
+    let prompt = chat::prompt(Some(&prompt))?;
+    let app = App::open()?;
+    let (session, words) = hand_over(&app, &args.id, &args.provider).await?;
+    say(&format!("{} {words}", Style::stderr().yellow("segue:")));
+    drop(app);
+    let talk = TalkArgs {
+        resume: Some(SessionRef::Text(session.id.to_string())),
+        continue_last: false,
+        new: false,
+        scope: ScopeArgs::default(),
+        explain: false,
+        terms: TermsArgs {
+            provider: Some(args.provider),
+            ..TermsArgs::default()
+        },
+    };
+    chat::run(ChatArgs {
+        prompt: Some(prompt),
+        talk,
+        json: args.json,
+        events: false,
+    })
+    .await
+}
+
+/// Hands a session over, a native one once it is segue's; says what was done, and what does not carry over.
+pub(crate) async fn hand_over(
+    app: &App,
+    id: &SessionRef,
+    to: &ProviderId,
+) -> Result<(Session, String), CliError> {
+    // One that can't go on would make a session of ours for nothing.
+    app.engine.check_handoff(to)?;
+    let session = app.take(id).await?;
+    let handed = app.engine.handoff(&session, to).await?;
+    handed.decisions.iter().for_each(say_decision);
+    let (session, from) = (handed.session, handed.from);
+    let words = if from == *to {
+        format!("{} is with {to} already, no changes made", session.id)
+    } else {
+        let mark = Style::stderr().yellow("segue:");
+        for line in &handed.left_behind {
+            say(&format!("{mark} {}", one_line(line)));
+        }
+        format!(
+            "{} is with {to} now, not with {from} any more; {to} is told what was said with the next prompt",
+            session.id
+        )
+    };
+    Ok((session, words))
+}

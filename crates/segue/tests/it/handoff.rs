@@ -1,0 +1,134 @@
+//! `segue session handoff` and `/handoff`.
+
+use insta::assert_snapshot;
+
+use crate::policy::with_second;
+
+#[test]
+fn another_agent_goes_on_and_is_told_what_was_said() {
+    let world = with_second("[claude]\n");
+    let first = world.json([
+        "chat",
+        "-p",
+        "rehearsal",
+        "--json",
+        "the password is swordfish",
+    ]);
+    let id = first["session_id"].as_str().unwrap();
+    assert_snapshot!(world.segue(["session", "handoff", id, "-p", "acp:second"]), @r#"
+    [SESSION] is with acp:second now, not with rehearsal any more; acp:second is told what was said with the next prompt. Go on with: segue chat --resume [SESSION] "…"
+    --- exit 0
+    "#);
+    assert_snapshot!(world.segue(["session", "handoff", id, "-p", "acp:second"]), @r#"
+    [SESSION] is with acp:second already, no changes made. Go on with: segue chat --resume [SESSION] "…"
+    --- exit 0
+    "#);
+    let next = world.json(["chat", "--resume", id, "--json", "what was it?"]);
+    assert_eq!(
+        (&next["provider"], &next["opened"]),
+        (&"acp:second".into(), &"briefed".into())
+    );
+    let text = next["text"].as_str().unwrap();
+    assert!(text.contains("I was told what was said before"), "{text}");
+    // Back again, with something to say.
+    let prompt = [
+        "session",
+        "handoff",
+        id,
+        "-p",
+        "rehearsal",
+        "--prompt",
+        "and now?",
+    ];
+    let output = world.segue(prompt);
+    assert!(
+        output
+            .stderr
+            .contains("is with rehearsal now, not with acp:second any more")
+            && output
+                .stderr
+                .contains("rehearsal takes over from acp:second"),
+        "{output}"
+    );
+    assert!(
+        output.stdout.contains("I was told what was said before"),
+        "{output}"
+    );
+    let info = world.json(["session", "info", id, "--json"]);
+    let legs = info["legs"].as_array().unwrap();
+    let ends: Vec<_> = legs.iter().map(|leg| &leg["ended_why"]).collect();
+    assert_eq!(
+        ends,
+        [
+            &"handoff".into(),
+            &"handoff".into(),
+            &serde_json::Value::Null
+        ]
+    );
+    world.assert_nothing_runs();
+}
+
+#[test]
+fn what_can_not_be_handed_over_is_said_and_stays() {
+    let world = with_second("[codex]\npath = \"/nowhere/codex\"\n");
+    let first = world.json(["chat", "-p", "rehearsal", "--json", "hello"]);
+    let id = first["session_id"].as_str().unwrap();
+    let to = |agent: &str| world.segue(["session", "handoff", id, "-p", agent]);
+    assert_snapshot!(to("claude"), @r"
+    --- stderr
+    error: claude was not found on this machine
+    hint: put `claude` on PATH, or set `path` in [claude] of the configuration
+    --- exit 2
+    ");
+    assert_snapshot!(to("codex"), @r"
+    --- stderr
+    error: the program of codex is not where it is configured to be
+    hint: mend `path` of codex in the configuration; nothing was changed
+    --- exit 2
+    ");
+    assert_snapshot!(to("nobody"), @r"
+    --- stderr
+    error: provider nobody can't be driven by this segue
+    hint: it drives: codex, acp:second, rehearsal; any other that speaks ACP needs [acp.NAME] in the configuration
+    --- exit 2
+    ");
+    let empty = world.segue([
+        "session",
+        "handoff",
+        id,
+        "-p",
+        "acp:second",
+        "--prompt",
+        " ",
+    ]);
+    assert_eq!(empty.code, Some(2), "{empty}");
+    let mut events = world.events(["--resume", id, "rehearse: say so far; hang"]);
+    while events.next_event().unwrap()["event"] != "text" {}
+    let busy = to("acp:second");
+    assert!(busy.stderr.contains("is in use by process"), "{busy}");
+    let _ = events.kill();
+    let info = world.json(["session", "info", id, "--json"]);
+    assert_eq!(info["session"]["provider"], "rehearsal");
+    world.assert_nothing_runs();
+}
+
+#[test]
+fn a_conversation_is_handed_over_in_its_middle() {
+    let world = with_second("");
+    let lines = "the password is swordfish\n/handoff acp:second\n/handoff acp:second\n/handoff nobody\nwhat was it?\n";
+    let output = world.segue_with_input(["repl", "-p", "rehearsal"], lines.as_bytes());
+    assert_snapshot!(output, @r"
+    You said: the password is swordfish
+    This is where our conversation begins.
+    You said: what was it?
+    I was told what was said before.
+    --- stderr
+    [SESSION] is with acp:second now, not with rehearsal any more; acp:second is told what was said with the next prompt
+    [SESSION] is with acp:second already, no changes made
+    error: provider nobody can't be driven by this segue
+    hint: it drives: acp:second, rehearsal; any other that speaks ACP needs [acp.NAME] in the configuration
+    segue: started a new native session and told it the story so far: acp:second takes over from rehearsal
+    --- exit 2
+    ");
+    world.assert_nothing_runs();
+}
