@@ -95,7 +95,7 @@ async fn stage(directory: &Path, messages: usize, words: usize) -> (Engine, Conv
             cwd: "/p".into(),
         },
         title: Title::from_prompt("bench"),
-        feature: None,
+        purpose: None,
         provider: ProviderId::parse("claude").unwrap(),
         at,
     };
@@ -140,6 +140,7 @@ fn turn(n: usize, words: usize, at: Timestamp) -> AdoptedTurn {
         message.tokens = Some(segue_tokens::count(&segue_core::told(message)));
     }
     AdoptedTurn {
+        mark: None,
         state: TurnState::Finished,
         messages,
         usage: Usage::default(),
