@@ -159,6 +159,7 @@ impl Engine {
         mut why: String,
     ) -> Result<OpenLeg, CannotOpen> {
         let telling = Telling {
+            heading: None,
             session,
             provider: terms.provider,
             prompt: &terms.request.prompt,

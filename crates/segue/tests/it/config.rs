@@ -55,6 +55,7 @@ fn what_is_in_force_is_shown_with_its_origin() {
     assert_snapshot!(output, @r#"
     prefer = ["codex"]  # [WORLD]/project/segue.toml:1
     permissions = "allow-reads"  # [WORLD]/.config/segue/config.toml:1
+    budget = 100000  # default
 
     [timeouts]
     start = 5  # flag --open-timeout
