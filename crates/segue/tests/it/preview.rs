@@ -31,11 +31,11 @@ fn what_would_be_told_is_shown_with_its_tokens() {
 
     and now?
 
-    messages          53  ▏
+    messages          54  ▏
     prompt             3  ▏
-    all               56  ▏
+    all               57  ▏
     budget       100,000  ████████████████████████████████████████
-    56 tokens by the tokenizer; how rehearsal counts is not known yet
+    57 tokens by the tokenizer; how rehearsal counts is not known yet
     --- exit 0
     ");
     assert_snapshot!(world.segue(["session", "preview", &id, "-p", "nobody"]), @"
