@@ -159,7 +159,6 @@ impl Engine {
         mut why: String,
     ) -> Result<OpenLeg, CannotOpen> {
         let telling = Telling {
-            heading: None,
             session,
             provider: terms.provider,
             prompt: &terms.request.prompt,

@@ -36,8 +36,6 @@ struct Terms {
 
 /// What is to be said to a new native session.
 pub(crate) struct Telling<'a> {
-    /// The very first line, if there is to be one.
-    pub(crate) heading: Option<&'a str>,
     pub(crate) session: &'a Session,
     pub(crate) provider: &'a ProviderId,
     pub(crate) prompt: &'a str,
@@ -64,7 +62,6 @@ impl Engine {
         };
         let look_up = telling.session.id.as_str();
         let story = Story {
-            heading: telling.heading,
             turns: &turns,
             look_up: Some(look_up).filter(|_| telling.has_tools && self.tools.own.is_some()),
             prompt: telling.prompt,
