@@ -110,7 +110,7 @@ impl Brief {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BriefError {
     /// What has to be told is more than may be told.
-    #[error("the {} alone has {tokens} tokens, and the whole brief may have {budget}", .part.as_str())]
+    #[error("what has to be told does not fit into {budget} tokens: the {} has {tokens}", .part.as_str())]
     TooLarge {
         /// The larger of the parts that have to be told.
         part: Section,
@@ -131,7 +131,7 @@ pub fn compose(
     count: &dyn Fn(&str) -> u64,
 ) -> Result<Brief, BriefError> {
     let usable = budget.saturating_sub(RESERVE);
-    let mut sections: Vec<(Section, String)> = Vec::new();
+    let mut sections: Vec<(Section, String, u64)> = Vec::new();
     let mut fixed = 0;
     let mut largest = (Section::Role, 0);
     for (part, frame, text) in [
@@ -150,7 +150,7 @@ pub fn compose(
             } else {
                 largest
             };
-            sections.push((part, text));
+            sections.push((part, text, tokens));
         }
     }
     if fixed > usable {
@@ -168,29 +168,33 @@ pub fn compose(
         section(frame, &both_ends(text, tokens, most))
     });
     if let Some(text) = checkpoint.flatten() {
-        fixed += count(&text);
-        sections.push((Section::Checkpoint, text));
+        let tokens = count(&text);
+        fixed += tokens;
+        sections.push((Section::Checkpoint, text, tokens));
     }
     let prompt_tokens = count(story.prompt);
     let mut left_out = 0;
     if !story.turns.is_empty() {
         let step = (budget / STEPS).max(1);
         let room = usable.saturating_sub(fixed + prompt_tokens) / step * step;
-        let (text, not_shown) = messages(story, room, step, count);
+        let (text, tokens, not_shown) = messages(story, room, step, count);
         left_out = not_shown;
-        sections.push((Section::Messages, text));
+        sections.push((Section::Messages, text, tokens));
     }
-    if let Some((_, last)) = sections.last_mut() {
+    if let Some((_, last, tokens)) = sections.last_mut() {
         let _ = write!(last, "{END_OF_RECORD}\n\n");
+        *tokens += count(END_OF_RECORD) + 1;
     }
     if let Some(heading) = story.heading {
-        sections.insert(0, (Section::Heading, format!("{heading}\n\n")));
+        let heading = format!("{heading}\n\n");
+        let tokens = count(&heading);
+        sections.insert(0, (Section::Heading, heading, tokens));
     }
-    let text = sections.iter().map(|(_, text)| text.as_str()).collect();
-    let counted = sections.iter().map(|(name, text)| (*name, count(text)));
+    let text = sections.iter().map(|(_, text, _)| text.as_str()).collect();
+    let told = sections.iter().map(|(name, _, tokens)| (*name, *tokens));
     Ok(Brief {
         text,
-        sections: counted.chain([(Section::Prompt, prompt_tokens)]).collect(),
+        sections: told.chain([(Section::Prompt, prompt_tokens)]).collect(),
         left_out,
     })
 }
@@ -222,8 +226,13 @@ fn section(frame: &str, text: &str) -> Option<String> {
     Some(out)
 }
 
-/// The newest messages that fit, and how many turns before them are not shown.
-fn messages(story: &Story<'_>, room: u64, step: u64, count: &dyn Fn(&str) -> u64) -> (String, u32) {
+/// The newest messages that fit, their tokens, and how many turns before them are not shown.
+fn messages(
+    story: &Story<'_>,
+    room: u64,
+    step: u64,
+    count: &dyn Fn(&str) -> u64,
+) -> (String, u64, u32) {
     let mut room = room;
     loop {
         let chosen = choose::choose(story.turns, room, count);
@@ -238,8 +247,9 @@ fn messages(story: &Story<'_>, room: u64, step: u64, count: &dyn Fn(&str) -> u64
         }
         text.push_str(&chosen.text);
         // Estimates are on the safe side; this is for texts that make them wrong.
-        if room == 0 || count(&text) <= room {
-            return (text, not_shown);
+        let tokens = count(&text);
+        if room == 0 || tokens <= room {
+            return (text, tokens, not_shown);
         }
         room = room.saturating_sub(step);
     }

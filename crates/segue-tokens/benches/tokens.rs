@@ -37,7 +37,7 @@ fn main() {
         (
             "Chinese",
             messages(total, |text, _| {
-                text.push_str("这是一个没有空格的句子,后面还有一个。")
+                text.push_str("这是一个没有空格的句子,后面还有一个。");
             }),
         ),
         (
@@ -130,6 +130,6 @@ fn json(text: &mut String, n: usize) {
         text,
         "{{\"id\":{n},\"name\":\"tool_{}\",\"ok\":{},\"path\":\"/src/app/module_{n}.rs\"}},",
         n % 9,
-        n % 2 == 0
+        n.is_multiple_of(2)
     );
 }

@@ -317,7 +317,7 @@ fn what_has_to_be_told_and_does_not_fit_is_named() {
     };
     assert_eq!(
         error.to_string(),
-        "the context alone has 120000 tokens, and the whole brief may have 100000"
+        "what has to be told does not fit into 100000 tokens: the context has 120000"
     );
 }
 

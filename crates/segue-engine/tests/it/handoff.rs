@@ -98,7 +98,7 @@ async fn what_can_not_be_handed_over_stays_as_it_is() {
         id: segue_core::SessionId::at(jiff::Timestamp::now(), 77),
         project: after.project,
         title: after.title,
-        feature: None,
+        purpose: None,
         provider: provider("scripted"),
         at: jiff::Timestamp::now(),
     };

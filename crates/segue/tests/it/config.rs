@@ -56,6 +56,7 @@ fn what_is_in_force_is_shown_with_its_origin() {
     prefer = ["codex"]  # [WORLD]/project/segue.toml:1
     fallback = []  # default
     permissions = "allow-reads"  # [WORLD]/.config/segue/config.toml:1
+    budget = 100000  # default
     error_limit = 3  # default
     backoff_seconds = 10  # default
     context_limit = 350000  # default

@@ -141,7 +141,7 @@ fn another_agent_is_told_the_recent_messages() {
     agent     acp:second
     native id [NATIVE]
     turns     2
-    tokens    70
+    tokens    72
     opened    briefed: acp:second takes over from rehearsal
     --- stderr
     error: provider nobody can't be driven by this segue
