@@ -329,6 +329,8 @@ fn a_session_that_the_store_lost_is_known_again() {
         ..tagged(7, "hello", 1)
     }
     .put(&world);
+    // By the index, where there is one.
+    let _ = world.segue(["session", "list"]);
     let known = world.segue(["chat", "--explain", "--feature", "auth", "what was it?"]);
     assert_snapshot!(known, @"
     You said: what was it?

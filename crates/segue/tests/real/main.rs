@@ -17,5 +17,6 @@ mod gemini;
 mod keep;
 mod matrix;
 mod repl;
+mod scopes;
 mod stage;
 mod stats;
