@@ -74,7 +74,7 @@ fn a_feature_is_one_conversation(provider: &'static str, transport: &'static str
 
     let first = stage.says(&["--feature", AUTH, "the password is swordfish"]);
     let headed = format!("[Feature: {AUTH}]\n\nthe password is swordfish");
-    assert_eq!(seen(&stage), [headed.clone()], "{way:?}");
+    assert_eq!(seen(&stage), std::slice::from_ref(&headed), "{way:?}");
     let second = stage.says(&["--feature", AUTH_2, "the password is perch"]);
     assert_eq!(
         seen(&stage),
