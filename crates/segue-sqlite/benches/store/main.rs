@@ -1,4 +1,5 @@
-//! What it costs to append a message, against what the disk allows and against a session in one JSON file.
+//! What it costs to append a message, against what the disk allows and against a session in one JSON file, and to find
+//! the session of a feature.
 //!
 //! `cargo bench -p segue-sqlite --bench store`; docs/benchmarks.md explains the tables.
 
@@ -12,6 +13,7 @@
 
 mod conversation;
 mod lengths;
+mod purposes;
 mod rates;
 mod raw;
 mod rewrite;
@@ -31,6 +33,7 @@ fn main() {
     println!("each message has {MESSAGE_BYTES} bytes of text; SQLite {sqlite}");
     rates::compare(extent);
     lengths::compare(extent);
+    purposes::compare(extent);
 }
 
 /// A directory on the disk that the build is on; the usual one for temporary files may be memory.

@@ -14,11 +14,11 @@ pub(crate) struct ScopeArgs {
     #[arg(long, value_name = "NAME", requires = "state", conflicts_with_all = ["resume", "continue_last"])]
     pub(crate) task: Option<TaskId>,
 
-    /// The state that the task is in, such as planning, in_dev or in_qa
+    /// The state that the task is in, such as `planning`, `in_dev` or `in_qa`
     #[arg(long, value_name = "NAME", requires = "task")]
     pub(crate) state: Option<TaskState>,
 
-    /// What the agent is in the session, such as dev or qa; each role has a session of its own
+    /// What the agent is in the session, such as `dev` or `qa`; each role has a session of its own
     #[arg(long, value_name = "NAME", conflicts_with_all = ["resume", "continue_last"])]
     pub(crate) role: Option<RoleName>,
 }

@@ -21,7 +21,7 @@ pub(crate) struct TalkArgs {
     pub(crate) new: bool,
 
     #[command(flatten)]
-    pub(crate) scope: ScopeArgs,
+    pub(crate) scope: Box<ScopeArgs>,
 
     /// Say how the session was found, step by step
     #[arg(long)]

@@ -374,10 +374,11 @@ fn help_of_a_command_teaches_as_well() {
               feature's task
 
           --state <NAME>
-              The state that the task is in, such as planning, in_dev or in_qa
+              The state that the task is in, such as `planning`, `in_dev` or `in_qa`
 
           --role <NAME>
-              What the agent is in the session, such as dev or qa; each role has a session of its own
+              What the agent is in the session, such as `dev` or `qa`; each role has a session of its
+              own
 
           --explain
               Say how the session was found, step by step

@@ -1,5 +1,6 @@
 //! Sessions for features, tasks and roles: reused, known again, explained.
 
+use std::fmt::Write as _;
 use std::fs;
 
 use insta::assert_snapshot;
@@ -25,7 +26,7 @@ fn agents(world: &World, names: &[&str]) {
         let sessions = world.path().join(name);
         fs::create_dir_all(&sessions).unwrap();
         let args = format!("[\"rehearsal-agent\", {:?}]", sessions.to_str().unwrap());
-        config += &format!("[acp.{name}]\npath = {program:?}\nargs = {args}\n");
+        let _ = write!(config, "[acp.{name}]\npath = {program:?}\nargs = {args}\n");
     }
     let file = world.path().join(".config/segue/config.toml");
     fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -329,6 +330,8 @@ fn a_session_that_the_store_lost_is_known_again() {
         ..tagged(7, "hello", 1)
     }
     .put(&world);
+    // By the index, where there is one.
+    let _ = world.segue(["session", "list"]);
     let known = world.segue(["chat", "--explain", "--feature", "auth", "what was it?"]);
     assert_snapshot!(known, @"
     You said: what was it?

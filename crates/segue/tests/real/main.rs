@@ -21,5 +21,6 @@ mod outside;
 mod policy;
 mod repl;
 mod revert;
+mod scopes;
 mod stage;
 mod stats;

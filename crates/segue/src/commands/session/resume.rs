@@ -8,7 +8,7 @@ use segue_core::{ProviderId, SessionRef};
 use segue_engine::{Departure, EngineError, Obstacle};
 use serde_json::{Map, Value, json};
 
-use crate::cli::{ChatArgs, ReplArgs, ResumeArgs, ScopeArgs, TalkArgs};
+use crate::cli::{ChatArgs, ReplArgs, ResumeArgs, TalkArgs};
 use crate::commands::{chat, pick, repl};
 use crate::config::{Config, Flags};
 use crate::error::CliError;
@@ -31,7 +31,7 @@ pub(super) async fn run(mut args: ResumeArgs) -> Result<ExitCode, CliError> {
         resume: Some(id),
         continue_last: false,
         new: false,
-        scope: ScopeArgs::default(),
+        scope: Box::default(),
         explain: false,
         terms: args.terms,
     };
