@@ -42,7 +42,7 @@ async fn what_is_written_is_there_for_the_next_process() {
     let health = store.health().await.unwrap();
     assert_eq!(
         (health.format, health.sessions, health.problems),
-        (3, 2, vec![])
+        (4, 2, vec![])
     );
 }
 
@@ -61,7 +61,7 @@ async fn a_store_of_the_first_format_is_brought_up_to_date() {
     let store = SqliteStore::open(directory.path()).unwrap();
     store.create(new_session(1)).await.unwrap();
     let health = store.health().await.unwrap();
-    assert_eq!((health.format, health.sessions), (3, 1));
+    assert_eq!((health.format, health.sessions), (4, 1));
 }
 
 #[tokio::test]
