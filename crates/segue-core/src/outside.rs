@@ -164,8 +164,8 @@ fn is_same(heard: &Message, native: &Message) -> bool {
             let (one, other) = (one.trim(), other.trim());
             one == other || (!heard.complete && other.starts_with(one))
         }
-        (Part::FunctionCall { id: one, .. }, Part::FunctionCall { id: other, .. }) => one == other,
-        (
+        (Part::FunctionCall { id: one, .. }, Part::FunctionCall { id: other, .. })
+        | (
             Part::FunctionResponse { call_id: one, .. },
             Part::FunctionResponse { call_id: other, .. },
         ) => one == other,

@@ -71,14 +71,12 @@ impl Engine {
         hold: &Hold,
         ahead: Ahead,
     ) -> Result<(Session, Vec<Decision>), EngineError> {
-        match self.news(&session).await? {
-            Some(news) => self.apply(session, hold, news, ahead).await,
-            None => {
-                let recovered = self.recover(&session, &hold.lease).await?;
-                let session = self.existing(&session.id).await?;
-                Ok((session, recovered.into_iter().collect()))
-            }
+        if let Some(news) = self.news(&session).await? {
+            return self.apply(session, hold, news, ahead).await;
         }
+        let recovered = self.recover(&session, &hold.lease).await?;
+        let session = self.existing(&session.id).await?;
+        Ok((session, recovered.into_iter().collect()))
     }
 
     /// A session as it is with what was said meanwhile in its agent's own program. Where somebody is at work in it, or

@@ -308,9 +308,15 @@ impl From<StoreError> for CliError {
     fn from(error: StoreError) -> Self {
         let failed = Self::failed(chain(&error));
         match error {
-            StoreError::Held { session, .. } => failed.hint(format!(
-                "wait until it is done; `segue session info {session}` tells more"
-            )),
+            StoreError::Held { session, by } => failed
+                .hint(format!(
+                    "it has been at work there since {} ({}); wait until it is done, or end it",
+                    by.since.strftime("%F %T UTC"),
+                    ago(by.since, Timestamp::now())
+                ))
+                .hint(format!(
+                    "`segue session fork {session}` branches off from what was said before"
+                )),
             StoreError::Newer { .. } => failed.hint("update segue, or set SEGUE_HOME to another directory"),
             StoreError::Corrupt { path, .. } => failed.hint(format!(
                 "nothing was changed; move {} away to start with an empty store, or restore a copy of it",

@@ -20,14 +20,16 @@ fn theirs(started: i64, prompt: &str) -> Theirs<'_> {
     }
 }
 
+type Aligned<'a> = (&'a str, &'a [Ours<'a>], Vec<Theirs<'a>>, Vec<Option<usize>>);
+
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn native_turns_are_ours_or_made_elsewhere() {
     let two = [ours(10, Some(20), "one"), ours(30, Some(40), "two")];
     let cut = [ours(10, Some(20), "one"), ours(30, None, "go on")];
     // Written down at ten, never sent, and closed at sixty when it was found; one was made elsewhere meanwhile.
     let late = [ours(10, Some(60), "one"), ours(30, Some(35), "by hand")];
-    type Case<'a> = (&'a str, &'a [Ours<'a>], Vec<Theirs<'a>>, Vec<Option<usize>>);
-    let cases: [Case<'_>; 14] = [
+    let cases: [Aligned<'_>; 14] = [
         ("nothing new", &two, vec![], vec![]),
         (
             "both are ours",
@@ -230,20 +232,21 @@ fn what_was_heard_stays_and_the_rest_is_added() {
     }
 }
 
+type Judged<'a> = (
+    &'a str,
+    Changed,
+    &'a [bool],
+    &'a [bool],
+    &'a [Option<usize>],
+    Verdict,
+);
+
 #[test]
 fn a_native_session_that_lacks_turns_was_rewound_or_cut() {
     use Changed::{Grown, Lost, Rewound};
     use Verdict::{BackTo, Cut, Whole};
     let all = [true, true, true];
-    type Case<'a> = (
-        &'a str,
-        Changed,
-        &'a [bool],
-        &'a [bool],
-        &'a [Option<usize>],
-        Verdict,
-    );
-    let cases: [Case<'_>; 13] = [
+    let cases: [Judged<'_>; 13] = [
         ("it grew", Grown, &all, &[true], &[None], Whole),
         (
             "written anew as it was",

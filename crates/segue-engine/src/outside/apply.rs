@@ -5,7 +5,7 @@ use segue_core::{
     Decision, DecisionKind, LegEnd, Session, Title, TitleSource, Turn, TurnState, close_open_calls,
     completed,
 };
-use segue_store::{Finish, Lease, StoreError, TakenIn};
+use segue_store::{AdoptedTurn, Finish, Lease, StoreError, TakenIn};
 
 use super::{Ahead, News, Standing};
 use crate::adopt::adopted;
@@ -20,58 +20,45 @@ impl Engine {
         &self,
         session: Session,
         hold: &Hold,
-        news: News,
+        mut news: News,
         ahead: Ahead,
     ) -> Result<(Session, Vec<Decision>), EngineError> {
         let now = (self.world.now)();
         let who = keeper(&news.leg.provider);
         let mut told = Vec::new();
-        let mut finish = None;
-        let mut ended_at = None;
-        match &news.cut_off {
-            Some((turn, Some(native))) => {
-                finish = Some((turn.id, self.completion(turn, native).await?));
-                ended_at = Some((turn.id, native.until.to_string()));
-                told.push(recovered(turn, native.state, who.as_str()));
-            }
-            Some((turn, None)) => {
-                finish = Some((turn.id, self.closing(turn).await?));
-                let tells = !matches!(news.standing, Standing::Gone | Standing::Cut);
-                told.push(if turn.sent && tells {
-                    no_record(turn, who.as_str())
-                } else {
-                    interrupted(turn)
-                });
-            }
-            None => {}
-        }
-        let turns: Vec<_> = news
-            .turns
-            .into_iter()
-            .map(|turn| adopted(turn, now))
-            .collect();
-        let count = turns.len();
         let mut taken = TakenIn {
             leg: news.leg.id,
-            finish,
+            finish: None,
             back_to: None,
-            turns,
+            turns: Vec::new(),
             at: now,
         };
-        let mut aside = Vec::new();
+        if let Some((turn, native)) = &news.cut_off {
+            taken.finish = Some((turn.id, self.completion(turn, native.as_ref()).await?));
+            told.push(recovered(
+                turn,
+                native.as_ref(),
+                &news.standing,
+                who.as_str(),
+            ));
+        }
+        let made = std::mem::take(&mut news.turns).into_iter();
+        let mut made: Vec<AdoptedTurn> = made.map(|turn| adopted(turn, now)).collect();
         match &news.standing {
-            Standing::Level if count > 0 => {
-                let made = turns_in_words(count);
-                told.push(outside(format!("took in {made} made in {who} itself")));
+            Standing::Level => {
+                if !made.is_empty() {
+                    let turns = turns_in_words(made.len());
+                    told.push(outside(format!("took in {turns} made in {who} itself")));
+                }
+                taken.turns = std::mem::take(&mut made);
             }
             Standing::Back { to, dropped } if ahead != Ahead::Else => {
                 taken.back_to = Some(to.id);
-                let text = went_back(&session, to, *dropped, count, who.as_str());
+                let text = went_back(&session, to, *dropped, made.len(), who.as_str());
                 told.push(outside(text));
+                taken.turns = std::mem::take(&mut made);
             }
-            Standing::Apart(_) => aside = std::mem::take(&mut taken.turns),
-            Standing::Back { .. } | Standing::Gone | Standing::Cut => taken.turns.clear(),
-            Standing::Level => {}
+            Standing::Back { .. } | Standing::Apart(_) | Standing::Gone | Standing::Cut => {}
         }
         if news.compacted && (ahead != Ahead::Else || !taken.turns.is_empty()) {
             let text = format!(
@@ -81,34 +68,52 @@ impl Engine {
         }
         if taken.finish.is_some() || taken.back_to.is_some() || !taken.turns.is_empty() {
             self.store.take_in(&hold.lease, taken).await?;
-            if let Some((turn, mark)) = ended_at {
-                self.store.mark_end(&hold.lease, turn, &mark).await?;
-            }
         }
-        match &news.standing {
-            Standing::Apart(from) if !aside.is_empty() && ahead != Ahead::Else => {
-                let taken = TakenIn {
-                    leg: news.leg.id,
-                    finish: None,
-                    back_to: Some(from.id),
-                    turns: aside,
-                    at: now,
-                };
-                let made = self.take_aside(&session, &hold.lease, taken).await?;
-                let text = format!(
-                    "{} made in {who} itself after turn {}, where this session is not any more; go on there with: segue session resume {}",
-                    were(count),
-                    from.n,
-                    made.id
-                );
-                told.push(outside(text));
-            }
-            standing @ (Standing::Gone | Standing::Cut) => {
-                told.extend(self.lose(&hold.lease, &news.leg, standing, ahead).await?);
-            }
-            Standing::Level | Standing::Back { .. } | Standing::Apart(_) => {}
+        if let Some((turn, Some(native))) = &news.cut_off {
+            let mark = native.until.to_string();
+            self.store.mark_end(&hold.lease, turn.id, &mark).await?;
+        }
+        if ahead != Ahead::Else {
+            told.extend(self.part_ways(&session, hold, &news, made, ahead).await?);
         }
         Ok((self.existing(&session.id).await?, told))
+    }
+
+    /// Lets go of a native session that is not where the session is, or not there at all.
+    async fn part_ways(
+        &self,
+        session: &Session,
+        hold: &Hold,
+        news: &News,
+        made: Vec<AdoptedTurn>,
+        ahead: Ahead,
+    ) -> Result<Option<Decision>, EngineError> {
+        let from = match &news.standing {
+            Standing::Level | Standing::Back { .. } => return Ok(None),
+            standing @ (Standing::Gone | Standing::Cut) => {
+                return self.lose(&hold.lease, &news.leg, standing, ahead).await;
+            }
+            Standing::Apart(_) if made.is_empty() => return Ok(None),
+            Standing::Apart(from) => from,
+        };
+        let text = format!(
+            "{} made in {} itself after turn {}, where this session is not any more; go on there with",
+            were(made.len()),
+            keeper(&news.leg.provider),
+            from.n
+        );
+        let taken = TakenIn {
+            leg: news.leg.id,
+            finish: None,
+            back_to: Some(from.id),
+            turns: made,
+            at: (self.world.now)(),
+        };
+        let aside = self.take_aside(session, &hold.lease, taken).await?;
+        Ok(Some(outside(format!(
+            "{text}: segue session resume {}",
+            aside.id
+        ))))
     }
 
     /// Ends a leg whose native session can't go on, before its agent is asked to.
@@ -121,13 +126,12 @@ impl Engine {
     ) -> Result<Option<Decision>, EngineError> {
         let who = keeper(&leg.provider);
         let what = match (standing, ahead) {
-            (_, Ahead::Else) => return Ok(None),
             // Its agent may have it back: a copy of Gemini CLI's sessions is kept for it.
             (Standing::Gone, _) if who.as_str() == "gemini" => return Ok(None),
             // Nothing else will do, so it is the agent's to say that it can't.
             (Standing::Gone, Ahead::Prompt { strict: true }) => return Ok(None),
             (Standing::Gone, _) => "does not have its own session any more",
-            (_, Ahead::Prompt { .. }) => "does not have all of its own session any more",
+            (_, _) => "does not have all of its own session any more",
         };
         let at = (self.world.now)();
         self.store.end_leg(lease, leg.id, LegEnd::Lost, at).await?;
@@ -137,7 +141,14 @@ impl Engine {
     }
 
     /// How a turn that was cut off ended, as the native record has it.
-    async fn completion(&self, turn: &Turn, native: &NativeTurn) -> Result<Finish, EngineError> {
+    async fn completion(
+        &self,
+        turn: &Turn,
+        native: Option<&NativeTurn>,
+    ) -> Result<Finish, EngineError> {
+        let Some(native) = native else {
+            return self.closing(turn).await;
+        };
         let now = (self.world.now)();
         let recorded = self.store.messages(turn.id).await?;
         let on_record = recorded.len();
@@ -203,22 +214,20 @@ fn were(count: usize) -> String {
     }
 }
 
-fn recovered(turn: &Turn, state: TurnState, who: &str) -> Decision {
-    let what = match state {
-        TurnState::Finished => "its answer is taken from",
-        TurnState::Running | TurnState::Cancelled | TurnState::Failed | TurnState::Interrupted => {
-            "the prompt is not sent again, and what there is of an answer is taken from"
+fn recovered(turn: &Turn, native: Option<&NativeTurn>, standing: &Standing, who: &str) -> Decision {
+    let what = match native {
+        Some(native) if native.state == TurnState::Finished => {
+            format!("its answer is taken from {who}'s own record")
         }
+        Some(_) => format!(
+            "the prompt is not sent again, and what there is of an answer is taken from {who}'s own record"
+        ),
+        None if turn.sent && !matches!(standing, Standing::Gone | Standing::Cut) => {
+            format!("{who} has no record of its prompt, which is not sent again")
+        }
+        None => return interrupted(turn),
     };
-    let text = format!("turn {} was interrupted: {what} {who}'s own record", turn.n);
-    Decision::new(DecisionKind::Recovered, text)
-}
-
-fn no_record(turn: &Turn, who: &str) -> Decision {
-    let text = format!(
-        "turn {} was interrupted: {who} has no record of its prompt, which is not sent again",
-        turn.n
-    );
+    let text = format!("turn {} was interrupted: {what}", turn.n);
     Decision::new(DecisionKind::Recovered, text)
 }
 

@@ -111,27 +111,28 @@ fn a_session_in_use_says_by_whom_and_can_be_read() {
     let world = world();
     let mut events = world.events(["rehearse: say busy; hang"]);
     while events.next_event().unwrap()["event"] != "text" {}
-    let output = world.segue(["chat", "--continue", "me too"]);
-    assert_eq!(output.code, Some(1));
-    assert!(
-        output.stderr.contains("is in use by process [PID] on "),
-        "{output}"
-    );
-    assert!(
-        output
-            .stderr
-            .contains("hint: wait until it is done; `segue session info [SESSION]` tells more"),
-        "{output}"
-    );
-    for command in ["revert", "delete"] {
-        let extra = if command == "revert" {
-            ["--to", "1"].as_slice()
-        } else {
-            &["--yes"]
-        };
-        let mut args = vec!["session", command, "latest"];
-        args.extend(extra);
-        assert_eq!(world.segue(args).code, Some(1), "{command}");
+    let attempts: [&[&str]; 5] = [
+        &["chat", "--continue", "me too"],
+        &["session", "revert", "latest", "--to", "1"],
+        &["session", "undo", "latest"],
+        &["session", "delete", "latest", "--yes"],
+        &["session", "forget", "latest", "--yes"],
+    ];
+    let told = [
+        "session [SESSION] is in use by process [PID] on ",
+        "hint: it has been at work there since [TIME] UTC (",
+        "); wait until it is done, or end it\n",
+        "hint: `segue session fork [SESSION]` branches off from what was said before",
+    ];
+    for args in attempts {
+        let output = world.segue(args.iter().copied());
+        assert_eq!(output.code, Some(1), "{output}");
+        for told in told {
+            assert!(
+                output.stderr.contains(told),
+                "{args:?}: {told:?} in {output}"
+            );
+        }
     }
     let info = world.json(["session", "info", "--json", "latest"]);
     assert_eq!(info["session"]["status"], "running");

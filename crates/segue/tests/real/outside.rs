@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::process::Signal;
-use segue_testkit::model::{Reply, Script};
+use segue_testkit::model::{Call, ModelRequest, Reply, Script};
 use segue_testkit::sandbox::Cli;
 use serde_json::Value;
 
@@ -14,18 +14,19 @@ use crate::stage::{Stage, Way};
 /// segue is killed after the agent has written its answer down, and before it has heard it.
 fn an_answer_is_taken_from_the_native_record(way: Way) {
     let slow = Reply::say("the answer is forty-two").delay(Duration::from_secs(3));
-    let stage = Stage::new(way, Script::new().on("slowly", [slow]));
+    let look = Reply::calling(Call::shell("echo a look around"));
+    let stage = Stage::new(way, Script::new().on("slowly", [look, slow]));
     let first = stage.says(&["my favourite colour is teal"]);
     let id = first["session_id"].as_str().unwrap();
     let before = stage.sandbox.model().turns().len();
 
-    let mut turn = stage.follow(&["--resume", id, "slowly"]);
+    let mut turn = stage.follow(&["--permissions", "allow-all", "--resume", id, "slowly"]);
     let opened = turn.until("opened");
     let asked = |count| {
         let model = stage.sandbox.model();
         assert!(model.wait_for_turns(count, Duration::from_mins(1)));
     };
-    asked(before + 1);
+    asked(before + 2);
     turn.signal(Signal::STOP);
     let native = opened["native_session_id"].as_str().unwrap();
     wait_for(&stage, native, "the answer is forty-two");
@@ -43,10 +44,18 @@ fn an_answer_is_taken_from_the_native_record(way: Way) {
     assert_eq!(turns[1]["outside"], false, "{way:?}");
     let text = turns[1]["messages"].to_string();
     assert_eq!(text.matches("the answer is forty-two").count(), 1, "{text}");
+    for part in ["function_call", "function_response"] {
+        let count = text.matches(&format!("\"type\":\"{part}\"")).count();
+        assert_eq!(count, 1, "{way:?}: {:#}", turns[1]["messages"]);
+    }
     assert!(turns[1]["usage"]["output_tokens"].is_u64(), "{turns:#?}");
 
     let seen = stage.sandbox.model().turns();
-    assert_eq!(seen.len(), before + 2, "nothing was sent twice");
+    // Asked once, and told once what the tool said.
+    let prompts = seen.iter().map(ModelRequest::prompts);
+    let asked =
+        prompts.filter(|prompts| prompts.last().is_some_and(|last| last.ends_with("slowly")));
+    assert_eq!(asked.count(), 2, "{way:?}: nothing was sent twice");
     let last = seen.last().unwrap();
     assert!(
         last.contains("the answer is forty-two"),

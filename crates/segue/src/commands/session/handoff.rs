@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use segue_core::{ProviderId, Session, SessionRef};
 
-use crate::cli::{ChatArgs, HandoffArgs, OneArgs, ScopeArgs, TalkArgs, TermsArgs};
+use crate::cli::{ChatArgs, HandoffArgs, OneArgs, TalkArgs, TermsArgs};
 use crate::commands::chat;
 use crate::error::CliError;
 use crate::setup::App;
@@ -35,7 +35,7 @@ pub(super) async fn run(args: HandoffArgs) -> Result<ExitCode, CliError> {
         resume: Some(SessionRef::Text(session.id.to_string())),
         continue_last: false,
         new: false,
-        scope: ScopeArgs::default(),
+        scope: Box::default(),
         explain: false,
         terms: TermsArgs {
             provider: Some(args.provider),
