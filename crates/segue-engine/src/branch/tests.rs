@@ -25,7 +25,7 @@ fn placed(lines: &[Line], damage: &str, prompts: &[&str]) -> Option<(usize, Opti
     let home = tempfile::tempdir().unwrap();
     let directory = home.path().join("projects/-p");
     fs::create_dir_all(&directory).unwrap();
-    let mut text = String::new();
+    let mut text = Vec::new();
     let mut parent = Value::Null;
     for (index, (role, said, stop)) in lines.iter().enumerate() {
         let message = json!({
@@ -36,13 +36,17 @@ fn placed(lines: &[Line], damage: &str, prompts: &[&str]) -> Option<(usize, Opti
             "type": role, "message": message, "uuid": uuid, "parentUuid": parent, "sessionId": ID,
             "cwd": "/p", "timestamp": format!("2026-01-02T03:04:{index:02}Z"),
         });
-        text += &format!("{line}\n");
+        text.push(format!("{line}\n"));
         // Claude Code puts more into the chain than what is said.
         let note = json!({"type": "attachment", "uuid": format!("{uuid}a"), "parentUuid": uuid, "attachment": {}});
-        text += &format!("{note}\n");
+        text.push(format!("{note}\n"));
         parent = format!("{uuid}a").into();
     }
-    fs::write(directory.join(format!("{ID}.jsonl")), text + damage).unwrap();
+    fs::write(
+        directory.join(format!("{ID}.jsonl")),
+        text.concat() + damage,
+    )
+    .unwrap();
     let catalog = Catalog::new(vec![Arc::new(Claude::new(home.path()))]);
     let native = catalog.lookup(ID).sessions.remove(0);
     let prompts: Vec<String> = prompts.iter().map(|&prompt| prompt.to_owned()).collect();

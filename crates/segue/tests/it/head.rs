@@ -64,7 +64,7 @@ fn put(world: &World) {
         result("c5", false),
         says("done"),
     ];
-    let mut lines = String::new();
+    let mut lines = Vec::new();
     let mut parent = Value::Null;
     for (index, (kind, message)) in said.into_iter().enumerate() {
         let uuid = format!("00000000-0000-4000-8000-{index:012}");
@@ -72,12 +72,12 @@ fn put(world: &World) {
             "type": kind, "message": message, "uuid": uuid, "parentUuid": parent, "sessionId": ID,
             "cwd": project, "timestamp": format!("2026-01-02T03:04:{index:02}Z"), "isSidechain": false,
         });
-        lines += &format!("{line}\n");
+        lines.push(format!("{line}\n"));
         parent = uuid.into();
     }
     let path = world.path().join(".claude/projects/-somewhere");
     fs::create_dir_all(&path).unwrap();
-    fs::write(path.join(format!("{ID}.jsonl")), lines).unwrap();
+    fs::write(path.join(format!("{ID}.jsonl")), lines.concat()).unwrap();
 }
 
 #[test]
