@@ -161,21 +161,14 @@ fn told(args: &Value) -> Vec<(String, Change)> {
 
 /// The patch that is handed to Codex's `apply_patch`, be that a tool or a command.
 fn patched(args: &Value) -> Vec<(String, Change)> {
-    let text = match args {
-        Value::String(text) => text.clone(),
-        _ => {
-            let keys = ["input", "patch", "command", "cmd"];
-            let texts = keys.into_iter().map(|key| match &args[key] {
-                Value::String(text) => text.clone(),
-                Value::Array(words) => {
-                    let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
-                    words.join("\n")
-                }
-                _ => String::new(),
-            });
-            texts.collect::<Vec<_>>().join("\n")
-        }
+    let texts = if args.is_string() {
+        vec![args.clone()]
+    } else {
+        let keys = ["input", "patch", "command", "cmd"];
+        keys.map(|key| args[key].clone()).into()
     };
+    let text: Vec<String> = texts.into_iter().map(words).collect();
+    let text = text.join("\n");
     if !text.contains("*** Begin Patch") {
         return Vec::new();
     }
@@ -202,6 +195,18 @@ fn patched(args: &Value) -> Vec<(String, Change)> {
         }
     }
     changes
+}
+
+/// A text, or one that is given word by word.
+fn words(value: Value) -> String {
+    match value {
+        Value::String(text) => text,
+        Value::Array(words) => {
+            let words: Vec<String> = words.into_iter().map(self::words).collect();
+            words.join("\n")
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => String::new(),
+    }
 }
 
 /// The diffs that are on record with an answer.

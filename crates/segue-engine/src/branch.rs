@@ -281,3 +281,6 @@ fn last_record(
     }
     None
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,12 +4,17 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{Json, Role};
 
-/// What a call with this answer did; `None` for a call without one.
-fn done(name: &str, args: Value, answer: Option<(Value, bool)>) -> String {
+/// What a call with this answer did.
+fn done(name: &str, args: Value, answer: Answer) -> String {
     let call = Part::FunctionCall {
         id: "c".into(),
         name: name.into(),
         args: Json::from(args),
+    };
+    let answer = match answer {
+        Answer::Gave(response) => Some((response, false)),
+        Answer::Failed(response) => Some((response, true)),
+        Answer::Nothing => None,
     };
     let mut parts = vec![call];
     parts.extend(answer.map(|(response, is_error)| Part::FunctionResponse {
@@ -18,10 +23,8 @@ fn done(name: &str, args: Value, answer: Option<(Value, bool)>) -> String {
         response: Json::from(response),
         is_error,
     }));
-    told(&effects(
-        &[Message::new(Role::Assistant, parts, Timestamp::UNIX_EPOCH)],
-        "/p",
-    ))
+    let message = Message::new(Role::Assistant, parts, Timestamp::UNIX_EPOCH);
+    told(&effects(&[message], "/p"))
 }
 
 fn told(effects: &Effects) -> String {
@@ -35,98 +38,121 @@ fn told(effects: &Effects) -> String {
     told.join(", ")
 }
 
+#[derive(Debug)]
+enum Answer {
+    Gave(Value),
+    Failed(Value),
+    Nothing,
+}
+
+fn ok(response: Value) -> Answer {
+    Answer::Gave(response)
+}
+
+/// An answer with the change to a file.
+fn shown(path: &str, diff: &str) -> Answer {
+    let diff = json!({"path": path, "patch": diff});
+    ok(json!({"output": "ok", "diffs": [diff]}))
+}
+
+fn check(cases: impl IntoIterator<Item = (&'static str, Value, Answer, &'static str)>) {
+    for (name, args, answer, expected) in cases {
+        let case = format!("{name} {args} {answer:?}");
+        assert_eq!(done(name, args, answer), expected, "{case}");
+    }
+}
+
+fn file(path: &str) -> Value {
+    json!({ "file_path": path })
+}
+
 #[test]
-fn each_agent_tells_in_its_own_way_what_it_changed() {
-    let ok = |response: Value| Some((response, false));
-    let diffs = |path: &str, patch: &str| {
-        ok(json!({"output": "ok", "diffs": [{"path": path, "patch": patch}]}))
-    };
-    let patch = "*** Begin Patch\n*** Add File: new.rs\n+x\n*** Update File: /p/old.rs\n*** Move to: moved.rs\n@@\n-a\n+b\n*** Delete File: gone.rs\n*** End Patch";
-    let cases = [
-        // Claude Code.
+fn claude_code_names_the_file_it_edits() {
+    let (made, edited) = ("@@ -0,0 +1,1 @@\n+a\n", "@@ -1,1 +1,1 @@\n-a\n+b\n");
+    let notebook = json!({"notebook_path": "/p/n.ipynb"});
+    check([
         (
             "Edit",
-            json!({"file_path": "/p/a.rs"}),
-            diffs("/p/a.rs", "@@ -1,1 +1,1 @@\n-a\n+b\n"),
+            file("/p/a.rs"),
+            shown("/p/a.rs", edited),
             "edited a.rs",
         ),
         (
             "Write",
-            json!({"file_path": "/p/a.rs"}),
-            diffs("/p/a.rs", "@@ -0,0 +1,1 @@\n+a\n"),
+            file("/p/a.rs"),
+            shown("/p/a.rs", made),
             "created a.rs",
         ),
-        (
-            "Write",
-            json!({"file_path": "/p/empty"}),
-            ok(json!("ok")),
-            "edited empty",
-        ),
-        (
-            "MultiEdit",
-            json!({"file_path": "/p/a.rs", "edits": []}),
-            ok(json!("ok")),
-            "edited a.rs",
-        ),
-        (
-            "NotebookEdit",
-            json!({"notebook_path": "/p/n.ipynb"}),
-            ok(json!("ok")),
-            "edited n.ipynb",
-        ),
-        (
-            "Read",
-            json!({"file_path": "/p/a.rs"}),
-            ok(json!("text")),
-            "",
-        ),
+        ("Write", file("/p/empty"), ok(json!("ok")), "edited empty"),
+        ("MultiEdit", file("/p/a.rs"), ok(json!("ok")), "edited a.rs"),
+        ("NotebookEdit", notebook, ok(json!("ok")), "edited n.ipynb"),
+        ("Read", file("/p/a.rs"), ok(json!("text")), ""),
         (
             "Bash",
             json!({"command": "ls"}),
             ok(json!("")),
             "1 commands",
         ),
-        // Codex, as it is driven and as it keeps its threads.
+    ]);
+}
+
+#[test]
+fn codex_tells_changes_or_hands_over_a_patch() {
+    const PATCH: &str = "*** Begin Patch\n*** Add File: new.rs\n+x\n*** Update File: /p/old.rs\n\
+        *** Move to: moved.rs\n@@\n-a\n+b\n*** Delete File: gone.rs\n*** End Patch";
+    let all = "created new.rs, deleted old.rs, created moved.rs, deleted gone.rs";
+    let change = |path: &str, kind: &str| json!({"path": path, "kind": kind});
+    let changes = [
+        change("/p/a", "add"),
+        change("/p/b", "update"),
+        change("/p/c", "delete"),
+    ];
+    let script = json!({"command": "/bin/bash -lc 'touch x'", "cwd": "/p"});
+    check([
         (
             "edit a, b, c",
-            json!({"changes": [{"path": "/p/a", "kind": "add"}, {"path": "/p/b", "kind": "update"}, {"path": "/p/c", "kind": "delete"}]}),
-            diffs("/p/a", "@@ -0,0 +1,1 @@\n+a\n"),
+            json!({ "changes": changes }),
+            shown("/p/a", ""),
             "created a, edited b, deleted c",
         ),
+        ("apply_patch", json!(PATCH), ok(json!("ok")), all),
         (
             "apply_patch",
-            json!(patch),
+            json!({ "input": PATCH }),
             ok(json!("ok")),
-            "created new.rs, deleted old.rs, created moved.rs, deleted gone.rs",
+            all,
         ),
         (
             "shell",
-            json!({"command": ["apply_patch", patch]}),
+            json!({"command": ["apply_patch", PATCH]}),
             ok(json!("ok")),
-            "created new.rs, deleted old.rs, created moved.rs, deleted gone.rs",
+            all,
         ),
+        ("apply_patch", json!("no patch"), ok(json!("ok")), ""),
         (
             "exec_command",
             json!({"cmd": "touch x"}),
             ok(json!("")),
             "1 commands",
         ),
-        (
-            "touch x",
-            json!({"command": "/bin/bash -lc 'touch x'", "cwd": "/p"}),
-            ok(json!("")),
-            "1 commands",
-        ),
-        // Gemini CLI.
+        ("touch x", script, ok(json!("")), "1 commands"),
+    ]);
+}
+
+#[test]
+fn gemini_cli_and_those_that_speak_acp_have_their_own_names() {
+    let made = shown("/p/a.txt", "@@ -0,0 +1 @@\n+a\n");
+    let removed = shown("/p/a.txt", "@@ -1 +0,0 @@\n-a\n");
+    check([
         (
             "write_file",
-            json!({"file_path": "/p/a.txt", "content": "x"}),
+            file("/p/a.txt"),
             ok(json!({"output": "ok"})),
             "edited a.txt",
         ),
         (
             "replace",
-            json!({"file_path": "a.txt"}),
+            file("a.txt"),
             ok(json!({"output": "ok"})),
             "edited a.txt",
         ),
@@ -136,65 +162,52 @@ fn each_agent_tells_in_its_own_way_what_it_changed() {
             ok(json!("")),
             "1 commands",
         ),
-        // Over ACP a call has a title for a name, and a diff.
-        (
-            "Writing to a.txt",
-            json!({}),
-            diffs("/p/a.txt", "@@ -0,0 +1 @@\n+a\n"),
-            "created a.txt",
-        ),
-        (
-            "Remove a.txt",
-            json!({}),
-            diffs("/p/a.txt", "@@ -1 +0,0 @@\n-a\n"),
-            "deleted a.txt",
-        ),
-        // Outside of the project, and hardly inside.
+        // A call has a title for a name.
+        ("Writing to a.txt", json!({}), made, "created a.txt"),
+        ("Remove a.txt", json!({}), removed, "deleted a.txt"),
+    ]);
+}
+
+#[test]
+fn what_failed_changed_nothing_and_what_was_cut_off_may_have() {
+    let cut = json!({"interrupted": true});
+    check([
         (
             "Edit",
-            json!({"file_path": "/etc/hosts"}),
-            ok(json!("ok")),
-            "edited /etc/hosts",
-        ),
-        (
-            "Edit",
-            json!({"file_path": "/project/x"}),
-            ok(json!("ok")),
-            "edited /project/x",
-        ),
-        (
-            "Edit",
-            json!({"file_path": "./x"}),
-            ok(json!("ok")),
-            "edited x",
-        ),
-        // What failed, what was cut off, and what can't be understood.
-        (
-            "Edit",
-            json!({"file_path": "/p/a.rs"}),
-            Some((json!("no such text"), true)),
+            file("/p/a.rs"),
+            Answer::Failed(json!("no such text")),
             "",
         ),
         (
             "Bash",
             json!({"command": "make"}),
-            Some((json!("exit 2"), true)),
+            Answer::Failed(json!("exit 2")),
             "1 commands",
+        ),
+        ("Edit", file("/p/a.rs"), Answer::Failed(cut), "edited a.rs"),
+        ("Edit", file("/p/a.rs"), Answer::Nothing, "edited a.rs"),
+        ("Edit", json!({"file_path": 7}), ok(json!(null)), ""),
+    ]);
+}
+
+#[test]
+fn paths_are_told_from_the_working_directory() {
+    check([
+        (
+            "Edit",
+            file("/etc/hosts"),
+            ok(json!("ok")),
+            "edited /etc/hosts",
         ),
         (
             "Edit",
-            json!({"file_path": "/p/a.rs"}),
-            Some((json!({"interrupted": true}), true)),
-            "edited a.rs",
+            file("/project/x"),
+            ok(json!("ok")),
+            "edited /project/x",
         ),
-        ("Edit", json!({"file_path": "/p/a.rs"}), None, "edited a.rs"),
-        ("Edit", json!({"file_path": 7}), ok(json!(null)), ""),
-        ("apply_patch", json!("no patch"), ok(json!("ok")), ""),
-    ];
-    for (name, args, answer, expected) in cases {
-        let case = format!("{name} {args} {answer:?}");
-        assert_eq!(done(name, args, answer), expected, "{case}");
-    }
+        ("Edit", file("./x"), ok(json!("ok")), "edited x"),
+        ("Edit", file("/p/d/x"), ok(json!("ok")), "edited d/x"),
+    ]);
 }
 
 #[test]

@@ -66,6 +66,8 @@ impl Engine {
             spare(format!("only {agent} knows where it is"));
         } else if let Some(other) = self.other_user(session, &agent, id).await? {
             spare(format!("session {} runs on it too", other.id));
+        } else if let Some(fork) = self.branch_of(session, &agent, id).await? {
+            spare(format!("session {fork} branches off from it"));
         } else {
             let named = format!("{agent}:{id}");
             let mut found = self.lookup_native(&named).await?;
@@ -94,6 +96,33 @@ impl Engine {
             if natives.any(|(provider, id)| (keeper(&provider), id) == same) {
                 return Ok(Some(self.existing(&candidate.id).await?));
             }
+        }
+        Ok(None)
+    }
+
+    /// A fork of a session whose own native session needs this one. Codex does not copy what a branch knows.
+    async fn branch_of(
+        &self,
+        session: &Session,
+        agent: &ProviderId,
+        id: &NativeId,
+    ) -> Result<Option<SessionId>, EngineError> {
+        if *agent != ProviderId::codex() {
+            return Ok(None);
+        }
+        let mut forks = self.store.lineage(&session.id).await?.forks;
+        while let Some(fork) = forks.pop() {
+            for (provider, native) in natives_of(&self.store.legs(&fork.id).await?) {
+                let named = format!("{}:{native}", keeper(&provider));
+                let found = self.lookup_native(&named).await?.into_iter();
+                let mut found = found.map(|native| native.session.head);
+                if found.any(|head| {
+                    head.id == native && head.forked_from.as_deref() == Some(id.as_str())
+                }) {
+                    return Ok(Some(fork.id));
+                }
+            }
+            forks.extend(self.store.lineage(&fork.id).await?.forks);
         }
         Ok(None)
     }
@@ -151,13 +180,15 @@ impl Engine {
         };
         let outcome = async {
             let mut natives = Vec::new();
-            for doomed in &plan.natives {
+            // A later one may be a branch of an earlier one, and Codex keeps what others branch off from.
+            for doomed in plan.natives.iter().rev() {
                 let copy = self.delete_native(doomed, plan).await?;
                 // What was only kept to protect it would bring it back. What can't be removed goes when it is old.
                 let _ = forget_kept(&self.upkeep()?.kept, &doomed.session.head.id);
                 self.forget_indexed(&doomed.session).await;
                 natives.push((doomed.id(), doomed.means.clone(), copy));
             }
+            natives.reverse();
             if let Some((hold, _)) = &held
                 && plan.extent == Extent::Everything
             {

@@ -215,8 +215,8 @@ pub async fn a_leg_is_taken_up_again(store: &dyn Store) {
         native_id: "other".parse().unwrap(),
         turns: Vec::new(),
     };
-    let adopter = claim(&id(2), 2, 12).owner;
-    store.adopt(new_session(2), adopter, adopted).await.unwrap();
+    let owner = claim(&id(2), 2, 12).owner;
+    store.adopt(new_session(2), owner, adopted).await.unwrap();
     let taken = store.take_up_leg(&lease, other.id, why, at(12)).await;
     assert!(matches!(taken, Err(StoreError::Carried(_))), "{taken:?}");
     assert_eq!(

@@ -64,7 +64,7 @@ fn put(world: &World) {
         result("c5", false),
         says("done"),
     ];
-    let mut lines = String::new();
+    let mut lines = Vec::new();
     let mut parent = Value::Null;
     for (index, (kind, message)) in said.into_iter().enumerate() {
         let uuid = format!("00000000-0000-4000-8000-{index:012}");
@@ -72,12 +72,12 @@ fn put(world: &World) {
             "type": kind, "message": message, "uuid": uuid, "parentUuid": parent, "sessionId": ID,
             "cwd": project, "timestamp": format!("2026-01-02T03:04:{index:02}Z"), "isSidechain": false,
         });
-        lines += &format!("{line}\n");
+        lines.push(format!("{line}\n"));
         parent = uuid.into();
     }
     let path = world.path().join(".claude/projects/-somewhere");
     fs::create_dir_all(&path).unwrap();
-    fs::write(path.join(format!("{ID}.jsonl")), lines).unwrap();
+    fs::write(path.join(format!("{ID}.jsonl")), lines.concat()).unwrap();
 }
 
 #[test]
@@ -185,7 +185,27 @@ fn what_an_undo_leaves_behind_can_be_gone_on_with() {
     let shown = world.json(["session", "show", "--json", fork["id"].as_str().unwrap()]);
     let prompt = &shown["turns"][1]["messages"][0]["parts"][0]["text"];
     assert_eq!(prompt, "another way");
-    assert_snapshot!(world.segue(["session", "info", &id]), @"");
+    assert_snapshot!(world.segue(["session", "info", &id]), @"
+    turn 1
+    id        [SESSION]
+    agent     rehearsal
+    native id [NATIVE]
+    directory [WORLD]/project
+    turns     4, 212 tokens
+    status    idle
+    created   [TIME] UTC (just now)
+    updated   [TIME] UTC (just now)
+    fork      [SESSION] after turn 2: turn 1 ([TIME])
+    move 1    revert: turn 3 → turn 1 ([TIME], undone since)
+    move 2    undo: turn 2 → turn 3 ([TIME])
+    leg 1     rehearsal [NATIVE] turns 1 to 3 (ended: left, the session went to another turn)
+    leg 2     rehearsal [NATIVE] (ended: left, the session went to another turn)
+    leg 3     rehearsal [NATIVE] turn 4 (active)
+    decided   [TIME]: using rehearsal, the built-in offline agent: no other was found on this machine
+    decided   [TIME]: started a new native session and told it the story so far: the session was moved to another turn
+    decided   [TIME]: going on with rehearsal's own session [NATIVE], which knows all turns of [SESSION]
+    --- exit 0
+    ");
     let info = world.json(["session", "info", &id, "--json"]);
     assert_eq!(info["forks"][0]["id"], fork["id"]);
     assert_eq!(info["moves"][0]["kind"], "revert");

@@ -141,6 +141,15 @@ fn goes_back_by_its_own_means(way: Way) {
     assert!(!seen.contains("and what now?"), "{seen:#?}");
     told.knows(fork, "still three?", 3);
     told.stage.assert_nothing_left();
+
+    // Each can be deleted, whatever the agent keeps of one for the other.
+    for (id, other) in [(told.id.as_str(), Some(fork)), (fork, None)] {
+        let ran = told.stage.run(&["session", "delete", "--yes", id]);
+        assert_eq!(ran.code, Some(0), "{way:?}: {ran:#?}");
+        if let Some(other) = other {
+            told.knows(other, "still there?", 3);
+        }
+    }
 }
 
 /// What a turn after a rewind is said to use is what it used, not what all turns before it did.

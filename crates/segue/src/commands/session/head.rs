@@ -1,5 +1,7 @@
 //! `segue session revert`, `undo` and `fork`
 
+pub(in crate::commands) mod words;
+
 use std::path::Path;
 
 use segue_core::{Effects, Session, SessionRef, TurnNumberError, plan_fork, plan_revert};
@@ -98,9 +100,9 @@ pub(super) async fn revert(app: &App, args: &RevertArgs) -> Result<(), CliError>
     match app.engine.revert(&session, args.to).await {
         Ok(reverted) => {
             reverted.decisions.iter().for_each(say_decision);
-            let words = reverted_words(&reverted);
             let undo = format!("Take it back with: segue session undo {}", session.id);
-            tell_moved(app, &reverted, args.one.json, &format!("{words}\n{undo}")).await
+            let words = words::reverted(&reverted, &undo);
+            tell_moved(app, &reverted, args.one.json, &words).await
         }
         // Asked for what is already so: nothing to do is not a failure.
         Err(EngineError::TurnNumber(TurnNumberError::AlreadyThere { turns })) => {
@@ -111,68 +113,10 @@ pub(super) async fn revert(app: &App, args: &RevertArgs) -> Result<(), CliError>
                 decisions: Vec::new(),
                 session,
             };
-            tell_moved(app, &unmoved, args.one.json, &already(turns)).await
+            tell_moved(app, &unmoved, args.one.json, &words::already(turns)).await
         }
         Err(error) => Err(error.into()),
     }
-}
-
-fn already(turns: u32) -> String {
-    format!("Already at turn {turns}, no changes made.")
-}
-
-/// What a revert did, in words.
-pub(in crate::commands) fn reverted_words(reverted: &Reverted) -> String {
-    let turns = reverted.session.turns;
-    let removed = reverted.turns_before.saturating_sub(turns);
-    let mut words = format!("Reverted to turn {turns} (removed {removed} turn(s)).");
-    words += &effects_words(
-        "The files that those turns changed stay as they are",
-        &reverted.effects,
-    );
-    words
-}
-
-/// What an undo did, in words; `again` says how to go on with what it left behind.
-pub(in crate::commands) fn undone_words(undone: &Reverted, again: &str) -> String {
-    let mut words = format!(
-        "Back at turn {} (it was at turn {}).",
-        undone.session.turns, undone.turns_before
-    );
-    if let Some(aside) = undone.set_aside {
-        words += &format!(
-            "\nThe {} turn(s) made since the revert are kept; go on with them: {again} --moved {}",
-            aside.turns, aside.by_move
-        );
-        words += &effects_words(
-            "The files that those turns changed stay as they are",
-            &undone.effects,
-        );
-    }
-    words
-}
-
-/// What was changed, under a heading; nothing where nothing was.
-fn effects_words(heading: &str, effects: &Effects) -> String {
-    let mut lines = String::new();
-    if effects.files.is_empty() {
-        if effects.commands > 0 {
-            lines = format!("\n{heading}: whatever {}", commands(effects.commands));
-        }
-        return lines;
-    }
-    lines += &format!("\n{heading}:");
-    for file in &effects.files {
-        lines += &format!("\n  {:<7}  {}", file.change.as_str(), file.path);
-    }
-    if effects.commands > 0 {
-        lines += &format!("\n  and whatever {}", commands(effects.commands));
-    }
-    lines
-}
-
-fn commands(count: usize) -> String {
-    format!("{count} command(s) changed")
 }
 
 async fn tell_moved(app: &App, moved: &Reverted, json: bool, words: &str) -> Result<(), CliError> {
@@ -215,35 +159,14 @@ async fn preview(app: &App, args: &RevertArgs) -> Result<(), CliError> {
         print_json(&PlanJson {
             dry_run: true,
             turns_before: plan.turns,
-            turns: plan.turns.saturating_sub(removed(&plan)),
+            turns: plan.turns.saturating_sub(words::removed(&plan)),
             dropped: dropped.collect(),
             effects: EffectsJson::from(&plan.effects),
         });
     } else {
-        print(&clean(&plan_words(&plan)));
+        print(&clean(&words::plan(&plan)));
     }
     Ok(())
-}
-
-fn removed(plan: &RevertPlan) -> u32 {
-    u32::try_from(plan.dropped.len()).unwrap_or(u32::MAX)
-}
-
-fn plan_words(plan: &RevertPlan) -> String {
-    let removed = removed(plan);
-    let turns = plan.turns.saturating_sub(removed);
-    if removed == 0 {
-        return already(turns);
-    }
-    let mut words = format!("Would revert to turn {turns} and remove {removed} turn(s):");
-    for turn in &plan.dropped {
-        words += &format!("\n  turn {:<3}  {}", turn.n, turn.title.as_str());
-    }
-    words += &effects_words(
-        "The files that those turns changed would stay as they are",
-        &plan.effects,
-    );
-    words + "\nNothing was changed."
 }
 
 pub(super) async fn undo(app: &App, args: &UndoArgs) -> Result<(), CliError> {
@@ -251,7 +174,7 @@ pub(super) async fn undo(app: &App, args: &UndoArgs) -> Result<(), CliError> {
     let undone = app.engine.undo(&session).await?;
     undone.decisions.iter().for_each(say_decision);
     let again = format!("segue session fork {}", undone.session.id);
-    tell_moved(app, &undone, args.one.json, &undone_words(&undone, &again)).await
+    tell_moved(app, &undone, args.one.json, &words::undone(&undone, &again)).await
 }
 
 pub(super) async fn fork(app: &App, args: &ForkArgs) -> Result<(), CliError> {
@@ -261,7 +184,7 @@ pub(super) async fn fork(app: &App, args: &ForkArgs) -> Result<(), CliError> {
         Some(_) => app.find(&args.one.id).await?,
     };
     let forked = branch(app, &session, args.at, args.moved).await?;
-    super::tell(app, &forked.session, &args.one, &forked_words(&forked)).await
+    super::tell(app, &forked.session, &args.one, &words::forked(&forked)).await
 }
 
 /// Branches off. A fork goes on where its origin did, unless that directory is gone.
@@ -277,12 +200,4 @@ pub(in crate::commands) async fn branch(
         &app.project
     };
     Ok(app.engine.fork_moved(session, at, moved, project).await?)
-}
-
-fn forked_words(forked: &Forked) -> String {
-    let id = &forked.session.id;
-    format!(
-        "{id} branches off from {} after turn {}. Go on with: segue chat --resume {id} \"…\"",
-        forked.from, forked.session.turns
-    )
 }

@@ -1,7 +1,7 @@
 //! Where a session comes from, which legs it went on, and what became of its head, in words.
 
 use jiff::Timestamp;
-use segue_core::{HeadMove, HeadMoveKind, Leg, LegEnd, NativeId};
+use segue_core::{HeadMove, Leg, LegEnd, NativeId};
 use segue_engine::SessionView;
 
 /// The lines of `session info`: each with its name.
@@ -27,12 +27,9 @@ pub(super) fn lines(view: &SessionView) -> Vec<(String, String)> {
 
 fn head_move(moved: &HeadMove) -> String {
     let (from, to, at) = (moved.from, moved.to, moment(moved.at));
-    let what = match moved.kind {
-        HeadMoveKind::Revert => "reverted",
-        HeadMoveKind::Undo => "undone",
-    };
+    let what = moved.kind.as_str();
     let undone = if moved.undone { ", undone since" } else { "" };
-    format!("{what} from turn {from} to turn {to} ({at}{undone})")
+    format!("{what}: turn {from} → turn {to} ({at}{undone})")
 }
 
 fn told(leg: &Leg, turns: Option<(u32, u32)>) -> String {

@@ -4,7 +4,7 @@ use segue_core::{Session, TurnNumberError};
 use segue_engine::{ConversationId, EngineError, Target};
 
 use super::{Talk, by_id, no_session, one};
-use crate::commands::session::head::{branch, reverted_words, undone_words};
+use crate::commands::session::head::{branch, words};
 use crate::error::CliError;
 use crate::terminal::{clean, say, say_decision};
 
@@ -36,14 +36,11 @@ impl Talk {
         match self.app.engine.revert(&session, turn).await {
             Ok(reverted) => {
                 reverted.decisions.iter().for_each(say_decision);
-                say(&clean(&format!(
-                    "{}\n/undo takes it back.",
-                    reverted_words(&reverted)
-                )));
+                say(&clean(&words::reverted(&reverted, "/undo takes it back.")));
                 Ok(())
             }
             Err(EngineError::TurnNumber(TurnNumberError::AlreadyThere { turns })) => {
-                say(&format!("Already at turn {turns}, no changes made."));
+                say(&words::already(turns));
                 Ok(())
             }
             Err(error) => Err(error.into()),
@@ -55,7 +52,7 @@ impl Talk {
         let undone = self.app.engine.undo(&session).await?;
         undone.decisions.iter().for_each(say_decision);
         let again = format!("segue session fork {}", undone.session.id);
-        say(&clean(&undone_words(&undone, &again)));
+        say(&clean(&words::undone(&undone, &again)));
         Ok(())
     }
 
