@@ -21,7 +21,8 @@ pub(crate) fn compare(extent: Extent) {
     let small_store = Sessions::new(200, &directory.path().join("small"));
     let large_store = Sessions::new(large, &directory.path().join("large"));
     let anybody = |sessions: &Sessions| sessions.find(None);
-    let codex = |sessions: &Sessions| sessions.find(Some(ProviderId::codex()));
+    let agent = ProviderId::codex();
+    let codex = |sessions: &Sessions| sessions.find(Some(&agent));
     let mut contestants = [
         Contestant::new("200 sessions", || anybody(&small_store)),
         Contestant::new(format!("{large} sessions"), || anybody(&large_store)),
@@ -73,7 +74,7 @@ impl Sessions {
     }
 
     /// How long it takes to find the session of one feature, in seconds.
-    fn find(&self, provider: Option<ProviderId>) -> f64 {
+    fn find(&self, provider: Option<&ProviderId>) -> f64 {
         const LOOKED_UP: u32 = 100;
         let start = Instant::now();
         self.runtime.block_on(async {
@@ -81,7 +82,7 @@ impl Sessions {
                 let filter = Filter {
                     project: Some("/src/app/.git".into()),
                     purpose: Some(purpose(number * 7 % self.features)),
-                    provider: provider.clone(),
+                    provider: provider.cloned(),
                     ..Filter::default()
                 };
                 let found = self.store.find(&filter, Page::first(1)).await.unwrap();
