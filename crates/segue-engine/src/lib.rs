@@ -49,7 +49,7 @@ pub use recall::{
     DescribeError, Described, Detail, FoundIn, FoundTurn, SearchReport, SearchRequest, Turns,
 };
 pub use request::{ChatRequest, Stop, Target, TurnEvent, TurnReport};
-pub use resolve::{Fitting, Scope};
+pub use resolve::{Fitting, Standpoint};
 pub use segue_catalog::index::{Order, Query, QueryError, Snippet, Words};
 pub use sessions::{Forked, Listed, Reverted, SessionView, Transcript, TranscriptTurn};
 pub use spending::{SpendingRequest, Spendings};

@@ -11,7 +11,7 @@ use segue_catalog::{
 use segue_core::{NativeId, ProviderId, Session, SessionId, SessionRef, SessionStatus, Title};
 use segue_store::{Filter, Page};
 
-use crate::{Engine, EngineError, Fitting, Freshness, Known, Scope, Target};
+use crate::{Engine, EngineError, Fitting, Freshness, Known, Standpoint, Target};
 
 /// What a conversation is called, whoever keeps it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -305,11 +305,11 @@ impl Engine {
     pub async fn find_any(
         &self,
         reference: &SessionRef,
-        scope: &Scope,
+        standpoint: &Standpoint,
     ) -> Result<Conversation, EngineError> {
         if matches!(reference, SessionRef::Latest) {
             let here = Filter {
-                project: Some(scope.project.key.clone()),
+                project: Some(standpoint.project.key.clone()),
                 ..Filter::default()
             };
             let newest = self
@@ -320,7 +320,7 @@ impl Engine {
                 .next();
             return newest.ok_or_else(|| EngineError::NoMatch("latest".into()));
         }
-        let text = match self.find_own(reference, scope).await {
+        let text = match self.find_own(reference, standpoint).await {
             Ok(session) => {
                 let status = self.status(&session).await?;
                 return Ok(Conversation::Session(Box::new(session), status));

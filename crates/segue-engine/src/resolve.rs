@@ -22,7 +22,7 @@ use crate::{ChatRequest, Conversation, ConversationId, Engine, EngineError, Nati
 
 /// Where a reference is looked up from.
 #[derive(Debug, Clone)]
-pub struct Scope {
+pub struct Standpoint {
     /// Where we are.
     pub project: Project,
     /// The sessions of the last list that was shown, for references by number.
@@ -90,9 +90,9 @@ impl Engine {
     pub async fn find(
         &self,
         reference: &SessionRef,
-        scope: &Scope,
+        standpoint: &Standpoint,
     ) -> Result<Session, EngineError> {
-        match self.find_own(reference, scope).await {
+        match self.find_own(reference, standpoint).await {
             Err(EngineError::NoMatch(text)) if matches!(reference, SessionRef::Text(_)) => {
                 let natives = self.lookup_native(&text).await?;
                 Err(match natives.as_slice() {
@@ -113,11 +113,11 @@ impl Engine {
     pub async fn take(
         &self,
         reference: &SessionRef,
-        scope: &Scope,
+        standpoint: &Standpoint,
     ) -> Result<(Session, Option<Decision>), EngineError> {
-        match self.find_any(reference, scope).await? {
+        match self.find_any(reference, standpoint).await? {
             Conversation::Session(session, _) => Ok((*session, None)),
-            Conversation::Native(native) => self.take_over(&native, &scope.project).await,
+            Conversation::Native(native) => self.take_over(&native, &standpoint.project).await,
         }
     }
 
@@ -125,10 +125,10 @@ impl Engine {
     pub(crate) async fn find_own(
         &self,
         reference: &SessionRef,
-        scope: &Scope,
+        standpoint: &Standpoint,
     ) -> Result<Session, EngineError> {
         let here = Filter {
-            project: Some(scope.project.key.clone()),
+            project: Some(standpoint.project.key.clone()),
             ..Filter::default()
         };
         let no_match = |text: String| move || EngineError::NoMatch(text);
@@ -149,13 +149,13 @@ impl Engine {
             SessionRef::Number(number) => {
                 let listed = number
                     .checked_sub(1)
-                    .and_then(|index| scope.last_list.get(index));
+                    .and_then(|index| standpoint.last_list.get(index));
                 match listed {
                     Some(ConversationId::Session(id)) => self.existing(id).await,
                     Some(native) => Err(EngineError::OnlyNative(native.clone())),
                     None => Err(EngineError::NoNumber {
                         number: *number,
-                        listed: scope.last_list.len(),
+                        listed: standpoint.last_list.len(),
                     }),
                 }
             }
@@ -291,12 +291,12 @@ impl Engine {
             SessionDefault::ContinueLast => return Ok(Target::Continue),
             SessionDefault::Resume(text) => text,
         };
-        let scope = Scope {
+        let standpoint = Standpoint {
             project: request.project.clone(),
             last_list: Vec::new(),
         };
         let reference = SessionRef::parse(&text).map_err(|_| EngineError::NoMatch(text.clone()))?;
-        Ok(match self.find_any(&reference, &scope).await {
+        Ok(match self.find_any(&reference, &standpoint).await {
             Ok(found) => found.id().into(),
             // An agent whose files we can't read may know it.
             Err(EngineError::NoMatch(_)) if !self.reads(provider) => {

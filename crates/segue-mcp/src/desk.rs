@@ -1,7 +1,7 @@
 //! What the tools work with, and when it is made.
 
 use segue_core::SessionId;
-use segue_engine::{Engine, Scope};
+use segue_engine::{Engine, Standpoint};
 use tokio::sync::OnceCell;
 
 /// What the tools work with.
@@ -11,7 +11,7 @@ pub struct Desk {
     /// The session that the agent is at work in; none if it was not said.
     pub session: Option<SessionId>,
     /// Where references are looked up from, at the moment of the question.
-    pub scope: Box<dyn Fn() -> Scope + Send + Sync>,
+    pub standpoint: Box<dyn Fn() -> Standpoint + Send + Sync>,
 }
 
 /// A desk, or how to come by one.

@@ -240,7 +240,7 @@ impl Asked {
                 if all_projects && bound(desk).is_some() {
                     return Err(ELSEWHERE.to_owned());
                 }
-                let project = (!all_projects).then(|| (desk.scope)().project.key);
+                let project = (!all_projects).then(|| (desk.standpoint)().project.key);
                 let query = desk
                     .engine
                     .query(&query)
@@ -313,8 +313,8 @@ async fn conversation(desk: &Desk, asked: Option<SessionRef>) -> Result<Conversa
     let reference = asked.or_else(own).ok_or(
         "this server was started without --session: name one with session, for example latest",
     )?;
-    let scope = (desk.scope)();
-    let found = desk.engine.find_any(&reference, &scope).await;
+    let standpoint = (desk.standpoint)();
+    let found = desk.engine.find_any(&reference, &standpoint).await;
     let found = found.map_err(|error| match &error {
         EngineError::Ambiguous { candidates, .. } => {
             let named = candidates.iter().take(NAMED).map(ToString::to_string);
@@ -327,7 +327,7 @@ async fn conversation(desk: &Desk, asked: Option<SessionRef>) -> Result<Conversa
         }
         _ => in_words(&error),
     })?;
-    if bound(desk).is_some() && found.project() != Some(scope.project.key.as_str()) {
+    if bound(desk).is_some() && found.project() != Some(standpoint.project.key.as_str()) {
         return Err(ELSEWHERE.to_owned());
     }
     Ok(found)

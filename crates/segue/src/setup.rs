@@ -12,7 +12,7 @@ use segue_catalog::{Catalog, Claude, Codex, Gemini, Index, Opencode, Reader, pro
 use segue_core::{
     McpReach, McpServer, NativeId, ProcessMark, Project, Session, SessionId, SessionRef,
 };
-use segue_engine::{Conversation, Engine, Native, Scope, Tools, World};
+use segue_engine::{Conversation, Engine, Native, Standpoint, Tools, World};
 use segue_sqlite::SqliteStore;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -86,7 +86,7 @@ impl App {
 
     /// The session that a typed reference means.
     pub(crate) async fn find(&self, reference: &SessionRef) -> Result<Session, CliError> {
-        Ok(self.engine.find(reference, &self.scope()).await?)
+        Ok(self.engine.find(reference, &self.standpoint()).await?)
     }
 
     /// A session with what was said meanwhile in its agent's own program, which is told; as it is, if that can't be had.
@@ -102,12 +102,12 @@ impl App {
 
     /// The conversation that a typed reference means, also one that only an agent has.
     pub(crate) async fn find_any(&self, reference: &SessionRef) -> Result<Conversation, CliError> {
-        Ok(self.engine.find_any(reference, &self.scope()).await?)
+        Ok(self.engine.find_any(reference, &self.standpoint()).await?)
     }
 
     /// The session that a typed reference means. One that only an agent has becomes segue's, which is told.
     pub(crate) async fn take(&self, reference: &SessionRef) -> Result<Session, CliError> {
-        let (session, taken) = self.engine.take(reference, &self.scope()).await?;
+        let (session, taken) = self.engine.take(reference, &self.standpoint()).await?;
         taken.iter().for_each(say_decision);
         Ok(session)
     }
@@ -119,8 +119,8 @@ impl App {
         Ok(session)
     }
 
-    pub(crate) fn scope(&self) -> Scope {
-        Scope {
+    pub(crate) fn standpoint(&self) -> Standpoint {
+        Standpoint {
             project: self.project.clone(),
             last_list: last_list::recall(&self.home, &self.project),
         }

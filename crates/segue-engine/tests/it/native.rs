@@ -8,7 +8,7 @@ use segue_catalog::{
     Catalog, Found, Head, IdHint, Kind, ReadError, Reader, Records, Start, Whereabouts,
 };
 use segue_core::{NativeId, Project, SessionRef, Title};
-use segue_engine::{Conversation, EngineError, Freshness, Scope, Target};
+use segue_engine::{Conversation, EngineError, Freshness, Standpoint, Target};
 use segue_store::Filter;
 
 use crate::scripted::{Stage, same};
@@ -87,7 +87,7 @@ async fn a_native_session_that_carries_one_of_ours_is_not_listed_again() {
 async fn a_reference_means_ours_before_theirs() {
     let stage = stage(&["native-1", "native-10", "other"]);
     let report = stage.turn("hello", Target::New).await;
-    let scope = Scope {
+    let standpoint = Standpoint {
         project: Project {
             key: "/project".into(),
             cwd: "/".into(),
@@ -96,7 +96,7 @@ async fn a_reference_means_ours_before_theirs() {
     };
     let find = async |text: &str| {
         let reference = SessionRef::parse(text).unwrap();
-        stage.engine.find_any(&reference, &scope).await
+        stage.engine.find_any(&reference, &standpoint).await
     };
     for ours in ["native-1", report.session.as_str()] {
         let found = find(ours).await.unwrap();
@@ -111,6 +111,6 @@ async fn a_reference_means_ours_before_theirs() {
         Err(EngineError::NoMatch(_))
     ));
     let reference = SessionRef::parse("other").unwrap();
-    let taken = stage.engine.find(&reference, &scope).await;
+    let taken = stage.engine.find(&reference, &standpoint).await;
     assert!(matches!(taken, Err(EngineError::OnlyNative(_))));
 }

@@ -2,7 +2,7 @@
 
 use segue_catalog::Index;
 use segue_core::{Project, SessionRef};
-use segue_engine::{Engine, Freshness, Order, Scope, SearchReport, SearchRequest, Target};
+use segue_engine::{Engine, Freshness, Order, SearchReport, SearchRequest, Standpoint, Target};
 
 use crate::scripted::{Stage, same};
 
@@ -45,21 +45,21 @@ async fn own_sessions_are_found_as_they_grow_are_reverted_and_deleted() {
     assert_eq!(found.found[0].turns[0].snippet.text, "the kettle is empty");
 
     let reference = SessionRef::Text(id.clone());
-    let scope = Scope {
+    let standpoint = Standpoint {
         project: Project {
             key: "/project".into(),
             cwd: "/".into(),
         },
         last_list: Vec::new(),
     };
-    let session = engine.find(&reference, &scope).await.unwrap();
+    let session = engine.find(&reference, &standpoint).await.unwrap();
     engine.revert(&session, 1).await.unwrap();
     assert_eq!(
         places(&search(&engine, "kettle").await),
         [(id.clone(), vec![1])]
     );
 
-    let session = engine.find(&reference, &scope).await.unwrap();
+    let session = engine.find(&reference, &standpoint).await.unwrap();
     engine.delete(&session).await.unwrap();
     assert_eq!(places(&search(&engine, "kettle").await), []);
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use segue_catalog::{Archive, Catalog, Claude, Index, Trash};
 use segue_core::{Project, SessionRef};
-use segue_engine::{Conversation, EngineError, Extent, Fate, Scope, Target, Upkeep};
+use segue_engine::{Conversation, EngineError, Extent, Fate, Standpoint, Target, Upkeep};
 
 use crate::scripted::Stage;
 
@@ -32,7 +32,7 @@ fn stage(home: &Path) -> Stage {
 }
 
 async fn find(stage: &Stage, text: &str) -> Conversation {
-    let scope = Scope {
+    let standpoint = Standpoint {
         project: Project {
             key: "/project".into(),
             cwd: "/".into(),
@@ -40,7 +40,11 @@ async fn find(stage: &Stage, text: &str) -> Conversation {
         last_list: Vec::new(),
     };
     let reference = SessionRef::parse(text).unwrap();
-    stage.engine.find_any(&reference, &scope).await.unwrap()
+    stage
+        .engine
+        .find_any(&reference, &standpoint)
+        .await
+        .unwrap()
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use segue_core::{Haste, SessionRef};
-use segue_engine::{ChatRequest, Conversation, Scope, Stop, Target, TurnReport};
+use segue_engine::{ChatRequest, Conversation, Standpoint, Stop, Target, TurnReport};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
@@ -134,9 +134,9 @@ async fn impatience(mut stop: watch::Receiver<Stop>) {
 pub(super) async fn resumable(
     app: &App,
     reference: &SessionRef,
-    scope: &Scope,
+    standpoint: &Standpoint,
 ) -> Result<Conversation, CliError> {
-    let found = app.engine.find_any(reference, scope).await?;
+    let found = app.engine.find_any(reference, standpoint).await?;
     let (cwd, fork) = match &found {
         Conversation::Session(session, _) => {
             let fork = format!(

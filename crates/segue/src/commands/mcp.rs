@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use segue_core::SessionId;
-use segue_engine::Scope;
+use segue_engine::Standpoint;
 use segue_mcp::{Desk, LazyDesk};
 
 use crate::cli::McpArgs;
@@ -33,13 +33,13 @@ pub(crate) async fn run(args: McpArgs) -> Result<ExitCode, CliError> {
 
 fn desk(app: App, session: Option<SessionId>) -> Desk {
     let (home, project) = (app.home, app.project);
-    let scope = move || Scope {
+    let standpoint = move || Standpoint {
         last_list: last_list::recall(&home, &project),
         project: project.clone(),
     };
     Desk {
         engine: app.engine,
         session,
-        scope: Box::new(scope),
+        standpoint: Box::new(standpoint),
     }
 }

@@ -86,7 +86,7 @@ async fn rename(app: &App, args: &RenameArgs) -> Result<(), CliError> {
 
 /// Makes a native session one of ours; one that is already is told.
 async fn adopt(app: &App, args: &OneArgs) -> Result<(), CliError> {
-    let (session, taken) = app.engine.take(&args.id, &app.scope()).await?;
+    let (session, taken) = app.engine.take(&args.id, &app.standpoint()).await?;
     let words = match &taken {
         Some(decision) => decision.text.clone(),
         None => format!(

@@ -183,8 +183,8 @@ impl Machine {
 
     async fn tag(&self, row: &Row, text: &str) -> Result<Done, CliError> {
         let retag = retag(text).map_err(|error| CliError::usage(error.to_string()))?;
-        let scope = self.app.scope();
-        let (session, taken) = self.app.engine.take(&reference(row)?, &scope).await?;
+        let standpoint = self.app.standpoint();
+        let (session, taken) = self.app.engine.take(&reference(row)?, &standpoint).await?;
         let session = self.app.engine.retag(&session.id, retag).await?;
         let tags: Vec<&str> = session.tags.iter().map(Tag::as_str).collect();
         let taken = taken
@@ -227,8 +227,8 @@ impl Machine {
     }
 
     async fn fork(&self, row: &Row) -> Result<Done, CliError> {
-        let scope = self.app.scope();
-        let (session, _) = self.app.engine.take(&reference(row)?, &scope).await?;
+        let standpoint = self.app.standpoint();
+        let (session, _) = self.app.engine.take(&reference(row)?, &standpoint).await?;
         // A fork goes on where its origin did, unless that directory is gone.
         let project = if Path::new(&session.project.cwd).is_dir() {
             &session.project

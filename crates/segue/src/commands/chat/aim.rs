@@ -24,7 +24,7 @@ impl Aim {
         let mut steps = Vec::new();
         let mut step = |kind, text: &str| steps.push(Step::new(kind, text));
         let target = if let Some(reference) = &args.resume {
-            let id = resumable(app, reference, &app.scope()).await?.id();
+            let id = resumable(app, reference, &app.standpoint()).await?.id();
             if let ConversationId::Native(..) = &id {
                 step(StepKind::Id, "only an agent has it so far");
             }

@@ -8,7 +8,7 @@ use segue_core::{
     Decision, DecisionKind, ProviderId, Purpose, SessionId, SessionRef, Step, Title, TitleSource,
 };
 use segue_engine::{
-    ChatRequest, Conversation, ConversationId, EngineError, Scope, Stop, Target, TurnReport,
+    ChatRequest, Conversation, ConversationId, EngineError, Standpoint, Stop, Target, TurnReport,
 };
 
 use super::command::Command;
@@ -238,14 +238,14 @@ impl Talk {
 
     /// Goes on with another session; where that can't be, nothing changes.
     async fn resume(&mut self, reference: &SessionRef) -> Result<(), CliError> {
-        let scope = Scope {
+        let standpoint = Standpoint {
             last_list: self
                 .listed
                 .clone()
                 .unwrap_or_else(|| last_list::recall(&self.app.home, &self.app.project)),
             project: self.app.project.clone(),
         };
-        let found = chat::resumable(&self.app, reference, &scope).await?;
+        let found = chat::resumable(&self.app, reference, &standpoint).await?;
         let target = Target::from(found.id());
         if target == self.target {
             say("you are in this session already");

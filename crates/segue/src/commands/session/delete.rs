@@ -24,7 +24,7 @@ pub(super) async fn run(app: &App, args: &DeleteArgs) -> Result<(), CliError> {
         Extent::Everything
     };
     let fate = if args.purge { Fate::Purge } else { Fate::Trash };
-    let found = app.engine.find_any(&args.one.id, &app.scope()).await;
+    let found = app.engine.find_any(&args.one.id, &app.standpoint()).await;
     let conversation = match (found, &args.one.id) {
         // Only copies may be left of it.
         (Err(EngineError::NoMatch(text)), SessionRef::Text(_)) => {
