@@ -132,7 +132,10 @@ impl Talk {
             (None, None) => {}
         }
         self.target = Target::Session(report.session.clone());
-        if self.answers().is_some_and(|agent| *agent != report.provider) {
+        if self
+            .answers()
+            .is_some_and(|agent| *agent != report.provider)
+        {
             // Another one took over, and stays.
             (self.terms.provider, self.terms.model) = (None, None);
         }
