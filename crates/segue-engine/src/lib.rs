@@ -3,6 +3,7 @@
 //! The engine is a library: its calls take and return plain data and a stream of events, and never touch a
 //! terminal, a clock or the environment; those come in through [`World`]. Start at [`Engine::chat`].
 
+mod added;
 mod adopt;
 mod branch;
 mod counted;
@@ -17,6 +18,7 @@ mod open;
 mod outside;
 mod pieces;
 mod policy;
+mod purpose;
 mod recall;
 mod record;
 mod recover;
@@ -39,12 +41,14 @@ use segue_core::{DEFAULT_BUDGET, McpServer, NativeId, Policy, ProviderId, Sessio
 use segue_store::Store;
 use tokio::sync::Mutex;
 
+pub use added::{Added, Speaker};
 pub use depart::{Departure, Obstacle};
 pub use error::EngineError;
 pub use handoff::HandedOver;
 pub use head::{DroppedTurn, RevertPlan, SetAside};
 pub use indexed::{Caught, Freshness, Known};
 pub use native::{Conversation, ConversationId, Conversations, Native, Survey};
+pub use purpose::ForPurpose;
 pub use recall::{
     DescribeError, Described, Detail, FoundIn, FoundTurn, SearchReport, SearchRequest, Turns,
 };
@@ -138,7 +142,9 @@ impl Engine {
         self
     }
 
-    fn agent(&self, provider: &ProviderId) -> Result<&Arc<dyn Agent>, EngineError> {
+    /// The agent of that name, to ask what it can do ([`Agent::probe`]) and how it is configured ([`Agent::defaults`]).
+    /// [`Engine::drivable`] tells all names.
+    pub fn agent(&self, provider: &ProviderId) -> Result<&Arc<dyn Agent>, EngineError> {
         self.agents
             .iter()
             .find(|agent| agent.provider() == provider)

@@ -313,6 +313,7 @@ impl Run<'_> {
         let before = turns
             .split_last()
             .map_or(turns.as_slice(), |(_, before)| before);
+        let reminded = self.engine.reminded(before, &self.request.prompt).await?;
         let terms = OpenTerms {
             request: &self.request,
             turn: self.turn,
@@ -323,12 +324,14 @@ impl Run<'_> {
             why_again: self.course.why_again.as_deref(),
             refused: self.course.refused.as_deref(),
         };
+        // What was refused had all of it.
+        let reminded = reminded.filter(|_| terms.refused.is_none());
         let opening = self.engine.open(&terms, &self.session, self.hold, before);
         let opened = tokio::select! {
             opened = opening => Some(opened),
             () = stopped(self.stop.clone(), Stop::Ask) => None,
         };
-        let leg = match opened {
+        let mut leg = match opened {
             Some(Ok(leg)) => leg,
             Some(Err(CannotOpen::Agent(error))) => {
                 let failure = error.failure(self.now());
@@ -343,6 +346,9 @@ impl Run<'_> {
                 return Ok(Tried::Over(Outcome::ended(TurnState::Cancelled)));
             }
         };
+        if let (true, Some(prompt)) = (leg.opened.goes_on(), reminded) {
+            leg.prompt = prompt;
+        }
         self.leg = Some(leg.leg.id);
         self.opened_leg = Some(leg.leg.clone());
         // One that can't be told anything would be blank.

@@ -6,6 +6,7 @@
     reason = "a test suite: a panic is how it speaks"
 )]
 
+mod added;
 mod agents;
 mod brief;
 mod handoff;
@@ -14,6 +15,7 @@ mod native;
 mod opening;
 mod outside;
 mod policy;
+mod purpose;
 mod recall;
 mod scopes;
 mod scripted;
