@@ -1,6 +1,7 @@
 //! A conversation with one agent over a pair of byte streams.
 
 use std::io;
+use std::time::Duration;
 
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::schema as acp;
@@ -26,6 +27,9 @@ use crate::update;
 
 /// How many updates may wait for us before the agent has to.
 const WAITING: usize = 256;
+
+/// How long an agent that replays is silent when it has replayed all.
+const SILENCE: Duration = Duration::from_millis(100);
 
 /// What happens next in a turn.
 #[derive(Debug)]
@@ -265,6 +269,12 @@ impl Client {
                 Some(Step::Ask(request, Replier(asked)))
             }
         }
+    }
+
+    /// Waits until an agent has replayed all. Gemini CLI answers a load before it has, and what came later would be
+    /// taken for the answer to the next prompt.
+    pub(crate) async fn pass_over_replay(&mut self) {
+        while let Ok(Some(_)) = tokio::time::timeout(SILENCE, self.arrivals.next()).await {}
     }
 
     /// Sends a request and waits for its answer, passing over what else arrives.

@@ -147,6 +147,7 @@ impl Client {
         let loaded = loaded?;
         let choices = Choices::new(loaded.modes, loaded.config_options.as_ref());
         self.opened(acp::SessionId::new(id.to_string()), choices);
+        self.pass_over_replay().await;
         Ok(())
     }
 

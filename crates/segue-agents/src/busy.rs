@@ -57,7 +57,9 @@ pub fn at_work(id: &NativeId, files: &[PathBuf], home: &Path, whose: Whose) -> O
     let busy = pids.into_iter().find_map(|pid| {
         let process = PathBuf::from(format!("/proc/{pid}"));
         let args = arguments(&process);
-        let named = args.iter().skip(1).any(|arg| names_it(arg, id)) && !is_segue(pid);
+        let named = args.iter().skip(1).any(|arg| names_it(arg, id))
+            && !is_segue(pid)
+            && is_at_home(&process, home);
         let busy = named || has_open(&process, &files, whose);
         (busy && counts(pid)).then(|| Busy {
             pid,
@@ -80,6 +82,22 @@ fn program_of(pid: u32) -> Option<PathBuf> {
 fn names_it(arg: &str, id: &NativeId) -> bool {
     arg.strip_suffix(id.as_str())
         .is_some_and(|before| before.is_empty() || before.starts_with('-') && before.ends_with('='))
+}
+
+/// Whether a process keeps its sessions here, as far as can be told: ids are those of a home, and another home may have
+/// the same.
+fn is_at_home(process: &Path, home: &Path) -> bool {
+    let environment = fs::read(process.join("environ")).unwrap_or_default();
+    let variables = environment.split(|byte| *byte == 0);
+    let mut homes = variables.filter_map(|variable| {
+        let text = str::from_utf8(variable).ok()?;
+        let (name, value) = text.split_once('=')?;
+        (name == "HOME" || name.ends_with("_HOME") || name.ends_with("_DIR")).then_some(value)
+    });
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let home = real(home);
+    environment.is_empty()
+        || homes.any(|at| !at.is_empty() && home.starts_with(real(Path::new(at))))
 }
 
 fn arguments(process: &Path) -> Vec<String> {
@@ -232,10 +250,16 @@ mod tests {
         // It waits for words that never come.
         let mut named = Command::new("sh");
         named.args(["-c", "read x", "sh", &format!("--resume={ID}")]);
+        named.env("HOME", "/somewhere").env("CODEX_HOME", "/apart");
         let mut child = named.stdin(Stdio::piped()).spawn().unwrap();
-        let look =
-            || at_work(&id, &[], Path::new("/nowhere"), Whose::Anybodys).map(|busy| busy.pid);
-        comes_to(look, Some(child.id()));
+        let look = |home: &str| {
+            let busy = at_work(&id, &[], Path::new(home), Whose::Anybodys);
+            busy.map(|busy| busy.pid)
+        };
+        for home in ["/somewhere/.claude", "/apart"] {
+            comes_to(|| look(home), Some(child.id()));
+        }
+        comes_to(|| look("/elsewhere/.claude"), None);
         child.kill().unwrap();
         child.wait().unwrap();
     }

@@ -241,7 +241,9 @@ pub(crate) fn attempt(row: &Row<'_>) -> Outcome<Attempt> {
 pub(crate) const LEG: &str = "
     SELECT id, n, provider, nullif(native_id, ''), tip_id, consecutive_failures, total_tokens, context_tokens, opened_at,
            ended_at, ended_why,
-           (SELECT a.mark FROM attempts a WHERE a.leg_id = legs.id AND a.mark IS NOT NULL
+           (SELECT a.mark FROM legs l JOIN attempts a ON a.leg_id = l.id
+            WHERE a.mark IS NOT NULL AND l.session_id = legs.session_id AND l.provider = legs.provider
+              AND l.native_id = legs.native_id AND (l.id = legs.id OR l.native_id <> '')
             ORDER BY a.turn_id DESC, a.n DESC LIMIT 1)
     FROM legs";
 

@@ -122,6 +122,29 @@ async fn a_short_replay_is_passed_over_as_well() {
 }
 
 #[tokio::test]
+async fn a_replay_that_comes_after_the_answer_is_passed_over_too() {
+    let (mut client, mut peer) = connected(json!({ "loadSession": true })).await;
+    let id = NativeId::parse("s1").unwrap();
+    let replay = async {
+        let request = peer.hear().await;
+        peer.print(&json!({ "jsonrpc": "2.0", "id": request["id"], "result": {} }).to_string())
+            .await;
+        for _ in 0..5 {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            peer.update(text("long ago")).await;
+        }
+    };
+    let (loaded, ()) = tokio::join!(client.load_session(&id, here()), replay);
+    loaded.unwrap();
+    client.prompt("go").unwrap();
+    let request = peer.hear().await;
+    peer.update(text("now")).await;
+    peer.print(&ends_turn(&request["id"])).await;
+    let (events, _) = to_the_end(&mut client).await;
+    assert_eq!(events, [AgentEvent::Text("now".into())]);
+}
+
+#[tokio::test]
 async fn pictures_and_changes_are_kept() {
     let (mut client, mut peer, id) = prompted().await;
     let picture = json!({ "type": "image", "mimeType": "image/png", "data": "aGk=" });

@@ -1,5 +1,6 @@
 //! The tokens of a turn that is over: what its agent was told and said.
 
+use segue_core::Opened;
 use segue_store::TokenCount;
 
 use super::Run;
@@ -11,6 +12,7 @@ impl Run<'_> {
         let sent = segue_tokens::count_if_ready(&self.sent);
         let added = sent
             .zip(self.recorder.tokens())
+            .filter(|_| !self.is_first_of_a_branch())
             .map(|(sent, said)| sent.saturating_add(said));
         let prompt = segue_tokens::count_if_ready(&self.request.prompt);
         let prompt = prompt.map(|tokens| TokenCount {
@@ -23,5 +25,15 @@ impl Run<'_> {
             store.note_estimate(lease, self.turn, added),
             store.fill_tokens(prompt.into_iter().collect()),
         );
+    }
+
+    /// Whether the native session of a new leg held something before, of which nobody knows how much.
+    fn is_first_of_a_branch(&self) -> bool {
+        let is_new = self
+            .opened_leg
+            .as_ref()
+            .is_some_and(|leg| leg.tip.is_none());
+        let goes_on = |(opened, _): &(Opened, String)| opened.goes_on();
+        is_new && self.report.opened.as_ref().is_some_and(goes_on)
     }
 }

@@ -107,7 +107,7 @@ pub(crate) fn take_up(
     };
     let opened = open(db, held, &new)?;
     db.prepare_cached(
-        "UPDATE legs SET tip_id = old.tip_id, context_tokens = old.context_tokens
+        "UPDATE legs SET tip_id = old.tip_id, context_tokens = old.context_tokens, held_tokens = old.held_tokens
          FROM legs AS old WHERE legs.id = ?1 AND old.id = ?2",
     )?
     .execute(params![opened.id.0, leg.0])?;

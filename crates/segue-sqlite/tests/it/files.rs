@@ -42,7 +42,7 @@ async fn what_is_written_is_there_for_the_next_process() {
     let health = store.health().await.unwrap();
     assert_eq!(
         (health.format, health.sessions, health.problems),
-        (4, 2, vec![])
+        (7, 2, vec![])
     );
 }
 

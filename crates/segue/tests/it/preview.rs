@@ -95,9 +95,9 @@ fn the_budget_is_what_is_configured() {
     std::fs::write(world.project().join("segue.toml"), "budget = 12\n").unwrap();
     let wrong = world.segue(["config", "check"]);
     assert!(
-        wrong
-            .stderr
-            .contains("budget: must be a whole number of tokens from 2000 to 1000000, not 12"),
+        wrong.stderr.contains(
+            "budget: must be a number of tokens, a whole one from 2000 to 1000000, not 12"
+        ),
         "{wrong}"
     );
 }

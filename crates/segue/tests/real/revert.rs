@@ -100,45 +100,40 @@ fn collect(directory: &Path, part: &str, files: &mut Vec<(PathBuf, Vec<u8>)>) {
 /// The agent goes back by itself: nothing has to be told, and its session stays as it was for an undo.
 fn goes_back_by_its_own_means(way: Way) {
     let told = Told::new(way);
+    let before = told.files(&told.native);
     let reverted = told.segue(&["revert", &told.id, "--to", "2"]);
     assert_eq!(reverted["turns"], 2, "{reverted:#}");
-    // Somebody goes on with the old one meanwhile; that is another branch.
-    told.by_hand("the secret is hazel");
-    let before = told.files(&told.native);
-
     let back = told.knows(&told.id, "what do you know?", 2);
-    assert_eq!(back["opened"], "resumed", "{back:#}");
     let why = format!("{} rewound its own session to turn 2", way.provider);
-    assert_eq!(back["opened_why"], why.as_str());
-    assert_eq!(back["decisions"], Value::from(vec![why]));
-    assert_ne!(back["native_session_id"], told.native.as_str());
-    let seen = told.stage.sandbox.model().turns().pop().unwrap();
-    assert!(!told.was_told() && !seen.contains("hazel"), "{seen:#?}");
-    assert_eq!(told.files(&told.native), before, "{way:?}");
+    assert_branched(&told, &back, &why);
     let more = told.knows(&told.id, "and what now?", 2);
     assert_eq!(more["native_session_id"], back["native_session_id"]);
     assert_usage(&back, &more);
-
-    // A fork branches from it in the same way, and leaves it alone.
-    let fork = told.segue(&["fork", &told.id, "--moved", "1", "--at", "3"]);
-    let fork = fork["id"].as_str().unwrap();
-    let branched = told.knows(fork, "what does the fork know?", 3);
-    assert_eq!(branched["opened"], "resumed", "{branched:#}");
-    let why = format!(
-        "{} branched off from its own session after turn 3",
-        way.provider
-    );
-    assert_eq!(branched["opened_why"], why.as_str());
     assert_eq!(told.files(&told.native), before, "{way:?}");
 
+    // The one that knows everything goes on.
     let undone = told.segue(&["undo", &told.id]);
     assert_eq!(undone["turns"], 5, "{undone:#}");
     assert_eq!(undone["native_session_id"], told.native.as_str());
     let again = told.knows(&told.id, "and again?", 5);
+    assert_eq!(again["native_session_id"], told.native.as_str());
     assert_eq!(again["opened"], "resumed", "{again:#}");
-    assert!(!told.was_told());
     let seen = told.stage.sandbox.model().turns().pop().unwrap();
-    assert!(!seen.contains("and what now?"), "{seen:#?}");
+    assert!(!told.was_told() && !seen.contains("and what now?"));
+
+    // A fork branches from it in the same way, and leaves it alone.
+    let before = told.files(&told.native);
+    let fork = told.segue(&["fork", &told.id, "--at", "3"]);
+    let fork = fork["id"].as_str().unwrap();
+    let branched = told.knows(fork, "what does the fork know?", 3);
+    let why = format!(
+        "{} branched off from its own session after turn 3",
+        way.provider
+    );
+    assert_branched(&told, &branched, &why);
+    assert_eq!(told.files(&told.native), before, "{way:?}");
+
+    with_a_turn_by_hand(&told);
     told.knows(fork, "still three?", 3);
     told.stage.assert_nothing_left();
 
@@ -150,6 +145,37 @@ fn goes_back_by_its_own_means(way: Way) {
             told.knows(other, "still there?", 3);
         }
     }
+}
+
+/// Somebody goes on with the old native session after a revert: that is a branch of its own, and in nobody's way.
+fn with_a_turn_by_hand(told: &Told) {
+    told.segue(&["revert", &told.id, "--to", "2"]);
+    told.by_hand("the secret is hazel");
+    let before = told.files(&told.native);
+    let back = told.knows(&told.id, "once more: what do you know?", 2);
+    let why = format!(
+        "{} rewound its own session to turn 2",
+        back["provider"].as_str().unwrap()
+    );
+    assert_branched(told, &back, &why);
+    let seen = told.stage.sandbox.model().turns().pop().unwrap();
+    assert!(!seen.contains("hazel"), "{seen:#?}");
+    assert_eq!(told.files(&told.native), before);
+    let undone = told.segue(&["undo", &told.id]);
+    assert_eq!(undone["turns"], 6, "{undone:#}");
+    let again = told.knows(&told.id, "and once more?", 5);
+    assert_eq!(again["opened"], "resumed", "{again:#}");
+    assert!(!told.was_told());
+}
+
+/// It was opened by the agent's own means, in a native session of its own, and for this reason.
+fn assert_branched(told: &Told, result: &Value, why: &str) {
+    assert_eq!(result["opened"], "resumed", "{result:#}");
+    assert_eq!(result["opened_why"], why);
+    let decisions = result["decisions"].as_array().unwrap();
+    assert_eq!(decisions.last().unwrap(), why, "{result:#}");
+    assert_ne!(result["native_session_id"], told.native.as_str());
+    assert!(!told.was_told());
 }
 
 /// What a turn after a rewind is said to use is what it used, not what all turns before it did.
