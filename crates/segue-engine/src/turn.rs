@@ -74,7 +74,8 @@ impl Engine {
     /// Runs one turn: the prompt is on the disk before it is sent, and what comes of it as it comes.
     ///
     /// `Err` means that there was no turn, or that its record could not be kept. A turn that the agent failed
-    /// is a report like any other.
+    /// is a report like any other. Events that nobody takes hold the turn up; whoever wants none lets the receiver go
+    /// before the call.
     pub async fn chat(
         &self,
         request: ChatRequest,
@@ -353,7 +354,7 @@ impl Run<'_> {
         self.opened_leg = Some(leg.leg.clone());
         // One that can't be told anything would be blank.
         let replaceable = leg.opened.goes_on() && before.iter().any(|turn| turn.sent);
-        let noted = self.note_leg(&leg).await;
+        let noted = self.note_leg(&mut leg).await;
         let mut conversation = leg.conversation;
         let outcome = match noted {
             Ok(()) => {
@@ -440,7 +441,8 @@ impl Run<'_> {
         }
     }
 
-    async fn note_leg(&mut self, leg: &OpenLeg) -> Result<(), EngineError> {
+    // Exclusively, since a conversation is not shared between threads: so the whole turn can run on any.
+    async fn note_leg(&mut self, leg: &mut OpenLeg) -> Result<(), EngineError> {
         self.report.native_id.clone_from(&leg.leg.native_id);
         self.report.leg = Some(leg.leg.n);
         self.report.opened = Some((leg.opened, leg.why.clone()));

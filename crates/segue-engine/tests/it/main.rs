@@ -9,6 +9,7 @@
 mod added;
 mod agents;
 mod brief;
+mod examples;
 mod handoff;
 mod head;
 mod native;
