@@ -76,6 +76,23 @@ pub async fn run(lifeline: u32, program: OsString, args: Vec<OsString>) -> io::R
     })
 }
 
+/// Runs a program on the leash as it was asked for on the command line, for a program that is its own leash: `args` are
+/// what comes after the [`Leash::args`](crate::Leash::args) it is started with.
+pub async fn run_as(args: impl IntoIterator<Item = OsString>) -> io::Result<u8> {
+    let wrong = || io::Error::new(io::ErrorKind::InvalidInput, "not the arguments of a leash");
+    let (lifeline, program, args) = asked_for(args).ok_or_else(wrong)?;
+    run(lifeline, program, args).await
+}
+
+/// `--lifeline N -- PROGRAM ARGS…`
+fn asked_for(args: impl IntoIterator<Item = OsString>) -> Option<(u32, OsString, Vec<OsString>)> {
+    let mut args = args.into_iter();
+    args.next().filter(|arg| arg == "--lifeline")?;
+    let lifeline = args.next()?.to_str()?.parse().ok()?;
+    args.next().filter(|arg| arg == "--")?;
+    Some((lifeline, args.next()?, args.collect()))
+}
+
 async fn wait(agent: &mut Child, at_most: Duration) -> Option<ExitStatus> {
     tokio::time::timeout(at_most, agent.wait()).await.ok()?.ok()
 }
@@ -114,6 +131,33 @@ async fn end_all(agent: &mut Child) {
             if order == Order::Die {
                 family::send(order);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_its_own_arguments_are_taken() {
+        let asked = |line: &str| {
+            let found = asked_for(line.split(' ').map(OsString::from));
+            found.map(|(lifeline, program, args)| (lifeline, program, args.len()))
+        };
+        let cases = [
+            ("--lifeline 7 -- agent", Some((7, "agent".into(), 0))),
+            (
+                "--lifeline 7 -- agent --lifeline 8",
+                Some((7, "agent".into(), 2)),
+            ),
+            ("--lifeline 7 --", None),
+            ("--lifeline 7 agent", None),
+            ("--lifeline x -- agent", None),
+            ("agent", None),
+        ];
+        for (line, expected) in cases {
+            assert_eq!(asked(line), expected, "{line}");
         }
     }
 }

@@ -47,7 +47,7 @@ pub use head::{Head, Kind};
 pub use index::Index;
 pub use mark::{Mark, MarkError};
 pub use opencode::Opencode;
-pub use project::project_key;
+pub use project::{project_at, project_key};
 #[cfg(test)]
 pub(crate) use reader::turn;
 pub use reader::{ReadError, Reader, conversation, outline, replay};

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use segue_core::Project;
+
 /// What tells projects apart: the git directory that all worktrees of a repository share, or outside of git
 /// the directory itself.
 ///
@@ -17,6 +19,16 @@ pub fn project_key(cwd: &Path) -> PathBuf {
         (None, Some(there)) if cwd.is_dir() => there,
         (None, _) => cwd.to_owned(),
     }
+}
+
+/// The project of a working directory; none if a name on the way is not valid UTF-8, since projects are kept by name.
+#[must_use]
+pub fn project_at(cwd: &Path) -> Option<Project> {
+    let cwd = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
+    Some(Project {
+        key: project_key(&cwd).to_str()?.to_owned(),
+        cwd: cwd.to_str()?.to_owned(),
+    })
 }
 
 /// The git directory that all worktrees of a repository share.

@@ -5,12 +5,14 @@
 //! frame around it. The same conversation gives the same bytes, and one that goes on keeps them from the front as far
 //! as it can: what is left out changes in coarse steps (`choose`), so that a provider's cache of prompts serves again.
 
+mod added;
 mod choose;
 mod told;
 
 use std::fmt::Write as _;
 
 use crate::Message;
+pub use added::with_added;
 pub use choose::least_tokens;
 pub use told::told;
 use told::{both_ends, quoted};

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use crate::{Json, Leg, LegEnd, Message, Part, Role, Turn};
+use crate::{Json, Leg, LegEnd, Message, Part, Role, Turn, TurnState};
 
 /// Whether `leg` can carry the next prompt of a session whose turns are `chain` (oldest first).
 ///
@@ -15,6 +15,17 @@ pub fn can_go_on(leg: &Leg, chain: &[Turn]) -> bool {
     }
     let last_sent = chain.iter().rev().find(|turn| turn.sent);
     leg.tip == last_sent.map(|turn| turn.id)
+}
+
+/// The turns of a chain that were added to the record without an agent, and that the native session of a leg that goes
+/// on may not know of: those since the last prompt of ours that was answered, which told all that came before it.
+///
+/// One that failed may never have been read, and one that was made elsewhere told nothing; what follows an answer is
+/// told rather twice than never.
+pub fn untold(chain: &[Turn]) -> impl Iterator<Item = &Turn> {
+    let answered = |turn: &Turn| turn.sent && !turn.outside && turn.state == TurnState::Finished;
+    let from = chain.iter().rposition(answered).map_or(0, |at| at + 1);
+    chain.iter().skip(from).filter(|turn| turn.is_added())
 }
 
 /// Whether a leg that ended can carry the next prompt after all: the head is back at its tip, and nothing was wrong with

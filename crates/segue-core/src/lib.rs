@@ -40,13 +40,13 @@ mod when;
 
 pub use brief::{
     Brief, BriefError, DEFAULT_BUDGET, END_OF_RECORD, Section, Story, ToldTurn, compose,
-    least_tokens, prompt_after_brief, told,
+    least_tokens, prompt_after_brief, told, with_added,
 };
 pub use calibrate::{Calibration, Sample, budget_within, calibrate};
 pub use capability::{Capabilities, How};
 pub use chain::{
     TurnNumberError, can_be_branched, can_be_taken_up, can_go_on, close_open_calls, plan_fork,
-    plan_revert,
+    plan_revert, untold,
 };
 pub use cost::Cost;
 pub use event::{

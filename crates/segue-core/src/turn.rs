@@ -53,6 +53,14 @@ pub struct Turn {
     pub ended_at: Option<Timestamp>,
 }
 
+impl Turn {
+    /// Whether it was added to the record without an agent: it has ended well, and was sent to nobody.
+    #[must_use]
+    pub fn is_added(&self) -> bool {
+        self.state == TurnState::Finished && !self.sent
+    }
+}
+
 /// One try at a turn, on one leg. A failed one stays on record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {

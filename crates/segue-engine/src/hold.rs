@@ -142,7 +142,23 @@ impl Hold {
 }
 
 impl Drop for Hold {
+    /// Whoever lets go of a call on the way lives on, so that nobody could take the session over: it is given back once
+    /// the agent is gone, in the background.
     fn drop(&mut self) {
         self.beating.abort();
+        if self.given_back.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return;
+        };
+        let (store, lease) = (Arc::clone(&self.store), self.lease.clone());
+        let agent = self.agent.borrow().clone();
+        runtime.spawn(async move {
+            if let Some(agent) = agent {
+                wait_until_gone(&agent, FAREWELL).await;
+            }
+            let _ = store.release(&lease).await;
+        });
     }
 }

@@ -2,7 +2,87 @@
 //!
 //! The engine is a library: its calls take and return plain data and a stream of events, and never touch a
 //! terminal, a clock or the environment; those come in through [`World`]. Start at [`Engine::chat`].
+//!
+//! - A **session** is a conversation that outlives its agents: its record is segue's own.
+//! - A **turn** is one prompt and all that comes of it. It is on the disk as it happens.
+//! - A **leg** is the stretch of a session that one native session of an agent carries. When it can't go on, the next
+//!   one is told the story so far.
+//!
+//! # One turn
+//!
+//! ```no_run
+//! use std::{path::Path, sync::Arc};
+//! use segue_agents::{Agent, Host, Leash, Outside, Settings, claude, known, mark_of};
+//! use segue_catalog::{Catalog, Claude, project_at};
+//! use segue_engine::{ChatRequest, Engine, Target, TurnEvent, World};
+//!
+//! # async fn example(home: &Path, user: &Path, random: fn() -> u32) -> anyhow::Result<()> {
+//! let now = jiff::Timestamp::now;
+//! let path = std::env::var_os("PATH").unwrap_or_default();
+//! let leash = Leash { program: std::env::current_exe()?, args: vec!["leash".into()] };
+//! let (outside, kept) = (Outside { now, random }, home.join("kept"));
+//! let settings = Settings {
+//!     program: known::find("claude", &path),
+//!     home: user.join(".claude"),
+//!     ..Settings::default()
+//! };
+//! let agent = claude(&settings, &Host { leash, version: "1.0", kept, path, outside });
+//! let agents: Vec<Arc<dyn Agent>> = vec![Arc::new(agent)];
+//! let catalog = Catalog::new(vec![Arc::new(Claude::new(user.join(".claude")))]);
+//! let me = mark_of(std::process::id()).ok_or_else(|| anyhow::anyhow!("who are we?"))?;
+//! let store = Arc::new(segue_sqlite::SqliteStore::open(home)?);
+//! let engine = Engine::new(store, agents, catalog, World { now, random, me });
+//!
+//! let project = project_at(Path::new("/src/app")).ok_or_else(|| anyhow::anyhow!("not UTF-8"))?;
+//! let request = ChatRequest { target: Target::New, ..ChatRequest::new("list the open bugs", project) };
+//! let (sender, mut events) = tokio::sync::mpsc::channel(32);
+//! let listening = async {
+//!     while let Some(event) = events.recv().await {
+//!         if let TurnEvent::Text { words, .. } = event {
+//!             print!("{words}");
+//!         }
+//!     }
+//! };
+//! let (report, ()) = tokio::join!(engine.chat(request, sender), listening);
+//! println!("{}", report?.state.as_str());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! `examples/` has more, each of them runs offline: `turn`, `scope`, `handoff`, `orchestrator`.
+//!
+//! # What to know
+//!
+//! **The leash.** Agents are started through a small process that ends all they started, however the caller ends. It is
+//! the caller's own program: when its first argument is what [`Leash::args`](segue_agents::Leash::args) says, it hands
+//! the rest to [`leash::run_as`](segue_agents::leash::run_as) and exits with what that returns.
+//!
+//! **State** is where the [`Store`] keeps it: with `segue-sqlite` one file in a directory. Several processes may use the
+//! same one, the `segue` command among them. The files of agents are only read.
+//!
+//! **One turn at a time.** A session that somebody is at work in is refused with
+//! [`StoreError::Held`](segue_store::StoreError::Held), in this process as in any other; different sessions run at once.
+//!
+//! **Events** come through the caller's bounded channel. Whoever is slow to take them slows the agent down; what was
+//! said is on the disk meanwhile. Whoever wants none lets the receiver go *before* the call: one that is kept and not
+//! read holds the turn up.
+//!
+//! **Permission requests** that the policy does not answer are events ([`TurnEvent::Ask`]) with a channel for the answer;
+//! to let that go is to refuse.
+//!
+//! **Stopping.** [`ChatRequest::stop`] asks the agent to stop, or ends it; either way the turn is settled and reported
+//! as cancelled. To drop the future of a call is safe, too: the agent is ended, the session is free once it is gone, and
+//! whoever uses it next finds the turn interrupted, with what was said up to then.
+//!
+//! **Errors.** A turn that the agent failed is a [`TurnReport`] with a failure. [`EngineError`] says that there was no
+//! turn, or that its record could not be kept. What segue decided by itself on the way is a
+//! [`Decision`](segue_core::Decision): one line for a person.
+//!
+//! **Runtime.** A tokio runtime with time and I/O enabled; one thread will do. [`Engine`] is `Send` and `Sync`, and so is
+//! made to be shared in an [`Arc`]; its futures can be spawned. Agents that were kept running
+//! ([`ChatRequest::keep_open`]) are ended by [`Engine::close`], and by force when the engine is dropped.
 
+mod added;
 mod adopt;
 mod branch;
 mod counted;
@@ -17,6 +97,7 @@ mod open;
 mod outside;
 mod pieces;
 mod policy;
+mod purpose;
 mod recall;
 mod record;
 mod recover;
@@ -39,12 +120,14 @@ use segue_core::{DEFAULT_BUDGET, McpServer, NativeId, Policy, ProviderId, Sessio
 use segue_store::Store;
 use tokio::sync::Mutex;
 
+pub use added::{Added, Speaker};
 pub use depart::{Departure, Obstacle};
 pub use error::EngineError;
 pub use handoff::HandedOver;
 pub use head::{DroppedTurn, RevertPlan, SetAside};
 pub use indexed::{Caught, Freshness, Known};
 pub use native::{Conversation, ConversationId, Conversations, Native, Survey};
+pub use purpose::ForPurpose;
 pub use recall::{
     DescribeError, Described, Detail, FoundIn, FoundTurn, SearchReport, SearchRequest, Turns,
 };
@@ -138,7 +221,9 @@ impl Engine {
         self
     }
 
-    fn agent(&self, provider: &ProviderId) -> Result<&Arc<dyn Agent>, EngineError> {
+    /// The agent of that name, to ask what it can do ([`Agent::probe`]) and how it is configured ([`Agent::defaults`]).
+    /// [`Engine::drivable`] tells all names.
+    pub fn agent(&self, provider: &ProviderId) -> Result<&Arc<dyn Agent>, EngineError> {
         self.agents
             .iter()
             .find(|agent| agent.provider() == provider)

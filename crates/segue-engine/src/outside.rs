@@ -172,6 +172,9 @@ impl Engine {
             Some(tip) => self.store.turns_to(tip).await?,
             None => chain,
         };
+        // What was added without an agent is in no native session.
+        let sent_to_somebody = |turn: &Turn| !turn.is_added();
+        let chain: Vec<Turn> = chain.into_iter().filter(sent_to_somebody).collect();
         let prompts = self.prompts(&chain, &read.turns).await?;
         let ours: Vec<Ours<'_>> = chain
             .iter()

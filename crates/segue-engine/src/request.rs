@@ -76,6 +76,40 @@ pub struct ChatRequest {
     pub stop: watch::Receiver<Stop>,
 }
 
+impl ChatRequest {
+    /// A prompt from this project, and nothing else said: [`Target::Usual`], every choice as configured for the agent,
+    /// nobody to stop it, and the agent ended after it.
+    ///
+    /// ```
+    /// # use segue_engine::{ChatRequest, Target};
+    /// # fn in_project(project: segue_core::Project) -> ChatRequest {
+    /// ChatRequest { target: Target::New, ..ChatRequest::new("list the open bugs", project) }
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn new(prompt: impl Into<String>, project: Project) -> Self {
+        Self {
+            prompt: prompt.into(),
+            target: Target::Usual,
+            project,
+            provider: None,
+            model: None,
+            purpose: None,
+            explain: None,
+            strict: false,
+            haste: Haste::default(),
+            anyway: false,
+            permissions: None,
+            open_timeout: None,
+            turn_timeout: None,
+            text_up_to: usize::MAX,
+            keep_open: false,
+            // Whose sender is gone never stops anything.
+            stop: watch::channel(Stop::No).1,
+        }
+    }
+}
+
 /// What happens during a turn.
 #[derive(Debug)]
 pub enum TurnEvent {

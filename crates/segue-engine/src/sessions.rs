@@ -11,7 +11,7 @@ use crate::head::{SetAside, count_of};
 use crate::hold::{EXPIRES_AFTER, Hold};
 use crate::outside::Ahead;
 use crate::pieces::joined;
-use crate::{Engine, EngineError};
+use crate::{Conversation, Engine, EngineError};
 
 /// How many decisions a view shows.
 const DECISIONS: u32 = 20;
@@ -96,6 +96,18 @@ impl Engine {
             sessions.push((session, status));
         }
         Ok((sessions, found.next))
+    }
+
+    /// A session, by its id.
+    pub async fn session(&self, id: &SessionId) -> Result<Session, EngineError> {
+        self.existing(id).await
+    }
+
+    /// A session, by its id, as one of all conversations.
+    pub async fn conversation(&self, id: &SessionId) -> Result<Conversation, EngineError> {
+        let session = self.existing(id).await?;
+        let status = self.status(&session).await?;
+        Ok(Conversation::Session(Box::new(session), status))
     }
 
     /// Where a session stands: a turn that runs without a living process was interrupted.

@@ -74,7 +74,8 @@ impl Engine {
     /// Runs one turn: the prompt is on the disk before it is sent, and what comes of it as it comes.
     ///
     /// `Err` means that there was no turn, or that its record could not be kept. A turn that the agent failed
-    /// is a report like any other.
+    /// is a report like any other. Events that nobody takes hold the turn up; whoever wants none lets the receiver go
+    /// before the call.
     pub async fn chat(
         &self,
         request: ChatRequest,
@@ -322,6 +323,7 @@ impl Run<'_> {
         let before = turns
             .split_last()
             .map_or(turns.as_slice(), |(_, before)| before);
+        let reminded = self.engine.reminded(before, &self.request.prompt).await?;
         let terms = OpenTerms {
             request: &self.request,
             turn: self.turn,
@@ -332,12 +334,14 @@ impl Run<'_> {
             why_again: self.course.why_again.as_deref(),
             refused: self.course.refused.as_deref(),
         };
+        // What was refused had all of it.
+        let reminded = reminded.filter(|_| terms.refused.is_none());
         let opening = self.engine.open(&terms, &self.session, self.hold, before);
         let opened = tokio::select! {
             opened = opening => Some(opened),
             () = stopped(self.stop.clone(), Stop::Ask) => None,
         };
-        let leg = match opened {
+        let mut leg = match opened {
             Some(Ok(leg)) => leg,
             Some(Err(CannotOpen::Agent(error))) => {
                 let failure = error.failure(self.now());
@@ -352,11 +356,14 @@ impl Run<'_> {
                 return Ok(Tried::Over(Outcome::ended(TurnState::Cancelled)));
             }
         };
+        if let (true, Some(prompt)) = (leg.opened.goes_on(), reminded) {
+            leg.prompt = prompt;
+        }
         self.leg = Some(leg.leg.id);
         self.opened_leg = Some(leg.leg.clone());
         // One that can't be told anything would be blank.
         let replaceable = leg.opened.goes_on() && before.iter().any(|turn| turn.sent);
-        let noted = self.note_leg(&leg).await;
+        let noted = self.note_leg(&mut leg).await;
         let mut conversation = leg.conversation;
         let outcome = match noted {
             Ok(()) => {
@@ -443,7 +450,8 @@ impl Run<'_> {
         }
     }
 
-    async fn note_leg(&mut self, leg: &OpenLeg) -> Result<(), EngineError> {
+    // Exclusively, since a conversation is not shared between threads: so the whole turn can run on any.
+    async fn note_leg(&mut self, leg: &mut OpenLeg) -> Result<(), EngineError> {
         self.report.native_id.clone_from(&leg.leg.native_id);
         self.report.leg = Some(leg.leg.n);
         self.report.opened = Some((leg.opened, leg.why.clone()));

@@ -183,6 +183,12 @@ impl Store for SqliteStore {
             .await
     }
 
+    async fn add_message(&self, lease: &Lease, message: &Message) -> Result<Turn> {
+        let (lease, message) = (lease.clone(), message.clone());
+        self.write(move |db| ops::turns::add_message(db, &lease, &message))
+            .await
+    }
+
     async fn begin_attempt(
         &self,
         lease: &Lease,

@@ -66,9 +66,9 @@ pub use tokens::{
 };
 pub use turns::{
     a_failed_attempt_leaves_room_for_another, a_finished_turn_is_immutable, a_leg_is_named_later,
-    a_turn_is_recorded_whole, an_unsent_turn_is_told_apart, drafts_become_messages,
-    every_kind_of_part_survives, failures_are_counted_on_the_leg, one_turn_at_a_time,
-    parallel_appends_are_all_there,
+    a_message_is_added_whole, a_turn_is_recorded_whole, an_unsent_turn_is_told_apart,
+    drafts_become_messages, every_kind_of_part_survives, failures_are_counted_on_the_leg,
+    one_turn_at_a_time, parallel_appends_are_all_there,
 };
 
 /// Makes a test of each contract case.
@@ -109,6 +109,7 @@ macro_rules! store_contract {
             one_turn_at_a_time
             a_finished_turn_is_immutable
             an_unsent_turn_is_told_apart
+            a_message_is_added_whole
             failures_are_counted_on_the_leg
             parallel_appends_are_all_there
             counts_are_kept_and_filled_in

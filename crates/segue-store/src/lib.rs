@@ -79,6 +79,8 @@ pub trait Store: Send + Sync {
 
     /// Writes a prompt down as the next turn, and moves the head to it.
     async fn begin_turn(&self, lease: &Lease, prompt: &Message) -> Result<Turn>;
+    /// Writes a message down as a turn of its own that has ended and was sent to nobody, and moves the head to it.
+    async fn add_message(&self, lease: &Lease, message: &Message) -> Result<Turn>;
     /// Notes that the prompt is about to be sent on a leg, whose tip it becomes.
     async fn begin_attempt(
         &self,

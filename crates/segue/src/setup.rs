@@ -8,7 +8,7 @@ use std::sync::Arc;
 use etcetera::BaseStrategy;
 use jiff::Timestamp;
 use segue_agents::{Agent, Leash, mark_of};
-use segue_catalog::{Catalog, Claude, Codex, Gemini, Index, Opencode, Reader, project_key};
+use segue_catalog::{Catalog, Claude, Codex, Gemini, Index, Opencode, Reader, project_at};
 use segue_core::{
     McpReach, McpServer, NativeId, ProcessMark, Project, Session, SessionId, SessionRef,
 };
@@ -333,15 +333,10 @@ pub(crate) fn project() -> Result<Project, CliError> {
 }
 
 fn project_of(cwd: &Path) -> Result<Project, CliError> {
-    let text = |path: &Path| match path.to_str() {
-        Some(text) => Ok(text.to_owned()),
-        None => Err(CliError::failed(format!(
+    project_at(cwd).ok_or_else(|| {
+        CliError::failed(format!(
             "cannot work in {}: its name is not valid UTF-8",
-            path.display()
-        ))),
-    };
-    Ok(Project {
-        key: text(&project_key(cwd))?,
-        cwd: text(cwd)?,
+            cwd.display()
+        ))
     })
 }

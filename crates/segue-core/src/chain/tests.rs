@@ -90,6 +90,47 @@ fn a_leg_goes_on_exactly_when_it_has_seen_all_that_was_sent() {
     );
 }
 
+#[test]
+fn what_was_added_since_the_last_answer_is_untold() {
+    #[derive(Clone, Copy)]
+    enum Kind {
+        Answered,
+        Failed,
+        Elsewhere,
+        Added,
+        NeverSent,
+    }
+    use Kind::{Added, Answered, Elsewhere, Failed, NeverSent};
+    let cases: [(&[Kind], &[i64], &str); 9] = [
+        (&[], &[], "nothing at all"),
+        (&[Answered], &[], "nothing was added"),
+        (&[Added], &[0], "before the first prompt"),
+        (&[Answered, Added, Added], &[1, 2], "all of them"),
+        (&[Added, Answered], &[], "told with the prompt"),
+        (&[Added, Answered, Added], &[2], "only what is new"),
+        (&[Answered, Added, Failed], &[1], "nobody may have read it"),
+        (&[Answered, Added, Elsewhere], &[1], "told by nobody there"),
+        (&[Answered, NeverSent], &[], "a prompt that never left"),
+    ];
+    for (kinds, expected, why) in cases {
+        let made = |(id, kind): (i64, &Kind)| {
+            let sent = !matches!(kind, Added | NeverSent);
+            Turn {
+                state: match kind {
+                    Failed => TurnState::Failed,
+                    NeverSent => TurnState::Interrupted,
+                    Answered | Elsewhere | Added => TurnState::Finished,
+                },
+                outside: matches!(kind, Elsewhere),
+                ..turn(id, sent)
+            }
+        };
+        let chain: Vec<Turn> = (0..).zip(kinds).map(made).collect();
+        let told: Vec<i64> = untold(&chain).map(|turn| turn.id.0).collect();
+        assert_eq!(told, expected, "{why}");
+    }
+}
+
 fn call(id: &str) -> Part {
     Part::FunctionCall {
         id: id.into(),

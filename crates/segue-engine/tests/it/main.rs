@@ -6,14 +6,17 @@
     reason = "a test suite: a panic is how it speaks"
 )]
 
+mod added;
 mod agents;
 mod brief;
+mod examples;
 mod handoff;
 mod head;
 mod native;
 mod opening;
 mod outside;
 mod policy;
+mod purpose;
 mod recall;
 mod scopes;
 mod scripted;

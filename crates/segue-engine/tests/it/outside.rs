@@ -11,7 +11,7 @@ use segue_catalog::{
 use segue_core::{
     Message, NativeId, Opened, Policy, ProcessMark, ProviderId, Role, Session, TurnState,
 };
-use segue_engine::{Target, TurnReport};
+use segue_engine::{Speaker, Target, TurnReport};
 use segue_store::{Filter, LeaseRequest, Page, Store};
 
 use crate::scripted::{Cue, Stage, done, same, say};
@@ -198,6 +198,28 @@ async fn turns_made_elsewhere_are_taken_in_once() {
         .await
         .unwrap();
     assert_eq!((same_as_before.turns, told.len()), (5, 0));
+}
+
+#[tokio::test]
+async fn what_was_added_is_told_after_turns_made_elsewhere() {
+    let (book, stage) = stage();
+    let first = turn(&stage, &book, "one", Target::New).await;
+    let added = stage.engine.add_message(&first.session, Speaker::User, "x");
+    assert_eq!(added.await.unwrap().turn, 2);
+    // The very words that were added, in the agent's own program.
+    book.by_hand("x");
+    let last = turn(&stage, &book, "two", same(&first)).await;
+    assert_eq!(last.opened.as_ref().unwrap().0, Opened::Resumed);
+    assert_eq!(
+        story(&stage, &first.session).await,
+        ["one", "x", "[x]", "two"]
+    );
+    let told = stage.agent.heard.lock().unwrap().prompts[1].clone();
+    assert!(told.contains("[Turn 2]\nuser:\n> x\n"), "{told}");
+    assert!(!told.contains("[Turn 3]"), "{told}");
+    let again = turn(&stage, &book, "three", same(&first)).await;
+    assert_eq!(decided(&again), "");
+    assert_eq!(stage.agent.heard.lock().unwrap().prompts[2], "three");
 }
 
 #[tokio::test]

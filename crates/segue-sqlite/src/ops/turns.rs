@@ -34,8 +34,26 @@ pub(crate) fn begin(db: &Connection, held: &Lease, prompt: &Message) -> Outcome<
             session.turns + 1,
             micros(prompt.at)
         ])?;
+    get(db, id)
+}
+
+fn get(db: &Connection, id: TurnId) -> Outcome<Turn> {
     let sql = format!("SELECT {} FROM turns t WHERE t.id = ?1", rows::TURN);
     Ok(db.prepare_cached(&sql)?.query_row([id.0], rows::turn)?)
+}
+
+/// A turn that ends where it begins, and that no agent has part in.
+pub(crate) fn add_message(db: &Connection, held: &Lease, message: &Message) -> Outcome<Turn> {
+    let turn = begin(db, held, message)?.id;
+    let end = Finish {
+        state: TurnState::Finished,
+        messages: Vec::new(),
+        usage: Usage::default(),
+        failure: None,
+        at: message.at,
+    };
+    finish(db, held, turn, &end)?;
+    get(db, turn)
 }
 
 /// Checks that the turn belongs to the session and has not ended.

@@ -78,6 +78,7 @@ pub async fn a_stale_lease_writes_nothing(store: &dyn Store) {
             .err(),
         store.finish_turn(&old, turn.id, finished(9)).await.err(),
         store.begin_turn(&old, &prompt("two", 0)).await.err(),
+        store.add_message(&old, &prompt("two", 0)).await.err(),
         store.open_leg(&old, super::native("n2")).await.err(),
         store
             .end_leg(&old, leg.id, segue_core::LegEnd::Lost, at(0))

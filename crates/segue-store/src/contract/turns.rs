@@ -213,6 +213,40 @@ pub async fn an_unsent_turn_is_told_apart(store: &dyn Store) {
     assert!(store.turns(&session.id).await.unwrap()[0].sent);
 }
 
+/// A message that is added has ended, was sent to nobody, and leaves the leg where it is.
+pub async fn a_message_is_added_whole(store: &dyn Store) {
+    let (session, lease) = open_session(store, 1).await;
+    let leg = store.open_leg(&lease, native("n1")).await.unwrap();
+    let turn = store.begin_turn(&lease, &prompt("one", 0)).await.unwrap();
+    let added = Message::text(Role::Assistant, "by the way", at(5));
+    let refused = store.add_message(&lease, &added).await;
+    assert!(matches!(refused, Err(StoreError::TurnUnderWay(_))));
+    store
+        .begin_attempt(&lease, turn.id, leg.id, at(1))
+        .await
+        .unwrap();
+    store
+        .finish_turn(&lease, turn.id, finished(2))
+        .await
+        .unwrap();
+
+    let made = store.add_message(&lease, &added).await.unwrap();
+    assert_eq!((made.n, made.parent), (2, Some(turn.id)));
+    assert!(made.is_added());
+    let turns = store.turns(&session.id).await.unwrap();
+    assert_eq!(turns[1], made);
+    assert_eq!((made.started_at, made.ended_at), (at(5), Some(at(5))));
+    assert_eq!(store.messages(made.id).await.unwrap(), [added]);
+    assert_eq!(store.attempts(made.id).await.unwrap(), []);
+    assert_eq!(store.legs(&session.id).await.unwrap()[0].tip, Some(turn.id));
+    let session = store.session(&session.id).await.unwrap().unwrap();
+    assert_eq!(
+        (session.head, session.turns, session.updated_at),
+        (Some(made.id), 2, at(5))
+    );
+    assert_eq!(session.head_state, Some(TurnState::Finished));
+}
+
 /// Failures in a row are counted on the leg; a success starts again; a cancel counts for neither.
 pub async fn failures_are_counted_on_the_leg(store: &dyn Store) {
     use TurnState::{Cancelled, Failed, Finished};

@@ -1,0 +1,87 @@
+//! What agents can do, two sessions at once, a list of what there is, and one of them resumed.
+//!
+//! `cargo run -p segue-engine --example orchestrator`
+
+#![allow(clippy::print_stdout, reason = "an example speaks to whoever runs it")]
+
+#[path = "support/program.rs"]
+mod program;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use segue_core::{FeatureId, Project, ProviderId, Purpose, Scope};
+use segue_engine::{ChatRequest, Conversation, Engine, EngineError, Freshness, Target, TurnReport};
+use segue_store::Filter;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+fn main() -> Result<ExitCode> {
+    program::run(orchestrate)
+}
+
+async fn orchestrate(engine: Engine, project: Project) -> Result<()> {
+    for name in engine.drivable() {
+        let probe = engine.agent(name)?.probe(Duration::from_secs(20)).await?;
+        let can = probe.capabilities.each().into_iter();
+        let can: Vec<&str> = can.filter_map(|(what, how)| how.map(|_| what)).collect();
+        println!("{name} can {}", can.join(", "));
+    }
+
+    // An engine is shared by all tasks; one session runs one turn at a time, several sessions run at once.
+    let engine = Arc::new(engine);
+    let mut turns = JoinSet::new();
+    for (feature, provider) in [("login", "rehearsal"), ("search", "understudy")] {
+        let request = ChatRequest {
+            target: Target::Scope,
+            purpose: Some(Purpose::of(Scope::Feature(FeatureId::parse(feature)?))),
+            provider: Some(ProviderId::parse(provider)?),
+            ..ChatRequest::new(format!("plan {feature}"), project.clone())
+        };
+        turns.spawn(run(Arc::clone(&engine), request));
+    }
+    let mut reports = Vec::new();
+    while let Some(report) = turns.join_next().await {
+        reports.push(report??);
+    }
+
+    let filter = Filter {
+        project: Some(project.key.clone()),
+        ..Filter::default()
+    };
+    let listed = engine.conversations(&filter, 20, Freshness::Fresh).await?;
+    let mut lines = Vec::new();
+    for row in &listed.rows {
+        if let Conversation::Session(session, status) = row {
+            let (title, turns) = (session.title.as_str(), session.turns);
+            lines.push(format!(
+                "{title}: {}, {turns} turn, {}",
+                session.provider,
+                status.as_str()
+            ));
+        }
+    }
+    lines.sort();
+    println!("{}", lines.join("\n"));
+
+    let login = reports
+        .iter()
+        .find(|report| report.provider == ProviderId::rehearsal());
+    let request = ChatRequest {
+        target: Target::Session(login.context("nobody planned the login")?.session.clone()),
+        // Fail rather than begin anew, should the agent not know its session any more.
+        strict: true,
+        ..ChatRequest::new("go on", project)
+    };
+    let report = run(engine, request).await?;
+    let how = report.opened.map_or("-", |(how, _)| how.as_str());
+    println!("{how}: {}", report.text.unwrap_or_default().trim_end());
+    Ok(())
+}
+
+async fn run(engine: Arc<Engine>, request: ChatRequest) -> Result<TurnReport, EngineError> {
+    let (events, _) = mpsc::channel(1);
+    engine.chat(request, events).await
+}

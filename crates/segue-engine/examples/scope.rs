@@ -1,0 +1,51 @@
+//! Get or create the session of a feature, add a message without asking an agent, and see what an agent would be told.
+//!
+//! `cargo run -p segue-engine --example scope`
+
+#![allow(clippy::print_stdout, reason = "an example speaks to whoever runs it")]
+
+#[path = "support/program.rs"]
+mod program;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use segue_core::{FeatureId, Project, Purpose, Scope};
+use segue_engine::{ChatRequest, Engine, Speaker, Target};
+use tokio::sync::mpsc;
+
+fn main() -> Result<ExitCode> {
+    program::run(scope)
+}
+
+async fn scope(engine: Engine, project: Project) -> Result<()> {
+    let purpose = Purpose::of(Scope::Feature(FeatureId::parse("checkout")?));
+    let made = engine.session_for(&purpose, None, &project).await?;
+    let found = engine.session_for(&purpose, None, &project).await?;
+    let session = found.session.id;
+    println!(
+        "made: {}, found again: {}",
+        made.is_new,
+        session == made.session.id
+    );
+
+    let noted = engine.add_message(&session, Speaker::User, "amounts are in cents");
+    println!("added as turn {}", noted.await?.turn);
+
+    let prompt = "round them";
+    let conversation = engine.conversation(&session).await?;
+    let preview = engine.preview(&conversation, None, prompt).await?;
+    println!("{}", preview.brief.with(prompt));
+
+    // The same session by its purpose; nobody needs to know its id.
+    let request = ChatRequest {
+        target: Target::Scope,
+        purpose: Some(purpose),
+        ..ChatRequest::new(prompt, project)
+    };
+    // Whoever does not care for events lets their other end go.
+    let (events, _) = mpsc::channel(1);
+    let report = engine.chat(request, events).await?;
+    println!("---\n{}", report.text.unwrap_or_default().trim_end());
+    Ok(())
+}

@@ -1,0 +1,104 @@
+//! What a program needs that embeds segue, and what the examples share: an engine in a home of its own.
+//!
+//! The agents here are two of the built-in offline one, so that the examples run anywhere. `segue_agents` has the real
+//! ones: `claude`, `codex`, `gemini` and `acp`.
+
+use std::env;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use jiff::Timestamp;
+use segue_acp::rehearsal::{self, Surroundings};
+use segue_agents::{AcpAgent, Agent, Leash, leash, mark_of};
+use segue_catalog::{Catalog, project_at};
+use segue_core::{NativeId, Project, ProviderId};
+use segue_engine::{Engine, World};
+use segue_sqlite::SqliteStore;
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Runs an example with an engine, and the project that it works in.
+pub(crate) fn run(example: impl AsyncFnOnce(Engine, Project) -> Result<()>) -> Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let mut args = env::args_os().skip(1);
+    let hidden = args.next();
+    runtime.block_on(async {
+        match hidden.as_deref().and_then(|word| word.to_str()) {
+            // Agents are started through this program, which ends all that they started, however it ends itself.
+            Some("leash") => Ok(leash::run_as(args).await?.into()),
+            Some("rehearsal-agent") => {
+                let directory = args.next().context("no directory was given")?;
+                rehearse(directory.into()).await?;
+                Ok(ExitCode::SUCCESS)
+            }
+            _ => {
+                let place = tempfile::tempdir()?;
+                let (home, work) = (place.path().join("home"), place.path().join("work"));
+                std::fs::create_dir(&work)?;
+                let project = project_at(&work).context("a name is not valid UTF-8")?;
+                example(engine(&home)?, project).await?;
+                Ok(ExitCode::SUCCESS)
+            }
+        }
+    })
+}
+
+/// An engine whose data is in `home`.
+fn engine(home: &Path) -> Result<Engine> {
+    let store = SqliteStore::open(home)?;
+    let world = World {
+        now: Timestamp::now,
+        random,
+        me: mark_of(std::process::id()).context("cannot tell who we are")?,
+    };
+    let agents: Vec<Arc<dyn Agent>> = vec![
+        Arc::new(offline(home)?),
+        Arc::new(AcpAgent {
+            provider: ProviderId::parse("understudy")?,
+            ..offline(home)?
+        }),
+    ];
+    // With readers of real agents, their own sessions are listed and gone on with, too.
+    let catalog = Catalog::default();
+    Ok(Engine::new(Arc::new(store), agents, catalog, world))
+}
+
+/// The built-in agent, which this program is itself when it is asked to.
+fn offline(home: &Path) -> Result<AcpAgent> {
+    let program = env::current_exe()?;
+    let leash = Leash {
+        program: program.clone(),
+        args: vec!["leash".into()],
+    };
+    let sessions = home.join("rehearsal");
+    Ok(segue_agents::rehearsal(program, sessions, leash, VERSION))
+}
+
+async fn rehearse(directory: PathBuf) -> Result<()> {
+    let surroundings = Surroundings {
+        directory,
+        new_id,
+        now: Timestamp::now,
+        at_start: None,
+    };
+    Ok(rehearsal::run(surroundings, VERSION).await?)
+}
+
+fn new_id() -> NativeId {
+    loop {
+        if let Ok(id) = NativeId::parse(&format!("r-{:08x}{:08x}", random(), random())) {
+            return id;
+        }
+    }
+}
+
+/// Chance enough to tell sessions of the same second apart.
+fn random() -> u32 {
+    let drawn = RandomState::new().build_hasher().finish();
+    u32::try_from(drawn >> 32).unwrap_or_default()
+}

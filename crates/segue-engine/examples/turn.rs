@@ -1,0 +1,74 @@
+//! One turn: what happens as it happens, a permission request that is answered, and Ctrl-C to stop.
+//!
+//! `cargo run -p segue-engine --example turn`
+
+#![allow(clippy::print_stdout, reason = "an example speaks to whoever runs it")]
+
+#[path = "support/program.rs"]
+mod program;
+
+use std::io::{Write, stdout};
+use std::process::ExitCode;
+
+use anyhow::Result;
+use segue_core::Project;
+use segue_engine::{ChatRequest, Engine, Stop, Target, TurnEvent};
+use tokio::sync::{mpsc, watch};
+
+fn main() -> Result<ExitCode> {
+    program::run(turn)
+}
+
+async fn turn(engine: Engine, project: Project) -> Result<()> {
+    let (stop, stopped) = watch::channel(Stop::No);
+    tokio::spawn(async move {
+        // The first one asks the agent to stop, the second one ends it. Either way the turn is recorded as cancelled.
+        for how in [Stop::Ask, Stop::Now] {
+            if tokio::signal::ctrl_c().await.is_ok() {
+                stop.send_replace(how);
+            }
+        }
+    });
+    let request = ChatRequest {
+        target: Target::New,
+        stop: stopped,
+        ..ChatRequest::new("rehearse: think hm; tool; ask; say all is done", project)
+    };
+    // Whoever is slow to listen slows the agent down; nothing is lost, and what was said is on the disk meanwhile.
+    let (sender, mut events) = mpsc::channel(32);
+    let listening = async {
+        while let Some(event) = events.recv().await {
+            tell(event)?;
+        }
+        Ok::<(), std::io::Error>(())
+    };
+    let (report, listened) = tokio::join!(engine.chat(request, sender), listening);
+    listened?;
+    let report = report?;
+    println!("turn {}: {}", report.turn, report.state.as_str());
+    Ok(())
+}
+
+fn tell(event: TurnEvent) -> std::io::Result<()> {
+    match event {
+        TurnEvent::Opened {
+            provider, opened, ..
+        } => println!("{provider}: {}", opened.as_str()),
+        TurnEvent::Thought { words, .. } => println!("thinks: {words}"),
+        TurnEvent::Text { words, .. } => {
+            print!("{words}");
+            stdout().flush()?;
+        }
+        TurnEvent::Tool(call) => println!("tool: {} ({})", call.name, call.status.as_str()),
+        TurnEvent::Ask(request, answer) => {
+            println!("asks: {}", request.call.name);
+            // Whoever stopped meanwhile needs no answer. Letting `answer` go would refuse.
+            let _ = answer.send(request.allow_once());
+        }
+        TurnEvent::Decided(decision) => println!("decided: {}", decision.text),
+        TurnEvent::Ended { .. } => println!(),
+        // More of it: what was saved, plans, figures.
+        _ => {}
+    }
+    Ok(())
+}
