@@ -249,7 +249,10 @@ fn no_native(last: Option<&Leg>, provider: &ProviderId) -> AgentError {
 fn why_over(leg: &Leg, provider: &ProviderId) -> Option<String> {
     let (_, end) = leg.ended?;
     match end {
-        LegEnd::Handoff => Some(format!("{provider} takes over from {}", leg.provider)),
+        _ if leg.provider != *provider => {
+            Some(format!("{provider} takes over from {}", leg.provider))
+        }
+        LegEnd::Handoff => Some(format!("{provider} takes the session back")),
         LegEnd::Full => Some("the last native session was full".to_owned()),
         LegEnd::Errors => Some("the last native session failed too often in a row".to_owned()),
         LegEnd::Lost => Some("the last native session is lost".to_owned()),
