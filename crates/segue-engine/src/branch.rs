@@ -30,20 +30,29 @@ const FORKS: usize = 20;
 
 impl Engine {
     /// Goes on with a leg that was left, where the head is back at its tip and the newest leg can't carry the next
-    /// prompt. `chain` are the turns that lead to the head, `legs` those of the session.
+    /// prompt. It has to be told, and what was said there meanwhile to be taken in.
     pub(crate) async fn take_up_again(
         &self,
         lease: &Lease,
         session: &Session,
         provider: &ProviderId,
-        chain: &[Turn],
-        legs: &[Leg],
-    ) -> Result<Option<(Leg, Decision)>, EngineError> {
+    ) -> Result<Option<Decision>, EngineError> {
+        let chain = self.store.turns(&session.id).await?;
+        let legs = self.store.legs(&session.id).await?;
+        let (chain, legs) = (chain.as_slice(), legs.as_slice());
         let last = legs.last();
         if last.is_some_and(|leg| leg.provider == *provider && can_go_on(leg, chain)) {
             return Ok(None);
         }
-        let fits = |leg: &&Leg| leg.provider == *provider && can_be_taken_up(leg, chain);
+        // A native session that was taken up before has gone on since: only where it was left last counts.
+        let is_newest = |leg: &Leg| {
+            let same = |later: &Leg| {
+                (&later.provider, &later.native_id) == (&leg.provider, &leg.native_id)
+            };
+            !legs.iter().any(|later| later.n > leg.n && same(later))
+        };
+        let fits =
+            |leg: &&Leg| leg.provider == *provider && can_be_taken_up(leg, chain) && is_newest(leg);
         let Some(leg) = legs.iter().rev().find(fits) else {
             return Ok(None);
         };
@@ -56,7 +65,7 @@ impl Engine {
             Some(_) | None => LegEnd::HeadMoved,
         };
         let at = (self.world.now)();
-        let taken = match self.store.take_up_leg(lease, leg.id, why, at).await {
+        match self.store.take_up_leg(lease, leg.id, why, at).await {
             // Somebody else goes on with it.
             Err(StoreError::Carried(_)) => return Ok(None),
             outcome => outcome?,
@@ -66,9 +75,7 @@ impl Engine {
             "going on with {provider}'s own session {id}, which knows all turns of {}",
             session.id
         );
-        let decision = Decision::new(DecisionKind::Opened, text);
-        self.store.note(lease, &decision, at).await?;
-        Ok(Some((taken, decision)))
+        Ok(Some(Decision::new(DecisionKind::Opened, text)))
     }
 
     /// Whether the last word on the tip of a leg was had on its native session: where an agent failed, another one may

@@ -2,6 +2,7 @@
 
 use segue_core::{Decision, DecisionKind, ProviderId, Session};
 
+use crate::outside::Ahead;
 use crate::{Engine, EngineError};
 
 /// A session that another agent carries from now on.
@@ -26,7 +27,9 @@ impl Engine {
         to: &ProviderId,
     ) -> Result<HandedOver, EngineError> {
         self.check_handoff(to)?;
-        let (hold, mut decisions) = self.hold_idle(&session.id).await?;
+        // Nobody looks at the native session any more once it is left.
+        let ahead = Ahead::Prompt { strict: false };
+        let (hold, mut decisions) = self.hold_idle(&session.id, ahead).await?;
         let outcome = async {
             // Somebody else may have changed the session since it was looked up.
             let session = self.existing(&session.id).await?;

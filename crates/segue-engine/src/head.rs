@@ -123,14 +123,12 @@ impl Engine {
         session: Session,
         decisions: &mut Vec<Decision>,
     ) -> Result<Session, EngineError> {
-        let chain = self.store.turns(&session.id).await?;
-        let legs = self.store.legs(&session.id).await?;
-        let taken = self
-            .take_up_again(lease, &session, &session.provider, &chain, &legs)
-            .await?;
-        let Some((_, decision)) = taken else {
+        let taken = self.take_up_again(lease, &session, &session.provider);
+        let Some(decision) = taken.await? else {
             return Ok(session);
         };
+        let at = (self.world.now)();
+        self.store.note(lease, &decision, at).await?;
         decisions.push(decision);
         self.existing(&session.id).await
     }

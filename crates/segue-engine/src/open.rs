@@ -91,11 +91,7 @@ impl Engine {
     ) -> Result<OpenLeg, CannotOpen> {
         let provider = terms.provider;
         let agent = self.agent(provider)?;
-        let mut legs = self.store.legs(&session.id).await?;
-        if terms.why_again.is_none() {
-            let again = self.take_up_again(&hold.lease, session, provider, before, &legs);
-            legs.extend(again.await?.map(|(leg, _)| leg));
-        }
+        let legs = self.store.legs(&session.id).await?;
         let newest = legs.into_iter().next_back();
         let over = newest.as_ref().and_then(|leg| why_over(leg, provider));
         let last = newest.filter(|leg| leg.ended.is_none());

@@ -215,7 +215,7 @@ impl Engine {
 
     /// Makes turn `to` the last one. The turns after it stay on record.
     pub async fn revert(&self, session: &Session, to: i64) -> Result<Reverted, EngineError> {
-        let (hold, mut decisions) = self.hold_idle(&session.id).await?;
+        let (hold, mut decisions) = self.hold_idle(&session.id, Ahead::Else).await?;
         let outcome = async {
             let turns = self.store.turns(&session.id).await?;
             let count = count_of(&turns);
@@ -244,7 +244,7 @@ impl Engine {
 
     /// Takes the last revert back. Turns that were made since are left behind, and stay on record.
     pub async fn undo(&self, session: &Session) -> Result<Reverted, EngineError> {
-        let (hold, mut decisions) = self.hold_idle(&session.id).await?;
+        let (hold, mut decisions) = self.hold_idle(&session.id, Ahead::Else).await?;
         let outcome = async {
             let before = self.store.turns(&session.id).await?;
             let session = self.store.undo(&hold.lease, (self.world.now)()).await?;
@@ -347,11 +347,12 @@ impl Engine {
     pub(crate) async fn hold_idle(
         &self,
         id: &SessionId,
+        ahead: Ahead,
     ) -> Result<(Hold, Vec<Decision>), EngineError> {
         let (hold, taken_over) = self.hold(id).await?;
         let tidied = async {
             let session = self.existing(id).await?;
-            let (_, told) = self.bring_up_to_date(session, &hold, Ahead::Else).await?;
+            let (_, told) = self.bring_up_to_date(session, &hold, ahead).await?;
             let decisions: Vec<Decision> = taken_over.into_iter().chain(told).collect();
             self.note_all(&hold, &decisions).await?;
             Ok(decisions)

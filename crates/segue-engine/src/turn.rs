@@ -185,7 +185,16 @@ impl Engine {
             }
             let strict = request.strict;
             let ahead = Ahead::Prompt { strict };
-            let (session, told) = self.bring_up_to_date(session, &hold, ahead).await?;
+            let (mut session, mut told) = self.bring_up_to_date(session, &hold, ahead).await?;
+            let again = self.take_up_again(&hold.lease, &session, &admitted.provider);
+            if let Some(decision) = again.await? {
+                told.push(decision);
+                // Its agent may have been talked to without us since it was left.
+                session = self.existing(&session.id).await?;
+                let (brought, news) = self.bring_up_to_date(session, &hold, ahead).await?;
+                session = brought;
+                told.extend(news);
+            }
             let turn = self.store.begin_turn(&hold.lease, &prompt).await?;
             Ok((session, told, turn, admitted))
         };

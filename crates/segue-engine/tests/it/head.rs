@@ -54,6 +54,30 @@ async fn after_an_undo_the_native_session_that_knows_everything_goes_on() {
 }
 
 #[tokio::test]
+async fn a_native_session_that_has_gone_on_since_is_not_taken_up_where_it_was() {
+    let stage = Stage::new();
+    let first = reverted(&stage).await;
+    stage
+        .engine
+        .undo(&session(&stage, &first).await)
+        .await
+        .unwrap();
+    stage.turn("four", same(&first)).await;
+    let now = session(&stage, &first).await;
+    let back = stage.engine.revert(&now, 3).await.unwrap();
+    assert_eq!(back.decisions, []);
+    let next = stage.turn("another four", same(&first)).await;
+    assert_eq!(next.opened.unwrap().0, Opened::Briefed);
+    let heard = stage.agent.heard.lock().unwrap();
+    assert_eq!(heard.asked_for.last(), Some(&None));
+    let told = heard.prompts.last().unwrap();
+    assert!(
+        told.contains("> three") && !told.contains("> four"),
+        "{told}"
+    );
+}
+
+#[tokio::test]
 async fn if_that_native_session_is_gone_its_turns_are_told() {
     let stage = Stage::new();
     let first = reverted(&stage).await;

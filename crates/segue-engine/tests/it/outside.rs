@@ -8,9 +8,11 @@ use segue_catalog::{
     Back, Catalog, Event, Found, Head, IdHint, Kind, Mark, ReadError, Reader, Record, Records,
     Said, Skipped, Start, Whereabouts,
 };
-use segue_core::{Message, NativeId, Opened, ProcessMark, Role, Session, TurnState};
+use segue_core::{
+    Message, NativeId, Opened, Policy, ProcessMark, ProviderId, Role, Session, TurnState,
+};
 use segue_engine::{Speaker, Target, TurnReport};
-use segue_store::{LeaseRequest, Store};
+use segue_store::{Filter, LeaseRequest, Page, Store};
 
 use crate::scripted::{Cue, Stage, done, same, say};
 
@@ -371,6 +373,56 @@ async fn an_undo_goes_back_to_where_the_native_session_went_on() {
         ["one", "two", "[x]", "three"]
     );
     assert_eq!(last.opened.as_ref().unwrap().0, Opened::Resumed);
+}
+
+/// A stage with another agent that a session can be handed to.
+fn stage_of_two() -> (Book, Stage, ProviderId) {
+    let book = Book::new();
+    let catalog = Catalog::new(vec![Arc::new(book.clone())]);
+    let stage = Stage::cast(&["codex"], Policy::default(), catalog);
+    (book, stage, ProviderId::parse("codex").unwrap())
+}
+
+#[tokio::test]
+async fn turns_made_after_a_handoff_are_taken_in_when_it_comes_back() {
+    let (book, stage, codex) = stage_of_two();
+    let first = turn(&stage, &book, "one", Target::New).await;
+    let session = session_of(&stage, &first).await;
+    stage.engine.handoff(&session, &codex).await.unwrap();
+    book.by_hand("x");
+    let mut back = stage.request("two", same(&first));
+    back.provider = Some(first.provider.clone());
+    stage.script([say("noted"), done()]);
+    let back = stage.chat(back, |_| {}).await.unwrap();
+    assert_eq!(story(&stage, &first.session).await, ["one", "[x]", "two"]);
+    assert_eq!(back.opened.as_ref().unwrap().0, Opened::Resumed);
+    let told = decided(&back);
+    assert!(
+        told.contains("knows all turns") && told.contains("took in"),
+        "{told}"
+    );
+}
+
+#[tokio::test]
+async fn turns_made_before_a_handoff_are_not_left_behind() {
+    let (book, stage, codex) = stage_of_two();
+    let first = turn(&stage, &book, "one", Target::New).await;
+    turn(&stage, &book, "two", same(&first)).await;
+    let session = session_of(&stage, &first).await;
+    stage.engine.revert(&session, 1).await.unwrap();
+    book.by_hand("x");
+    let session = session_of(&stage, &first).await;
+    let handed = stage.engine.handoff(&session, &codex).await.unwrap();
+    assert!(
+        handed.decisions[0].text.contains("go on there with"),
+        "{:?}",
+        handed.decisions
+    );
+    assert_eq!(story(&stage, &first.session).await, ["one"]);
+    let all = stage.store.find(&Filter::default(), Page::first(9)).await;
+    let all = all.unwrap().sessions;
+    let aside = all.iter().find(|other| other.id != first.session).unwrap();
+    assert_eq!(story(&stage, &aside.id).await, ["one", "two", "[x]"]);
 }
 
 #[tokio::test]

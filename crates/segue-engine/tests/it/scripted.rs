@@ -260,33 +260,32 @@ impl Stage {
 
     /// A stage on a machine that has these native sessions.
     pub(crate) fn beside(catalog: Catalog) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let store = Arc::new(SqliteStore::open(directory.path()).unwrap());
-        let agent = Arc::new(Scripted::new("scripted"));
-        Self {
-            engine: Engine::new(store.clone(), vec![agent.clone()], catalog, world()),
-            store,
-            agent,
-            others: Vec::new(),
-            stop: watch::channel(Stop::No).0,
-            _directory: directory,
-        }
+        Self::cast(&[], Policy::default(), catalog)
     }
 
     /// A stage with several agents, which goes by a policy.
     pub(crate) fn with(names: &[&str], policy: Policy) -> Self {
-        let stage = Self::new();
+        Self::cast(names, policy, Catalog::default())
+    }
+
+    /// The same on a machine that has these native sessions.
+    pub(crate) fn cast(names: &[&str], policy: Policy, catalog: Catalog) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Arc::new(SqliteStore::open(directory.path()).unwrap());
+        let agent = Arc::new(Scripted::new("scripted"));
         let others: Vec<Arc<Scripted>> = names
             .iter()
             .map(|name| Arc::new(Scripted::new(name)))
             .collect();
-        let mut agents: Vec<Arc<dyn Agent>> = vec![stage.agent.clone()];
+        let mut agents: Vec<Arc<dyn Agent>> = vec![agent.clone()];
         agents.extend(others.iter().map(|agent| agent.clone() as Arc<dyn Agent>));
-        let engine = Engine::new(stage.store.clone(), agents, Catalog::default(), world());
         Self {
-            engine: engine.with_policy(policy),
+            engine: Engine::new(store.clone(), agents, catalog, world()).with_policy(policy),
+            store,
+            agent,
             others,
-            ..stage
+            stop: watch::channel(Stop::No).0,
+            _directory: directory,
         }
     }
 
