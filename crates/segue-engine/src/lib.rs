@@ -60,7 +60,8 @@
 //! the rest to [`leash::run_as`](segue_agents::leash::run_as) and exits with what that returns.
 //!
 //! **State** is where the [`Store`] keeps it: with `segue-sqlite` one file in a directory. Several processes may use the
-//! same one, the `segue` command among them. The files of agents are only read.
+//! same one, the `segue` command among them. The files of agents are read, and left as they are but for a delete that
+//! was asked for and for what keeps an agent from harming its own sessions.
 //!
 //! **One turn at a time.** A session that somebody is at work in is refused with
 //! [`StoreError::Held`](segue_store::StoreError::Held), in this process as in any other; different sessions run at once.
