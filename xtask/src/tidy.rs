@@ -184,9 +184,12 @@ fn libraries_are_told_about_the_world() {
     for library in LIBRARIES {
         for path in sources(&root().join("crates").join(library).join("src")) {
             let text = fs::read_to_string(&path).unwrap();
+            // An example in the documentation is a caller.
+            let is_code = |line: &&str| !line.trim_start().starts_with("//");
+            let code: Vec<&str> = text.lines().filter(is_code).collect();
             for call in WORLDLY {
                 assert!(
-                    !text.contains(call),
+                    !code.iter().any(|line| line.contains(call)),
                     "{} uses {call}; let the caller pass it in",
                     path.display()
                 );

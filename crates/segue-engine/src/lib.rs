@@ -11,42 +11,44 @@
 //! # One turn
 //!
 //! ```no_run
-//! use std::{path::Path, sync::Arc};
-//! use segue_agents::{Agent, Host, Leash, Outside, Settings, claude, known, mark_of};
+//! use std::{ffi::OsString, path::Path, sync::Arc};
+//! use segue_agents::{Agent, Host, Leash, Outside, Settings, claude, known};
 //! use segue_catalog::{Catalog, Claude, project_at};
 //! use segue_engine::{ChatRequest, Engine, Target, TurnEvent, World};
 //!
-//! # async fn example(home: &Path, user: &Path, random: fn() -> u32) -> anyhow::Result<()> {
-//! let now = jiff::Timestamp::now;
-//! let path = std::env::var_os("PATH").unwrap_or_default();
-//! let leash = Leash { program: std::env::current_exe()?, args: vec!["leash".into()] };
-//! let (outside, kept) = (Outside { now, random }, home.join("kept"));
-//! let settings = Settings {
-//!     program: known::find("claude", &path),
-//!     home: user.join(".claude"),
-//!     ..Settings::default()
-//! };
-//! let agent = claude(&settings, &Host { leash, version: "1.0", kept, path, outside });
-//! let agents: Vec<Arc<dyn Agent>> = vec![Arc::new(agent)];
-//! let catalog = Catalog::new(vec![Arc::new(Claude::new(user.join(".claude")))]);
-//! let me = mark_of(std::process::id()).ok_or_else(|| anyhow::anyhow!("who are we?"))?;
-//! let store = Arc::new(segue_sqlite::SqliteStore::open(home)?);
-//! let engine = Engine::new(store, agents, catalog, World { now, random, me });
+//! /// `path` is where programs are looked for, `home` is ours, and `user` that of the person.
+//! async fn ask(world: World, path: OsString, home: &Path, user: &Path) -> anyhow::Result<()> {
+//!     let settings = Settings {
+//!         program: known::find("claude", &path),
+//!         home: user.join(".claude"),
+//!         ..Settings::default()
+//!     };
+//!     let host = Host {
+//!         leash: Leash { program: std::env::current_exe()?, args: vec!["leash".into()] },
+//!         version: "1.0",
+//!         kept: home.join("kept"),
+//!         path,
+//!         outside: Outside { now: world.now, random: world.random },
+//!     };
+//!     let agents: Vec<Arc<dyn Agent>> = vec![Arc::new(claude(&settings, &host))];
+//!     let catalog = Catalog::new(vec![Arc::new(Claude::new(user.join(".claude")))]);
+//!     let store = Arc::new(segue_sqlite::SqliteStore::open(home)?);
+//!     let engine = Engine::new(store, agents, catalog, world);
 //!
-//! let project = project_at(Path::new("/src/app")).ok_or_else(|| anyhow::anyhow!("not UTF-8"))?;
-//! let request = ChatRequest { target: Target::New, ..ChatRequest::new("list the open bugs", project) };
-//! let (sender, mut events) = tokio::sync::mpsc::channel(32);
-//! let listening = async {
-//!     while let Some(event) = events.recv().await {
-//!         if let TurnEvent::Text { words, .. } = event {
-//!             print!("{words}");
+//!     let project = project_at(Path::new("/src/app")).ok_or_else(|| anyhow::anyhow!("not UTF-8"))?;
+//!     let request = ChatRequest { target: Target::New, ..ChatRequest::new("list the open bugs", project) };
+//!     let (sender, mut events) = tokio::sync::mpsc::channel(32);
+//!     let listening = async {
+//!         while let Some(event) = events.recv().await {
+//!             if let TurnEvent::Text { words, .. } = event {
+//!                 print!("{words}");
+//!             }
 //!         }
-//!     }
-//! };
-//! let (report, ()) = tokio::join!(engine.chat(request, sender), listening);
-//! println!("{}", report?.state.as_str());
-//! # Ok(())
-//! # }
+//!     };
+//!     let (report, ()) = tokio::join!(engine.chat(request, sender), listening);
+//!     println!("{}", report?.state.as_str());
+//!     Ok(())
+//! }
 //! ```
 //!
 //! `examples/` has more, each of them runs offline: `turn`, `scope`, `handoff`, `orchestrator`.
@@ -58,7 +60,8 @@
 //! the rest to [`leash::run_as`](segue_agents::leash::run_as) and exits with what that returns.
 //!
 //! **State** is where the [`Store`] keeps it: with `segue-sqlite` one file in a directory. Several processes may use the
-//! same one, the `segue` command among them. The files of agents are only read.
+//! same one, the `segue` command among them. The files of agents are read, and left as they are but for a delete that
+//! was asked for and for what keeps an agent from harming its own sessions.
 //!
 //! **One turn at a time.** A session that somebody is at work in is refused with
 //! [`StoreError::Held`](segue_store::StoreError::Held), in this process as in any other; different sessions run at once.

@@ -144,7 +144,8 @@ impl Engine {
             oddities: 0,
             refused: false,
         };
-        let report = run.play(decisions).await;
+        // Whoever holds the future of a turn does not want to hold all of this in it.
+        let report = Box::pin(run.play(decisions)).await;
         hold.release().await;
         report
     }
