@@ -81,7 +81,8 @@ pub fn budget_within(
     };
     let usable = window / 4 * 3;
     let ours = calibration.map_or(usable, |learned| learned.room(usable));
-    configured.min(ours)
+    // An agent that needs more than half of it for itself was misunderstood.
+    configured.min(ours.max(window / 4))
 }
 
 /// By how much each two samples differ in what was reported, for each thousand by which they differ in the estimate.
@@ -174,6 +175,10 @@ mod tests {
             overhead: 18_000,
             per_thousand: 1_200,
         });
+        let misunderstood = Some(Calibration {
+            overhead: 350_000,
+            per_thousand: 1_000,
+        });
         let cases = [
             (None, None, 100_000),
             (None, claude, 100_000),
@@ -181,7 +186,8 @@ mod tests {
             (Some(200_000), claude, 100_000),
             (Some(128_000), None, 96_000),
             (Some(128_000), claude, 65_000),
-            (Some(8_000), claude, 0),
+            (Some(8_000), claude, 2_000),
+            (Some(258_000), misunderstood, 64_500),
         ];
         for (window, calibration, expected) in cases {
             let budget = budget_within(100_000, window, calibration);

@@ -99,10 +99,9 @@ impl Engine {
         let usable = last
             .as_ref()
             .filter(|leg| leg.provider == *provider && (can_go_on(leg, before) || refused(leg)));
-        let model = terms.model;
         let live = self
             .warm
-            .take(&session.id, usable, terms.permissions, model);
+            .take(&session.id, usable, terms.permissions, terms.model);
         let (live, mut protected) = live.await;
         if let (Some(conversation), Some(leg)) = (live, usable) {
             hold.agent.send_replace(conversation.process());
@@ -124,21 +123,12 @@ impl Engine {
         if terms.request.strict && nowhere && !before.is_empty() {
             return Err(CannotOpen::Agent(no_native(last.as_ref(), provider)));
         }
-        let open = OpenRequest {
-            cwd: PathBuf::from(&session.project.cwd),
-            // Without anything on record there is nothing to tell a new native session, which would be blank.
-            strict: terms.request.strict
-                || (native_id.is_some()
-                    && terms.refused.is_none()
-                    && !before.iter().any(|turn| turn.sent)),
-            native_id,
-            from: from.as_ref().map(|from| from.point.clone()),
-            permissions: terms.permissions,
-            model: model.map(str::to_owned),
-            mcp: self.tools.for_session(&session.id),
-            timeout: terms.timeouts.start,
-            started: hold.agent.clone(),
-        };
+        let mut open = self.open_request(terms, session, hold);
+        // Without anything on record there is nothing to tell a new native session, which would be blank.
+        open.strict |=
+            native_id.is_some() && terms.refused.is_none() && !before.iter().any(|turn| turn.sent);
+        open.native_id = native_id;
+        open.from = from.as_ref().map(|from| from.point.clone());
         if open.native_id.is_none() && !before.is_empty() {
             // By the time the agent runs, what it is told can be counted.
             segue_tokens::warm_up();
@@ -173,6 +163,21 @@ impl Engine {
         };
         self.begin_leg(opening, terms, session, hold, before, why)
             .await
+    }
+
+    /// What an agent is asked for where nothing is known of any native session.
+    fn open_request(&self, terms: &OpenTerms<'_>, session: &Session, hold: &Hold) -> OpenRequest {
+        OpenRequest {
+            cwd: PathBuf::from(&session.project.cwd),
+            strict: terms.request.strict,
+            native_id: None,
+            from: None,
+            permissions: terms.permissions,
+            model: terms.model.map(str::to_owned),
+            mcp: self.tools.for_session(&session.id),
+            timeout: terms.timeouts.start,
+            started: hold.agent.clone(),
+        }
     }
 
     /// Writes down that a new native session carries the session from here on, and composes what it is told.
@@ -249,7 +254,10 @@ fn no_native(last: Option<&Leg>, provider: &ProviderId) -> AgentError {
 fn why_over(leg: &Leg, provider: &ProviderId) -> Option<String> {
     let (_, end) = leg.ended?;
     match end {
-        LegEnd::Handoff => Some(format!("{provider} takes over from {}", leg.provider)),
+        _ if leg.provider != *provider => {
+            Some(format!("{provider} takes over from {}", leg.provider))
+        }
+        LegEnd::Handoff => Some(format!("{provider} takes the session back")),
         LegEnd::Full => Some("the last native session was full".to_owned()),
         LegEnd::Errors => Some("the last native session failed too often in a row".to_owned()),
         LegEnd::Lost => Some("the last native session is lost".to_owned()),

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use segue_agents::exec::unarchive_command;
 use segue_agents::known::KNOWN;
 use segue_catalog::KeepError;
-use segue_core::Title;
+use segue_core::{ProviderId, Title};
 use segue_engine::{ConversationId, EngineError, Fitting, Obstacle};
 use segue_store::StoreError;
 
@@ -168,24 +168,7 @@ impl From<EngineError> for CliError {
             EngineError::UnknownProvider {
                 ref provider,
                 ref known,
-            } => {
-                let known: Vec<&str> = known.iter().map(segue_core::ProviderId::as_str).collect();
-                let spoken_to = format!("acp:{provider}");
-                if let Some(usual) = KNOWN.iter().find(|usual| usual.provider == provider.as_str()) {
-                    return Self::usage(format!("{provider} was not found on this machine")).hint(format!(
-                        "put `{}` on PATH, or set `path` in [{provider}] of the configuration",
-                        usual.program
-                    ));
-                }
-                Self::usage(error.to_string()).hint(if known.contains(&spoken_to.as_str()) {
-                    format!("it is called {spoken_to}")
-                } else {
-                    format!(
-                        "it drives: {}; any other that speaks ACP needs [acp.NAME] in the configuration",
-                        known.join(", ")
-                    )
-                })
-            }
+            } => nobody(provider, known, &error),
             EngineError::NoNumber { listed, .. } => {
                 Self::usage(error.to_string()).hint(match listed {
                     0 => "`segue session list` shows one".to_owned(),
@@ -244,6 +227,29 @@ impl From<EngineError> for CliError {
             )),
         }
     }
+}
+
+/// Who was asked for is not here; who is.
+fn nobody(provider: &ProviderId, known: &[ProviderId], error: &EngineError) -> CliError {
+    if let Some(usual) = KNOWN
+        .iter()
+        .find(|usual| usual.provider == provider.as_str())
+    {
+        return CliError::usage(format!("{provider} was not found on this machine")).hint(format!(
+            "put `{}` on PATH, or set `path` in [{provider}] of the configuration",
+            usual.program
+        ));
+    }
+    let known: Vec<&str> = known.iter().map(ProviderId::as_str).collect();
+    let spoken_to = format!("acp:{provider}");
+    CliError::usage(error.to_string()).hint(if known.contains(&spoken_to.as_str()) {
+        format!("it is called {spoken_to}")
+    } else {
+        format!(
+            "it drives: {}; any other that speaks ACP needs [acp.NAME] in the configuration",
+            known.join(", ")
+        )
+    })
 }
 
 /// Why a policy let a prompt not through, and how to go on.

@@ -31,7 +31,8 @@ pub(in crate::commands) async fn play(
     let telling = Telling::start(form, events);
     let outcome = {
         // The events end when this future is gone.
-        let mut chat = std::pin::pin!(engine.chat(request, sender));
+        // A turn is large; what it is part of need not be.
+        let mut chat = Box::pin(engine.chat(request, sender));
         loop {
             tokio::select! {
                 biased;
