@@ -39,7 +39,9 @@ impl Engine {
         speaker: Speaker,
         text: &str,
     ) -> Result<Added, EngineError> {
-        let (hold, decisions) = self.hold_idle(session, Ahead::Else).await?;
+        // As for a prompt: what its native session took back is followed before, and not after and with this.
+        let ahead = Ahead::Prompt { strict: false };
+        let (hold, decisions) = self.hold_idle(session, ahead).await?;
         let role = match speaker {
             Speaker::User => Role::User,
             Speaker::Assistant => Role::Assistant,

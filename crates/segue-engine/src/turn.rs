@@ -81,7 +81,8 @@ impl Engine {
         request: ChatRequest,
         events: mpsc::Sender<TurnEvent>,
     ) -> Result<TurnReport, EngineError> {
-        let resolved = self.resolve(&request).await?;
+        // In boxes, all three steps: whoever holds the future of a turn does not want to hold all of them in it.
+        let resolved = Box::pin(self.resolve(&request)).await?;
         let Begun {
             session,
             hold,
@@ -89,7 +90,7 @@ impl Engine {
             admitted,
             decisions,
             steps,
-        } = self.begin(&request, resolved).await?;
+        } = Box::pin(self.begin(&request, resolved)).await?;
         let Admitted {
             provider,
             standing,
@@ -144,7 +145,6 @@ impl Engine {
             oddities: 0,
             refused: false,
         };
-        // Whoever holds the future of a turn does not want to hold all of this in it.
         let report = Box::pin(run.play(decisions)).await;
         hold.release().await;
         report
