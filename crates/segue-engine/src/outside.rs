@@ -179,6 +179,7 @@ impl Engine {
             .map(|(turn, prompt)| Ours {
                 started_at: turn.started_at,
                 ended_at: turn.ended_at,
+                sent: turn.sent,
                 prompt,
             })
             .collect();

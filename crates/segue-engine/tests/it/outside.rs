@@ -8,9 +8,11 @@ use segue_catalog::{
     Back, Catalog, Event, Found, Head, IdHint, Kind, Mark, ReadError, Reader, Record, Records,
     Said, Skipped, Start, Whereabouts,
 };
-use segue_core::{Message, NativeId, Opened, ProcessMark, Role, Session, TurnState};
+use segue_core::{
+    END_OF_RECORD, Message, NativeId, Opened, ProcessMark, Role, Session, Turn, TurnState,
+};
 use segue_engine::{Target, TurnReport};
-use segue_store::{LeaseRequest, Store};
+use segue_store::{Lease, LeaseRequest, Store};
 
 use crate::scripted::{Cue, Stage, done, same, say};
 
@@ -222,6 +224,16 @@ async fn whoever_looks_takes_them_in_unless_somebody_is_at_work() {
 
 /// Leaves a turn as a killed process does: sent, with half an answer heard.
 async fn cut_off(stage: &Stage, session: &Session, prompt: &str) {
+    let (lease, turn) = written_down(stage, session, prompt).await;
+    let legs = stage.store.legs(&session.id).await.unwrap();
+    let begun = stage
+        .store
+        .begin_attempt(&lease, turn.id, legs[0].id, Timestamp::now());
+    begun.await.unwrap();
+}
+
+/// The same of a process that was killed before it sent anything.
+async fn written_down(stage: &Stage, session: &Session, prompt: &str) -> (Lease, Turn) {
     let dead = ProcessMark {
         pid: u32::MAX - 1,
         ..segue_agents::mark_of(std::process::id()).unwrap()
@@ -236,11 +248,7 @@ async fn cut_off(stage: &Stage, session: &Session, prompt: &str) {
     let lease = stage.store.acquire(request).await.unwrap().lease;
     let prompt = Message::text(Role::User, prompt, Timestamp::now());
     let turn = stage.store.begin_turn(&lease, &prompt).await.unwrap();
-    let legs = stage.store.legs(&session.id).await.unwrap();
-    let begun = stage
-        .store
-        .begin_attempt(&lease, turn.id, legs[0].id, Timestamp::now());
-    begun.await.unwrap();
+    (lease, turn)
 }
 
 #[tokio::test]
@@ -248,7 +256,7 @@ async fn an_answer_that_nobody_heard_is_taken_from_the_native_record() {
     let (book, stage) = stage();
     let first = turn(&stage, &book, "one", Target::New).await;
     cut_off(&stage, &session_of(&stage, &first).await, "two").await;
-    book.ask("the story so far\n\ntwo");
+    book.ask(&format!("the story so far\n{END_OF_RECORD}\n\ntwo"));
     book.answer("here it is");
     book.by_hand("x");
     let last = turn(&stage, &book, "three", same(&first)).await;
@@ -287,6 +295,21 @@ async fn a_prompt_that_never_arrived_is_not_mistaken_for_one_made_by_hand() {
     assert_eq!(turns[1].state, TurnState::Interrupted);
     let again = turn(&stage, &book, "four", same(&first)).await;
     assert_eq!(decided(&again), "");
+}
+
+#[tokio::test]
+async fn a_prompt_that_was_not_sent_has_no_answer_in_the_native_record() {
+    for by_hand in ["fix the login, not the logout", "fix"] {
+        let (book, stage) = stage();
+        let first = turn(&stage, &book, "one", Target::New).await;
+        written_down(&stage, &session_of(&stage, &first).await, "fix").await;
+        book.by_hand(by_hand);
+        turn(&stage, &book, "two", same(&first)).await;
+        let told = story(&stage, &first.session).await;
+        assert_eq!(told, ["one", "fix", &format!("[{by_hand}]"), "two"]);
+        let turns = stage.store.turns(&first.session).await.unwrap();
+        assert_eq!(turns[1].state, TurnState::Interrupted);
+    }
 }
 
 #[tokio::test]
