@@ -14,7 +14,9 @@ use crate::{EngineError, TurnEvent, TurnReport};
 impl Run<'_> {
     /// Closes the record and settles the figures, in one transaction.
     pub(super) async fn settle(mut self, outcome: Outcome) -> Result<TurnReport, EngineError> {
-        let at = self.now();
+        let now = self.now();
+        // One that ended while it waited ended there: what was made elsewhere meanwhile comes after it.
+        let at = self.course.waits_since.unwrap_or(now);
         let state = outcome.state;
         let failure = outcome
             .failure
@@ -28,7 +30,10 @@ impl Run<'_> {
             failure: failure.clone(),
             at,
         };
-        let mark = self.native_end().await;
+        let mark = match self.course.waits_since {
+            Some(_) => None,
+            None => self.native_end().await,
+        };
         let Aftermath { standing, rotates } = self.aftermath(state, failure.as_ref());
         let end = self.end_of_leg(failure.as_ref(), rotates);
         let (store, lease) = (&self.engine.store, &self.hold.lease);
@@ -73,7 +78,7 @@ impl Run<'_> {
         self.report.state = state;
         self.report.stopped_by_policy |= failure
             .as_ref()
-            .is_some_and(|failure| is_policy_stop(failure, at));
+            .is_some_and(|failure| is_policy_stop(failure, now));
         self.report.failure = failure;
         Ok(self.report)
     }

@@ -4,14 +4,16 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use jiff::{SignedDuration, Timestamp};
+use segue_agents::{AgentError, Refusal};
 use segue_catalog::{
     Back, Catalog, Event, Found, Head, IdHint, Kind, Mark, ReadError, Reader, Record, Records,
     Said, Skipped, Start, Whereabouts,
 };
 use segue_core::{
-    END_OF_RECORD, Message, NativeId, Opened, ProcessMark, Role, Session, Turn, TurnState,
+    DecisionKind, END_OF_RECORD, FailureClass, Message, NativeId, Opened, Policy, ProcessMark,
+    Role, Session, Turn, TurnState,
 };
-use segue_engine::{Target, TurnReport};
+use segue_engine::{Stop, Target, TurnEvent, TurnReport};
 use segue_store::{Lease, LeaseRequest, Store};
 
 use crate::scripted::{Cue, Stage, done, same, say};
@@ -417,4 +419,73 @@ async fn a_smaller_context_is_told() {
     );
     let again = turn(&stage, &book, "three", same(&first)).await;
     assert_eq!(decided(&again), "");
+}
+
+/// A patient stage whose agent fails a turn before it answers one.
+async fn by_hand_meanwhile(waits: Cue, refused: bool, stops: bool) -> (Vec<String>, Vec<String>) {
+    let (book, stage) = stage();
+    let patient = Policy {
+        backoff: SignedDuration::from_millis(200),
+        ..Policy::default()
+    };
+    let stage = stage.going_by(patient);
+    let first = turn(&stage, &book, "one", Target::New).await;
+    if refused {
+        let book = book.clone();
+        let writes = move || -> crate::scripted::Pending {
+            book.ask("two");
+            Box::pin(async {})
+        };
+        stage.script([Cue::Aside(Box::new(writes)), waits]);
+    } else {
+        stage.script([waits]);
+        let request = stage.request("fails", same(&first));
+        stage.chat(request, |_| {}).await.unwrap();
+    }
+    stage.script([say("noted"), done()]);
+    let (writes, stop) = (book.clone(), stage.stop.clone());
+    let mut began = Vec::new();
+    let request = stage.request("two", same(&first));
+    let report = stage.chat(request, |event| match event {
+        TurnEvent::Decided(decision) if decision.kind == DecisionKind::BackedOff => {
+            writes.by_hand("x");
+            if stops {
+                stop.send_replace(Stop::Ask);
+            }
+        }
+        TurnEvent::Began { turn, .. } => began.push(turn),
+        _ => {}
+    });
+    let report = report.await.unwrap();
+    assert_eq!(began.last(), Some(&report.turn));
+    if stops {
+        stage.stop.send_replace(Stop::No);
+        let session = session_of(&stage, &first).await;
+        stage.engine.refreshed(session).await.unwrap();
+    }
+    let heard = stage.agent.heard.lock().unwrap().prompts.clone();
+    (story(&stage, &first.session).await, heard)
+}
+
+#[tokio::test]
+async fn what_is_made_by_hand_while_a_prompt_waits_comes_before_it() {
+    let fails = |class, words: &str| {
+        Cue::Fails(AgentError::refused(
+            "the prompt",
+            Refusal::new(class, words),
+        ))
+    };
+    let crash = || fails(FailureClass::Crashed, "boom");
+    let limited = || fails(FailureClass::RateLimited, "rate limit: try again in 0.2s");
+    let (told, heard) = by_hand_meanwhile(crash(), false, false).await;
+    assert_eq!(told, ["one", "fails", "two", "[x]", "two"]);
+    assert_eq!(heard, ["one", "fails", "two"]);
+    let (told, heard) = by_hand_meanwhile(limited(), true, false).await;
+    assert_eq!(told, ["one", "two", "[x]", "two"]);
+    assert_eq!(heard, ["one", "two", "two"]);
+    // A wait that is stopped hides nothing either.
+    let (told, _) = by_hand_meanwhile(crash(), false, true).await;
+    assert_eq!(told, ["one", "fails", "two", "[x]"]);
+    let (told, _) = by_hand_meanwhile(limited(), true, true).await;
+    assert_eq!(told, ["one", "two", "[x]"]);
 }
