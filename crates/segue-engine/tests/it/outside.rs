@@ -356,7 +356,24 @@ async fn turns_made_after_what_was_reverted_become_a_session_of_their_own() {
     let made = segue_core::SessionId::parse(made.lines().next().unwrap()).unwrap();
     assert_eq!(story(&stage, &made).await, ["one", "two", "[x]"]);
     assert_eq!(story(&stage, &first.session).await, ["one", "three"]);
-    assert_eq!(last.opened.as_ref().unwrap().0, Opened::Briefed);
+    let (opened, why) = last.opened.unwrap();
+    assert_eq!(opened, Opened::Briefed);
+    assert!(why.contains("where this session is not any more"), "{why}");
+}
+
+#[tokio::test]
+async fn a_fork_tells_what_it_took_in() {
+    let (book, stage) = stage();
+    let first = turn(&stage, &book, "one", Target::New).await;
+    book.by_hand("x");
+    let session = session_of(&stage, &first).await;
+    let forked = stage.engine.fork(&session, None, &session.project);
+    let forked = forked.await.unwrap();
+    assert_eq!(story(&stage, &forked.session.id).await, ["one", "[x]"]);
+    assert!(
+        forked.decisions[0].text.starts_with("took in a turn"),
+        "{forked:?}"
+    );
 }
 
 #[tokio::test]
