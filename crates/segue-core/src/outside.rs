@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::{Message, Part, Role};
+use crate::{Message, Part, Role, Tagged, prompt_after_brief};
 
 /// A turn on our record, as far as it tells whether a native one is the same.
 #[derive(Debug, Clone, Copy)]
@@ -11,6 +11,8 @@ pub struct Ours<'a> {
     pub started_at: Timestamp,
     /// When it ended; none if it was cut off and is not closed yet.
     pub ended_at: Option<Timestamp>,
+    /// Whether its prompt was ever sent; if not, no agent can have answered it.
+    pub sent: bool,
     /// Its prompt, as it was typed.
     pub prompt: &'a str,
 }
@@ -48,7 +50,7 @@ pub fn whose(ours: &[Ours<'_>], theirs: &[Theirs<'_>]) -> Vec<Option<usize>> {
                     }
                     (None, _) => index >= next && is_prompt(native.prompt, turn.prompt),
                 };
-                is_it.then_some(index)
+                (turn.sent && is_it).then_some(index)
             };
             let mut fitting = ours.iter().enumerate().filter_map(fits);
             // The last that had begun by then; without a time, the first that comes next.
@@ -112,16 +114,26 @@ pub fn verdict(
     }
 }
 
-/// Whether a native prompt is ours: it may have been sent with something before it, and with characters that nobody
-/// sees; agents add files that it names after it.
+/// Whether a native prompt is ours: it may have been sent after a heading or a brief, and with characters that nobody
+/// sees; agents add files that it names after it, from a new line on. More of the same line is somebody else's prompt.
 fn is_prompt(native: &str, ours: &str) -> bool {
-    let (native, ours) = (plain(native), plain(ours));
-    native == ours || (!ours.is_empty() && (native.ends_with(&ours) || native.starts_with(&ours)))
+    let (native, ours) = (seen(native), seen(ours));
+    let begins = |sent: &str| {
+        let rest = sent.trim_start().strip_prefix(ours.trim());
+        rest.is_some_and(|rest| rest.trim_start_matches([' ', '\t', '\r']).starts_with('\n'))
+    };
+    let is_it =
+        |sent: &str| plain(sent) == plain(&ours) || (!ours.trim().is_empty() && begins(sent));
+    let alone = prompt_after_brief(&native).unwrap_or_else(|| Tagged::strip(&native));
+    is_it(&native) || is_it(alone)
+}
+
+fn seen(text: &str) -> String {
+    text.replace('\u{200b}', "")
 }
 
 fn plain(text: &str) -> String {
-    let seen = text.replace('\u{200b}', "");
-    seen.split_whitespace().collect::<Vec<_>>().join(" ")
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// What was said in a turn that was cut off: what we have of it, the prompt first, and all that the native record adds.

@@ -19,15 +19,12 @@ pub fn native_turns(native: &[impl AsRef<str>], chain: &[impl AsRef<str>]) -> Op
                 .zip(ours)
                 .all(|(sent, ours)| is_sent(sent.as_ref(), ours.as_ref()))
     };
-    if fits(chain.len()) {
-        return Some(chain.len());
-    }
-    let told = |first: &str| first.contains(END_OF_RECORD);
+    let told = |first: &str| first.lines().any(|line| line.trim() == END_OF_RECORD);
     if !native.first().is_some_and(|first| told(first.as_ref())) {
-        return None;
+        return fits(chain.len()).then_some(chain.len());
     }
     // The same prompt several times in a row can be at several places, of which only one is right.
-    let mut places = (1..chain.len()).filter(|turns| fits(*turns));
+    let mut places = (1..=chain.len()).filter(|turns| fits(*turns));
     let place = places.next()?;
     places.next().is_none().then_some(place)
 }
@@ -97,5 +94,15 @@ mod tests {
         let native = [again.as_str(), "go on", "go on"];
         let chain = ["start", "go on", "go on", "go on", "go on"];
         assert_eq!(native_turns(&native, &chain), None, "it may be any of them");
+        // The first turn was another agent's; the last native one is the fourth, not the third.
+        let native = [again.as_str(), "go on", "go on"];
+        let chain = ["go on", "go on", "go on"];
+        assert_eq!(
+            native_turns(&native, &chain),
+            None,
+            "nor is it the last one"
+        );
+        // The prompt of a first turn may have been told with a role alone.
+        assert_eq!(native_turns(&[&c, "d"], &["c", "d"]), Some(2));
     }
 }

@@ -250,7 +250,7 @@ fn no_native(last: Option<&Leg>, provider: &ProviderId) -> AgentError {
     )
 }
 
-/// Why a leg that has ended is not gone on with; none of one that has not, or of which that was told before.
+/// Why a leg that has ended is not gone on with; none of one that has not.
 fn why_over(leg: &Leg, provider: &ProviderId) -> Option<String> {
     let (_, end) = leg.ended?;
     match end {
@@ -261,7 +261,9 @@ fn why_over(leg: &Leg, provider: &ProviderId) -> Option<String> {
         LegEnd::Full => Some("the last native session was full".to_owned()),
         LegEnd::Errors => Some("the last native session failed too often in a row".to_owned()),
         LegEnd::Lost => Some("the last native session is lost".to_owned()),
-        LegEnd::HeadMoved => None,
+        LegEnd::HeadMoved => {
+            Some("the last native session is where this session is not any more".to_owned())
+        }
     }
 }
 

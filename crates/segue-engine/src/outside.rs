@@ -4,6 +4,7 @@
 mod apply;
 mod place;
 
+use jiff::Timestamp;
 use segue_catalog::{
     Catalog, Mark, NativeSession, NativeTurn, ReadError, Start, conversation, since,
 };
@@ -111,6 +112,19 @@ impl Engine {
         outcome
     }
 
+    /// Whether somebody else went on in the native session of a session since a moment.
+    pub(crate) async fn went_on_since(
+        &self,
+        session: &Session,
+        since: Timestamp,
+    ) -> Result<bool, EngineError> {
+        let news = self.news(session).await?;
+        Ok(news.is_some_and(|news| {
+            let later = |turn: &NativeTurn| turn.started_at.is_none_or(|at| at >= since);
+            news.turns.iter().any(later) || matches!(news.standing, Standing::Back { .. })
+        }))
+    }
+
     /// Notes decisions in the log of a session.
     pub(crate) async fn note_all(
         &self,
@@ -182,6 +196,7 @@ impl Engine {
             .map(|(turn, prompt)| Ours {
                 started_at: turn.started_at,
                 ended_at: turn.ended_at,
+                sent: turn.sent,
                 prompt,
             })
             .collect();

@@ -84,6 +84,8 @@ pub struct Forked {
     pub session: Session,
     /// The one it was forked from.
     pub from: SessionId,
+    /// What segue decided by itself on the way.
+    pub decisions: Vec<Decision>,
 }
 
 impl Engine {
@@ -158,7 +160,8 @@ impl Engine {
         })
     }
 
-    /// Who answered a turn. One that was made without us, or before a fork, was the first agent's.
+    /// Who answered a turn. One that was made without us was the first agent's; one from before a fork was answered on
+    /// a leg of another session.
     pub(crate) async fn provider_of(
         &self,
         turn: &Turn,
@@ -167,10 +170,14 @@ impl Engine {
     ) -> Result<ProviderId, EngineError> {
         let attempts = self.store.attempts(turn.id).await?;
         let last = attempts.last().map(|attempt| attempt.leg);
-        let leg = legs.iter().find(|leg| Some(leg.id) == last);
-        let leg = leg.or_else(|| legs.first().filter(|_| last.is_none()));
-        let provider = leg.map_or(&session.provider, |leg| &leg.provider);
-        Ok(provider.clone())
+        let leg = match last {
+            None => legs.first().cloned(),
+            Some(last) => match legs.iter().find(|leg| leg.id == last) {
+                Some(leg) => Some(leg.clone()),
+                None => self.store.leg(last).await?,
+            },
+        };
+        Ok(leg.map_or_else(|| session.provider.clone(), |leg| leg.provider))
     }
 
     /// All that was said in a session.
@@ -292,7 +299,8 @@ impl Engine {
         before_move: Option<i64>,
         project: &Project,
     ) -> Result<Forked, EngineError> {
-        let (session, _) = &self.refreshed(session.clone()).await?;
+        let (session, decisions) = self.refreshed(session.clone()).await?;
+        let session = &session;
         let (last, before_move) = match before_move {
             None => {
                 let turns = self.store.turns(&session.id).await?;
@@ -327,6 +335,7 @@ impl Engine {
                     return Ok(Forked {
                         session: outcome?,
                         from: session.id.clone(),
+                        decisions,
                     });
                 }
             }

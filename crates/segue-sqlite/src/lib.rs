@@ -323,6 +323,10 @@ impl Store for SqliteStore {
             .await
     }
 
+    async fn leg(&self, id: LegId) -> Result<Option<Leg>> {
+        self.read("read", move |db| ops::legs::find(db, id)).await
+    }
+
     async fn legs(&self, id: &SessionId) -> Result<Vec<Leg>> {
         let id = id.clone();
         self.read("read", move |db| ops::legs::all(db, &id)).await

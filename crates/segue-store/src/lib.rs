@@ -154,6 +154,8 @@ pub trait Store: Send + Sync {
         why: LegEnd,
         at: Timestamp,
     ) -> Result<Leg>;
+    /// A leg of whatever session.
+    async fn leg(&self, id: LegId) -> Result<Option<Leg>>;
     /// The legs of a session, oldest first.
     async fn legs(&self, id: &SessionId) -> Result<Vec<Leg>>;
 

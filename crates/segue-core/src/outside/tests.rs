@@ -1,5 +1,5 @@
 use super::*;
-use crate::Json;
+use crate::{END_OF_RECORD, Json};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
@@ -9,7 +9,16 @@ fn ours(started: i64, ended: Option<i64>, prompt: &str) -> Ours<'_> {
     Ours {
         started_at: at(started),
         ended_at: ended.map(at),
+        sent: true,
         prompt,
+    }
+}
+
+/// One that was written down, and no more.
+fn unsent(started: i64, ended: Option<i64>, prompt: &str) -> Ours<'_> {
+    Ours {
+        sent: false,
+        ..ours(started, ended, prompt)
     }
 }
 
@@ -28,8 +37,10 @@ fn native_turns_are_ours_or_made_elsewhere() {
     let two = [ours(10, Some(20), "one"), ours(30, Some(40), "two")];
     let cut = [ours(10, Some(20), "one"), ours(30, None, "go on")];
     // Written down at ten, never sent, and closed at sixty when it was found; one was made elsewhere meanwhile.
-    let late = [ours(10, Some(60), "one"), ours(30, Some(35), "by hand")];
-    let cases: [Aligned<'_>; 14] = [
+    let late = [unsent(10, Some(60), "one"), ours(30, Some(35), "by hand")];
+    let waiting = [ours(10, Some(20), "one"), unsent(30, None, "go on")];
+    let briefed = format!("the story so far\n{END_OF_RECORD}\n\ngo  on");
+    let cases: [Aligned<'_>; 20] = [
         ("nothing new", &two, vec![], vec![]),
         (
             "both are ours",
@@ -70,7 +81,7 @@ fn native_turns_are_ours_or_made_elsewhere() {
         (
             "it was briefed",
             &cut,
-            vec![theirs(31, "the story so far\n\ngo  on")],
+            vec![theirs(31, &briefed)],
             vec![Some(1)],
         ),
         (
@@ -84,6 +95,42 @@ fn native_turns_are_ours_or_made_elsewhere() {
             &cut,
             vec![theirs(31, "go on\n--- file ---\nx")],
             vec![Some(1)],
+        ),
+        (
+            "under a heading",
+            &cut,
+            vec![theirs(31, "[Feature: pay]\n\ngo on")],
+            vec![Some(1)],
+        ),
+        (
+            "another that begins like it",
+            &cut,
+            vec![theirs(31, "go on with the login")],
+            vec![None],
+        ),
+        (
+            "another that ends like it",
+            &cut,
+            vec![theirs(31, "think, then\ngo on")],
+            vec![None],
+        ),
+        (
+            "it was not sent, whatever was asked",
+            &waiting,
+            vec![theirs(31, "go on"), theirs(32, "go on, please")],
+            vec![None, None],
+        ),
+        (
+            "made while one waited that was never sent",
+            &late,
+            vec![theirs(20, "x")],
+            vec![None],
+        ),
+        (
+            "after one that waited in vain",
+            &late,
+            vec![theirs(20, "one"), theirs(31, "by hand")],
+            vec![None, Some(1)],
         ),
         (
             "it never arrived",
@@ -127,6 +174,7 @@ fn agents_note_the_millisecond() {
     let turn = Ours {
         started_at: started,
         ended_at: Some(at(20)),
+        sent: true,
         prompt: "x",
     };
     let noted = Theirs {

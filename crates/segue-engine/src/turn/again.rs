@@ -4,13 +4,17 @@ use std::fmt::Write as _;
 
 use jiff::Timestamp;
 use segue_core::{
-    Decision, DecisionKind, Failure, FailureClass, LegEnd, Next, Pause, ProviderId, Refused, Rest,
-    Standing, TurnState, after_refusal,
+    Decision, DecisionKind, Failure, FailureClass, LegEnd, Message, Next, Pause, ProviderId,
+    Refused, Rest, Role, Standing, TurnState, Usage, after_refusal,
 };
+use segue_store::Finish;
 
 use super::{Outcome, Run, Tried, stopped};
 use crate::error::told;
-use crate::{EngineError, Stop};
+use crate::outside::Ahead;
+use crate::pieces::Text;
+use crate::record::Recorder;
+use crate::{EngineError, Stop, TurnEvent};
 
 /// How the turn has gone so far.
 #[derive(Default)]
@@ -21,6 +25,8 @@ pub(super) struct Course {
     pub(super) rested: bool,
     /// Until when the prompt has to wait before it is sent at all.
     pub(super) wait: Option<(Timestamp, Pause)>,
+    /// Since when it waits; what happens in the native session from then on is none of its doing.
+    pub(super) waits_since: Option<Timestamp>,
     /// Whether it has waited for the agent that refused it.
     pub(super) waited: bool,
     /// Whether a lost native session was replaced.
@@ -37,9 +43,9 @@ impl Run<'_> {
     /// Has the prompt answered.
     pub(super) async fn perform(&mut self) -> Result<Outcome, EngineError> {
         if let Some((until, why)) = self.course.wait.take()
-            && !self.wait_until(until, why).await?
+            && let Some(outcome) = self.wait_out(until, why, None).await?
         {
-            return Ok(Outcome::ended(TurnState::Cancelled));
+            return Ok(outcome);
         }
         loop {
             let outcome = match self.attempt().await? {
@@ -59,8 +65,9 @@ impl Run<'_> {
                     self.fail_attempt(&failure).await?;
                     self.course.waited = true;
                     self.course.refused = Some(std::mem::take(&mut self.sent));
-                    if !self.wait_until(until, Pause::RateLimited).await? {
-                        return Ok(Outcome::ended(TurnState::Cancelled));
+                    let waiting = self.wait_out(until, Pause::RateLimited, Some(failure));
+                    if let Some(outcome) = waiting.await? {
+                        return Ok(outcome);
                     }
                 }
             }
@@ -144,6 +151,95 @@ impl Run<'_> {
         (self.report.leg, self.report.opened) = (None, None);
         let decision = Decision::new(DecisionKind::HandedOver, text);
         Ok(self.decide(decision).await?)
+    }
+
+    /// Waits until an agent may be asked, and looks at what became of its native session meanwhile; tells how the turn
+    /// ended, if it did. `refused` is why the prompt waits after it was sent.
+    async fn wait_out(
+        &mut self,
+        until: Timestamp,
+        why: Pause,
+        refused: Option<Failure>,
+    ) -> Result<Option<Outcome>, EngineError> {
+        let since = self.now();
+        self.course.waits_since = Some(since);
+        if !self.wait_until(until, why).await? {
+            return Ok(Some(Outcome::ended(TurnState::Cancelled)));
+        }
+        let session = self.engine.existing(&self.session.id).await?;
+        if let Some(native) = &session.native_id
+            && session.provider == self.report.provider
+        {
+            let alone = self.engine.refuse_strangers_in(&session.provider, native);
+            if let Err(in_use) = alone.await {
+                let hint = format!(
+                    "once it is done, ask again: segue chat --resume {} \"…\"",
+                    session.id
+                );
+                let failure = Failure::new(FailureClass::NotStarted, in_use.to_string());
+                return Ok(Some(Outcome::failed(failure.with_hint(hint))));
+            }
+        }
+        if self.engine.went_on_since(&session, since).await? {
+            self.come_after(since, refused).await?;
+        }
+        self.course.waits_since = None;
+        Ok(None)
+    }
+
+    /// Makes the prompt a turn that comes after those made elsewhere while it waited. The turn that waited stays on
+    /// record, so that the prompt is there whatever happens.
+    async fn come_after(
+        &mut self,
+        since: Timestamp,
+        refused: Option<Failure>,
+    ) -> Result<(), EngineError> {
+        let (engine, hold) = (self.engine, self.hold);
+        let finish = Finish {
+            state: if refused.is_some() {
+                TurnState::Failed
+            } else {
+                TurnState::Cancelled
+            },
+            messages: Vec::new(),
+            usage: Usage::default(),
+            failure: refused,
+            at: since,
+        };
+        engine
+            .store
+            .finish_turn(&hold.lease, self.turn, finish)
+            .await?;
+        let session = engine.existing(&self.session.id).await?;
+        let strict = self.request.strict;
+        let ahead = Ahead::Prompt { strict };
+        let (session, told) = engine.bring_up_to_date(session, hold, ahead).await?;
+        let prompt = Message::text(Role::User, self.request.prompt.as_str(), self.now());
+        let turn = engine.store.begin_turn(&hold.lease, &prompt).await?;
+        self.session = session;
+        self.turn = turn.id;
+        self.recorder = Recorder::new(
+            engine.store.clone(),
+            hold.lease.clone(),
+            turn.id,
+            Text::up_to(self.request.text_up_to),
+        );
+        (self.leg, self.opened_leg) = (None, None);
+        let waited = std::mem::replace(&mut self.report.turn, turn.n);
+        let began = TurnEvent::Began {
+            session: self.report.session.clone(),
+            turn: turn.n,
+        };
+        self.emit(began).await?;
+        let text = format!(
+            "the prompt waited as turn {waited} and is asked as turn {}, after what was done meanwhile",
+            turn.n
+        );
+        let again = Decision::new(DecisionKind::Outside, text);
+        for decision in told.into_iter().chain([again]) {
+            self.decide(decision).await?;
+        }
+        Ok(())
     }
 
     /// Waits until an agent may be asked; whether nobody wants to stop meanwhile.

@@ -2,8 +2,8 @@
 
 use segue_agents::known;
 use segue_core::{
-    Aftermath, Decision, DecisionKind, Failure, FailureClass, Leg, LegEnd, Standing, TurnState,
-    is_full, is_policy_stop,
+    Aftermath, Decision, DecisionKind, Failure, FailureClass, Leg, LegEnd, LegId, ProviderId,
+    Standing, TurnState, is_full, is_policy_stop,
 };
 use segue_store::Finish;
 
@@ -14,11 +14,17 @@ use crate::{EngineError, TurnEvent, TurnReport};
 impl Run<'_> {
     /// Closes the record and settles the figures, in one transaction.
     pub(super) async fn settle(mut self, outcome: Outcome) -> Result<TurnReport, EngineError> {
-        let at = self.now();
+        let now = self.now();
+        // One that ended while it waited ended there: what was made elsewhere meanwhile comes after it.
+        let at = self.course.waits_since.unwrap_or(now);
         let state = outcome.state;
-        let failure = outcome
-            .failure
-            .map(|failure| with_next_step(failure, &self.report));
+        let Aftermath { standing, rotates } = self.aftermath(state, outcome.failure.as_ref());
+        let failure = match outcome.failure {
+            Some(failure) if rotates && standing.is_hopeless() => {
+                Some(self.with_way_out(failure).await?)
+            }
+            failure => failure.map(|failure| with_next_step(failure, &self.report)),
+        };
         let last = self.recorder.close(state == TurnState::Finished, at);
         let last_number = last.last().map(|(number, _)| *number);
         let finish = Finish {
@@ -29,8 +35,12 @@ impl Run<'_> {
             at,
         };
         let mark = self.native_end().await;
-        let Aftermath { standing, rotates } = self.aftermath(state, failure.as_ref());
+        self.sum_up_leg().await?;
         let end = self.end_of_leg(failure.as_ref(), rotates);
+        let ending = match end {
+            Some((why, _)) => self.leg_to_end().await?.map(|leg| (leg, why)),
+            None => None,
+        };
         let (store, lease) = (&self.engine.store, &self.hold.lease);
         let finishing = async {
             let marking = async {
@@ -57,15 +67,23 @@ impl Run<'_> {
                     Ok(())
                 }
             };
-            let (finished, noted) = tokio::join!(finishing, noting);
-            finished.and(noted)?;
+            let ending = async {
+                match ending {
+                    Some((leg, why)) => store.end_leg(lease, leg, why, now).await,
+                    None => Ok(()),
+                }
+            };
+            // One commit for all, so that nothing can be between them.
+            let (finished, noted, ended) = tokio::join!(finishing, noting, ending);
+            finished.and(noted).and(ended)?;
             self.note_tokens().await;
             if self.course.rested && state == TurnState::Finished {
                 store.wake(&self.report.provider).await?;
             }
         }
-        if let Some((why, text)) = end {
-            self.end_leg(why, text).await?;
+        if let Some((_, text)) = end {
+            self.decide(Decision::new(DecisionKind::Rotated, text))
+                .await?;
         }
         self.saved(last_number).await?;
         self.emit(TurnEvent::Ended { state }).await?;
@@ -73,14 +91,14 @@ impl Run<'_> {
         self.report.state = state;
         self.report.stopped_by_policy |= failure
             .as_ref()
-            .is_some_and(|failure| is_policy_stop(failure, at));
+            .is_some_and(|failure| is_policy_stop(failure, now));
         self.report.failure = failure;
         Ok(self.report)
     }
 
-    /// The native record that the turn ended at.
+    /// The native record that the turn ended at; of one that ended while it waited that is not known any more.
     async fn native_end(&self) -> Option<String> {
-        self.leg?;
+        self.leg.filter(|_| self.course.waits_since.is_none())?;
         let (provider, native_id) = (&self.report.provider, self.report.native_id.as_ref()?);
         self.engine.end_of(provider, native_id).await
     }
@@ -133,18 +151,53 @@ impl Run<'_> {
         Some((LegEnd::Full, text))
     }
 
-    /// Ends the leg of the turn; of one that could not even be opened, the one that was to go on.
-    async fn end_leg(&mut self, why: LegEnd, text: String) -> Result<(), EngineError> {
-        let at = self.now();
-        let (store, lease) = (&self.engine.store, &self.hold.lease);
-        let legs = store.legs(&self.session.id).await?;
+    /// The leg of the turn; of one that could not even be opened, the one that was to go on.
+    async fn leg_to_end(&self) -> Result<Option<LegId>, EngineError> {
+        let legs = self.engine.store.legs(&self.session.id).await?;
         let of_the_agent = |leg: &&Leg| leg.ended.is_none() && leg.provider == self.report.provider;
-        if let Some(leg) = legs.last().filter(of_the_agent) {
-            store.end_leg(lease, leg.id, why, at).await?;
+        Ok(legs.last().filter(of_the_agent).map(|leg| leg.id))
+    }
+
+    /// Where its size is only known by what was spent, a leg holds what was spent on its native session, also by earlier
+    /// legs.
+    async fn sum_up_leg(&mut self) -> Result<(), EngineError> {
+        let Some(leg) = &mut self.opened_leg else {
+            return Ok(());
+        };
+        let known = self.report.usage.context_tokens.or(leg.context_tokens);
+        if known.is_some() || leg.n == 1 || leg.native_id.is_none() {
+            return Ok(());
         }
-        Ok(self
-            .decide(Decision::new(DecisionKind::Rotated, text))
-            .await?)
+        let legs = self.engine.store.legs(&self.session.id).await?;
+        let same = |earlier: &&Leg| {
+            earlier.n < leg.n
+                && earlier.provider == leg.provider
+                && earlier.native_id == leg.native_id
+        };
+        let earlier = legs.iter().filter(same);
+        let spent = earlier.filter_map(|leg| leg.total_tokens);
+        if let Some(spent) = spent.reduce(u64::saturating_add) {
+            leg.total_tokens = Some(leg.total_tokens.unwrap_or(0).saturating_add(spent));
+        }
+        Ok(())
+    }
+
+    /// What to do where the agent is not asked again by itself.
+    async fn with_way_out(&self, failure: Failure) -> Result<Failure, EngineError> {
+        let id = &self.session.id;
+        let provider = std::slice::from_ref(&self.report.provider);
+        let others = self.engine.others(&self.request, Some(id), provider);
+        let others = others.await?;
+        let other = others.first().map_or("NAME", ProviderId::as_str);
+        let way_out = format!(
+            "have another agent go on: segue session handoff {id} -p {other}; or try it once more: \
+             segue chat --resume {id} --anyway \"…\""
+        );
+        let hint = match &failure.hint {
+            Some(hint) => format!("{hint}; {way_out}"),
+            None => way_out,
+        };
+        Ok(failure.with_hint(hint))
     }
 }
 

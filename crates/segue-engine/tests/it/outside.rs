@@ -4,15 +4,17 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use jiff::{SignedDuration, Timestamp};
+use segue_agents::{AgentError, Refusal};
 use segue_catalog::{
     Back, Catalog, Event, Found, Head, IdHint, Kind, Mark, ReadError, Reader, Record, Records,
     Said, Skipped, Start, Whereabouts,
 };
 use segue_core::{
-    Message, NativeId, Opened, Policy, ProcessMark, ProviderId, Role, Session, TurnState,
+    DecisionKind, END_OF_RECORD, FailureClass, Message, NativeId, Opened, Policy, ProcessMark,
+    ProviderId, Role, Session, Turn, TurnState,
 };
-use segue_engine::{Speaker, Target, TurnReport};
-use segue_store::{Filter, LeaseRequest, Page, Store};
+use segue_engine::{Speaker, Stop, Target, TurnEvent, TurnReport};
+use segue_store::{Filter, Lease, LeaseRequest, Page, Store};
 
 use crate::scripted::{Cue, Stage, done, same, say};
 
@@ -246,6 +248,16 @@ async fn whoever_looks_takes_them_in_unless_somebody_is_at_work() {
 
 /// Leaves a turn as a killed process does: sent, with half an answer heard.
 async fn cut_off(stage: &Stage, session: &Session, prompt: &str) {
+    let (lease, turn) = written_down(stage, session, prompt).await;
+    let legs = stage.store.legs(&session.id).await.unwrap();
+    let begun = stage
+        .store
+        .begin_attempt(&lease, turn.id, legs[0].id, Timestamp::now());
+    begun.await.unwrap();
+}
+
+/// The same of a process that was killed before it sent anything.
+async fn written_down(stage: &Stage, session: &Session, prompt: &str) -> (Lease, Turn) {
     let dead = ProcessMark {
         pid: u32::MAX - 1,
         ..segue_agents::mark_of(std::process::id()).unwrap()
@@ -260,11 +272,7 @@ async fn cut_off(stage: &Stage, session: &Session, prompt: &str) {
     let lease = stage.store.acquire(request).await.unwrap().lease;
     let prompt = Message::text(Role::User, prompt, Timestamp::now());
     let turn = stage.store.begin_turn(&lease, &prompt).await.unwrap();
-    let legs = stage.store.legs(&session.id).await.unwrap();
-    let begun = stage
-        .store
-        .begin_attempt(&lease, turn.id, legs[0].id, Timestamp::now());
-    begun.await.unwrap();
+    (lease, turn)
 }
 
 #[tokio::test]
@@ -272,7 +280,7 @@ async fn an_answer_that_nobody_heard_is_taken_from_the_native_record() {
     let (book, stage) = stage();
     let first = turn(&stage, &book, "one", Target::New).await;
     cut_off(&stage, &session_of(&stage, &first).await, "two").await;
-    book.ask("the story so far\n\ntwo");
+    book.ask(&format!("the story so far\n{END_OF_RECORD}\n\ntwo"));
     book.answer("here it is");
     book.by_hand("x");
     let last = turn(&stage, &book, "three", same(&first)).await;
@@ -311,6 +319,21 @@ async fn a_prompt_that_never_arrived_is_not_mistaken_for_one_made_by_hand() {
     assert_eq!(turns[1].state, TurnState::Interrupted);
     let again = turn(&stage, &book, "four", same(&first)).await;
     assert_eq!(decided(&again), "");
+}
+
+#[tokio::test]
+async fn a_prompt_that_was_not_sent_has_no_answer_in_the_native_record() {
+    for by_hand in ["fix the login, not the logout", "fix"] {
+        let (book, stage) = stage();
+        let first = turn(&stage, &book, "one", Target::New).await;
+        written_down(&stage, &session_of(&stage, &first).await, "fix").await;
+        book.by_hand(by_hand);
+        turn(&stage, &book, "two", same(&first)).await;
+        let told = story(&stage, &first.session).await;
+        assert_eq!(told, ["one", "fix", &format!("[{by_hand}]"), "two"]);
+        let turns = stage.store.turns(&first.session).await.unwrap();
+        assert_eq!(turns[1].state, TurnState::Interrupted);
+    }
 }
 
 #[tokio::test]
@@ -355,7 +378,24 @@ async fn turns_made_after_what_was_reverted_become_a_session_of_their_own() {
     let made = segue_core::SessionId::parse(made.lines().next().unwrap()).unwrap();
     assert_eq!(story(&stage, &made).await, ["one", "two", "[x]"]);
     assert_eq!(story(&stage, &first.session).await, ["one", "three"]);
-    assert_eq!(last.opened.as_ref().unwrap().0, Opened::Briefed);
+    let (opened, why) = last.opened.unwrap();
+    assert_eq!(opened, Opened::Briefed);
+    assert!(why.contains("where this session is not any more"), "{why}");
+}
+
+#[tokio::test]
+async fn a_fork_tells_what_it_took_in() {
+    let (book, stage) = stage();
+    let first = turn(&stage, &book, "one", Target::New).await;
+    book.by_hand("x");
+    let session = session_of(&stage, &first).await;
+    let forked = stage.engine.fork(&session, None, &session.project);
+    let forked = forked.await.unwrap();
+    assert_eq!(story(&stage, &forked.session.id).await, ["one", "[x]"]);
+    assert!(
+        forked.decisions[0].text.starts_with("took in a turn"),
+        "{forked:?}"
+    );
 }
 
 #[tokio::test]
@@ -468,4 +508,73 @@ async fn a_smaller_context_is_told() {
     );
     let again = turn(&stage, &book, "three", same(&first)).await;
     assert_eq!(decided(&again), "");
+}
+
+/// A patient stage whose agent fails a turn before it answers one.
+async fn by_hand_meanwhile(waits: Cue, refused: bool, stops: bool) -> (Vec<String>, Vec<String>) {
+    let (book, stage) = stage();
+    let patient = Policy {
+        backoff: SignedDuration::from_millis(200),
+        ..Policy::default()
+    };
+    let stage = stage.going_by(patient);
+    let first = turn(&stage, &book, "one", Target::New).await;
+    if refused {
+        let book = book.clone();
+        let writes = move || -> crate::scripted::Pending {
+            book.ask("two");
+            Box::pin(async {})
+        };
+        stage.script([Cue::Aside(Box::new(writes)), waits]);
+    } else {
+        stage.script([waits]);
+        let request = stage.request("fails", same(&first));
+        stage.chat(request, |_| {}).await.unwrap();
+    }
+    stage.script([say("noted"), done()]);
+    let (writes, stop) = (book.clone(), stage.stop.clone());
+    let mut began = Vec::new();
+    let request = stage.request("two", same(&first));
+    let report = stage.chat(request, |event| match event {
+        TurnEvent::Decided(decision) if decision.kind == DecisionKind::BackedOff => {
+            writes.by_hand("x");
+            if stops {
+                stop.send_replace(Stop::Ask);
+            }
+        }
+        TurnEvent::Began { turn, .. } => began.push(turn),
+        _ => {}
+    });
+    let report = report.await.unwrap();
+    assert_eq!(began.last(), Some(&report.turn));
+    if stops {
+        stage.stop.send_replace(Stop::No);
+        let session = session_of(&stage, &first).await;
+        stage.engine.refreshed(session).await.unwrap();
+    }
+    let heard = stage.agent.heard.lock().unwrap().prompts.clone();
+    (story(&stage, &first.session).await, heard)
+}
+
+#[tokio::test]
+async fn what_is_made_by_hand_while_a_prompt_waits_comes_before_it() {
+    let fails = |class, words: &str| {
+        Cue::Fails(AgentError::refused(
+            "the prompt",
+            Refusal::new(class, words),
+        ))
+    };
+    let crash = || fails(FailureClass::Crashed, "boom");
+    let limited = || fails(FailureClass::RateLimited, "rate limit: try again in 0.2s");
+    let (told, heard) = by_hand_meanwhile(crash(), false, false).await;
+    assert_eq!(told, ["one", "fails", "two", "[x]", "two"]);
+    assert_eq!(heard, ["one", "fails", "two"]);
+    let (told, heard) = by_hand_meanwhile(limited(), true, false).await;
+    assert_eq!(told, ["one", "two", "[x]", "two"]);
+    assert_eq!(heard, ["one", "two", "two"]);
+    // A wait that is stopped hides nothing either.
+    let (told, _) = by_hand_meanwhile(crash(), false, true).await;
+    assert_eq!(told, ["one", "fails", "two", "[x]"]);
+    let (told, _) = by_hand_meanwhile(limited(), true, true).await;
+    assert_eq!(told, ["one", "two", "[x]"]);
 }

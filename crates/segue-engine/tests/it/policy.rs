@@ -74,6 +74,14 @@ async fn three_failures_begin_a_new_leg_and_three_more_stop() {
     let sixth = crash().await;
     let rotated = decided(&sixth, DecisionKind::Rotated);
     assert!(rotated[0].contains("once more"), "{rotated:?}");
+    // What it says to do next is let through.
+    let hint = sixth.failure.unwrap().hint.unwrap();
+    let id = &first.session;
+    let ways = [
+        format!("segue session handoff {id} -p NAME"),
+        format!("segue chat --resume {id} --anyway"),
+    ];
+    assert!(ways.iter().all(|way| hint.contains(way)), "{hint}");
 
     // The seventh is not let through, and nothing is written down of it but that.
     let request = stage.request("try", same(&first));
@@ -534,4 +542,42 @@ async fn a_rate_without_a_time_is_slowed_down_and_strictness_hands_nothing_over(
     let report = stage.chat(request, |_| {}).await.unwrap();
     assert_eq!(report.provider.as_str(), "scripted");
     assert_eq!(report.state, TurnState::Failed);
+}
+
+#[tokio::test]
+async fn a_fork_knows_who_answered_before_it() {
+    let stage = Stage::with(&["codex"], policy(&[]));
+    let first = stage.turn("one", Target::New).await;
+    let codex = &stage.others[0];
+    codex.cues.lock().unwrap().extend([say("mine"), done()]);
+    let mut request = stage.request("two", same(&first));
+    request.provider = Some(provider("codex"));
+    stage.chat(request, |_| {}).await.unwrap();
+    let session = stage.store.session(&first.session).await.unwrap().unwrap();
+    let forked = stage.engine.fork(&session, None, &session.project);
+    let forked = forked.await.unwrap().session;
+    let said = stage.engine.transcript(forked).await.unwrap().turns;
+    let who: Vec<&str> = said.iter().map(|turn| turn.provider.as_str()).collect();
+    assert_eq!(who, ["scripted", "codex"]);
+}
+
+#[tokio::test]
+async fn what_was_spent_before_a_leg_was_taken_up_again_counts() {
+    let stage = Stage::with(&[], Policy::default());
+    let spent = |tokens| Usage {
+        total_tokens: Some(tokens),
+        ..Usage::default()
+    };
+    let first = using(&stage, Target::New, spent(200_000)).await;
+    using(&stage, same(&first), spent(100_000)).await;
+    let session = || async { stage.store.session(&first.session).await.unwrap().unwrap() };
+    stage.engine.revert(&session().await, 1).await.unwrap();
+    using(&stage, same(&first), spent(1)).await;
+    stage.engine.undo(&session().await).await.unwrap();
+    let last = using(&stage, same(&first), spent(50_001)).await;
+    assert_eq!((last.leg, &last.native_id), (Some(3), &first.native_id));
+    let told = decided(&last, DecisionKind::Rotated);
+    assert!(told[0].contains("holds 350001 tokens"), "{told:?}");
+    let legs = stage.store.legs(&first.session).await.unwrap();
+    assert_eq!(legs[2].total_tokens, Some(50_001), "what it spent itself");
 }

@@ -289,6 +289,14 @@ impl Stage {
         }
     }
 
+    /// The same, by another policy.
+    pub(crate) fn going_by(self, policy: Policy) -> Self {
+        Self {
+            engine: self.engine.with_policy(policy),
+            ..self
+        }
+    }
+
     /// Another engine on the same store and with the same agent.
     pub(crate) fn beside_it(&self) -> Engine {
         let agent: Arc<dyn Agent> = self.agent.clone();

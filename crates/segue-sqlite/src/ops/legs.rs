@@ -119,6 +119,12 @@ fn one(db: &Connection, leg: i64) -> Outcome<Leg> {
     Ok(db.prepare_cached(&sql)?.query_row([leg], rows::leg)?)
 }
 
+pub(crate) fn find(db: &Connection, leg: LegId) -> Outcome<Option<Leg>> {
+    let sql = format!("{} WHERE id = ?1", rows::LEG);
+    let mut statement = db.prepare_cached(&sql)?;
+    Ok(statement.query_row([leg.0], rows::leg).optional()?)
+}
+
 /// The session that is at this native session.
 pub(crate) fn carrier(
     db: &Connection,

@@ -57,6 +57,9 @@ pub(crate) fn take_aside(
         at: taken.at,
     };
     let carried = legs::open(db, &own, &carried)?;
+    // Its native session holds all that was said before, and what that comes to is not known.
+    db.prepare_cached("UPDATE legs SET held_tokens = NULL WHERE id = ?1")?
+        .execute([carried.id.0])?;
     if let Some(last) = write(db, &own, carried.id, &taken.turns)? {
         // What the native session has seen last, also for those who look at the leg that it left.
         set_tip(db, leg.id, last)?;

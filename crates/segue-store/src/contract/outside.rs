@@ -1,6 +1,6 @@
 //! Turns that were made in the agent's own program, and the records that attempts ended at.
 
-use segue_core::{Leg, Message, Role, SessionId, Turn, TurnState, Usage, can_go_on};
+use segue_core::{Leg, LegId, Message, Role, SessionId, Turn, TurnState, Usage, can_go_on};
 
 use super::{at, claim, finished, id, native, new_session, open_session, owner, prompt, story};
 use crate::{AdoptedTurn, Finish, Lease, Store, StoreError, TakenIn};
@@ -155,7 +155,11 @@ pub async fn turns_made_elsewhere_become_a_session_of_their_own(store: &dyn Stor
         turns.push(turn);
     }
     store.revert(&lease, turns[0].id, at(12)).await.unwrap();
-    let aside = taken(&leg, vec![elsewhere("x", 20)]);
+    let mut counted = elsewhere("x", 20);
+    for message in &mut counted.messages {
+        message.tokens = Some(3);
+    }
+    let aside = taken(&leg, vec![counted]);
     let made = store
         .take_aside(&lease, new_session(2), owner(3), aside.clone())
         .await
@@ -169,6 +173,16 @@ pub async fn turns_made_elsewhere_become_a_session_of_their_own(store: &dyn Stor
     let carried = only_leg(store, &id(2)).await;
     assert!(can_go_on(&carried, &chain));
     assert_eq!(carried.native_id, leg.native_id);
+    assert_eq!(store.leg(carried.id).await.unwrap(), Some(carried));
+    assert_eq!(store.leg(LegId(i64::MAX)).await.unwrap(), None);
+    // Its native session holds what was said before, which nobody counted for this leg.
+    let granted = store.acquire(claim(&id(2), 4, 50)).await.unwrap();
+    let last = chain.last().unwrap().id;
+    let noted = store.note_estimate(&granted.lease, last, Some(1));
+    noted.await.unwrap();
+    let measured = store.measured(&made.provider, 9).await.unwrap();
+    assert_eq!(measured, []);
+    store.release(&granted.lease).await.unwrap();
     assert!(only_leg(store, &session.id).await.ended.is_some());
     // Its leg has ended, so there is nothing to take from it any more.
     let again = store

@@ -236,8 +236,10 @@ impl Machine {
             &self.app.project
         };
         let forked = self.app.engine.fork(&session, None, project).await?;
+        let told = forked.decisions.iter();
+        let told: String = told.map(|said| format!("; {}", said.text)).collect();
         Ok(Done {
-            said: format!("forked as {}", forked.session.id),
+            said: format!("forked as {}{told}", forked.session.id),
             id: session.id.to_string(),
         })
     }

@@ -48,11 +48,15 @@ impl AppServer {
         }
         let kept = match self::turns(talk, id, point.turns + 1, request).await? {
             Ok(turns) => turns.len(),
-            Err(refusal) => return Ok(Err(lost(refusal.message))),
+            Err(refusal) => {
+                let left = put_away(talk, id, request).await?;
+                return Ok(Err(lost(format!("{}; {left}", refusal.message))));
+            }
         };
         if kept != point.turns {
+            let left = put_away(talk, id, request).await?;
             let why = format!(
-                "Codex kept {kept} turns of {}, not {}",
+                "Codex kept {kept} turns of {}, not {}; {left}",
                 point.id, point.turns
             );
             return Ok(Err(lost(why)));
@@ -61,6 +65,20 @@ impl AppServer {
         let used = rollout::total_after(&self.home(about), &point.id, last).await;
         Ok(Ok(Turn::new(id.to_owned(), Meter::after(used))))
     }
+}
+
+/// Takes a thread that is of no use out of the way, as far as Codex does that; tells what became of it.
+async fn put_away(
+    talk: &mut Talk,
+    thread: &str,
+    request: &OpenRequest,
+) -> Result<String, AgentError> {
+    let params = json!({"threadId": thread});
+    let archived = talk.call("thread/archive", &params, request.timeout);
+    Ok(match archived.await? {
+        Ok(_) => format!("that thread ({thread}) is archived"),
+        Err(refusal) => format!("that thread ({thread}) is left behind: {}", refusal.message),
+    })
 }
 
 /// The first turns of a thread, at most so many.

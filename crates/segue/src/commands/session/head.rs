@@ -184,6 +184,7 @@ pub(super) async fn fork(app: &App, args: &ForkArgs) -> Result<(), CliError> {
         Some(_) => app.find(&args.one.id).await?,
     };
     let forked = branch(app, &session, args.at, args.moved).await?;
+    forked.decisions.iter().for_each(say_decision);
     super::tell(app, &forked.session, &args.one, &words::forked(&forked)).await
 }
 

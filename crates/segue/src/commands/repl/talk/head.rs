@@ -60,6 +60,7 @@ impl Talk {
     pub(super) async fn fork(&mut self, at: Option<i64>) -> Result<(), CliError> {
         let session = self.own().await?;
         let forked = branch(&self.app, &session, at, None).await?;
+        forked.decisions.iter().for_each(say_decision);
         self.close_agents().await;
         say(&format!(
             "going on with {}, which branches off from {} after turn {}; /resume {} goes back",
