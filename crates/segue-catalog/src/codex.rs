@@ -29,6 +29,7 @@ use self::lines::{Lines, Taskless};
 use self::meta::{Meta, without_instructions};
 use crate::dialect::{self, Dialect, LineRecords, Told};
 use crate::found::IdHint;
+use crate::head::opening;
 use crate::json::lossy;
 use crate::lines::Backwards;
 use crate::reader::last_turns;
@@ -134,6 +135,8 @@ fn tells_of_tasks(history: &History) -> std::io::Result<bool> {
 /// first line alone take 20 KB.
 const FIRST_LOOK: usize = 48 << 10;
 const LAST_LOOK: usize = 2 << 20;
+/// Where no prompt is in there, so much is read on, line by line: a first prompt may be long.
+const FARTHEST: u64 = 64 << 20;
 /// How much of its end.
 const END: u64 = 4 << 10;
 
@@ -170,6 +173,9 @@ fn head(home: &Home, found: &Found) -> Result<Head, ReadError> {
     if !begun && !look.at_end {
         look.on(&mut text).map_err(failed)?;
         begun = begin(&mut look, &mut head);
+    }
+    if !begun && !look.at_end {
+        begun = read_on(&look, &mut text, &mut head).map_err(failed)?;
     }
     if !begun && !look.at_end {
         // As much as this is not written where nothing was said.
@@ -253,34 +259,54 @@ fn describe(meta: &Meta<'_>, found: &Found, head: &mut Head) {
 fn begin(look: &mut Look, head: &mut Head) -> bool {
     let mut dialect = Lines::default();
     let rest = look.bytes.get(look.seen..).unwrap_or_default();
-    for line in dialect::whole_lines(rest, look.at_end) {
-        let beginning = line.get(..120).unwrap_or(line);
-        if memmem::find(beginning, b"\"session_meta\"").is_some() {
-            copied(line, head);
-            continue;
-        }
-        let said = Lines::may_prompt(line) || memmem::find(line, b"\"assistant\"").is_some();
-        if !said {
-            continue;
-        }
-        let mut told = Told::default();
-        let line = lossy(line);
-        if dialect.read(&line, &mut told).is_err() {
-            continue;
-        }
-        for event in told.events {
-            match event {
-                Event::Prompt(said) => {
-                    head.kind = Kind::Conversation;
-                    head.first_prompt = Some(request(&said.message.words()).to_owned());
-                    return true;
-                }
-                Event::Said(_) => head.kind = Kind::Conversation,
-                _ => {}
-            }
-        }
+    if dialect::whole_lines(rest, look.at_end).any(|line| hear(line, &mut dialect, head)) {
+        return true;
     }
     look.seen = memchr::memrchr(b'\n', &look.bytes).map_or(0, |at| at + 1);
+    false
+}
+
+/// Reads on from where a look ended, with one line in memory at a time.
+fn read_on(look: &Look, text: &mut dyn Read, head: &mut Head) -> std::io::Result<bool> {
+    let rest = look.bytes.get(look.seen..).unwrap_or_default();
+    let mut dialect = Lines::default();
+    let mut lines = crate::lines::Lines::new(rest.chain(text.take(FARTHEST)), 0);
+    while let Some(line) = lines.next()? {
+        if hear(line.bytes, &mut dialect, head) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Takes what a line tells. Tells whether it is the first prompt.
+fn hear(line: &[u8], dialect: &mut Lines, head: &mut Head) -> bool {
+    let beginning = line.get(..120).unwrap_or(line);
+    if memmem::find(beginning, b"\"session_meta\"").is_some() {
+        copied(line, head);
+        return false;
+    }
+    let said = Lines::may_prompt(line) || memmem::find(line, b"\"assistant\"").is_some();
+    if !said {
+        return false;
+    }
+    let mut told = Told::default();
+    let line = lossy(line);
+    if dialect.read(&line, &mut told).is_err() {
+        return false;
+    }
+    for event in told.events {
+        match event {
+            Event::Prompt(said) => {
+                head.kind = Kind::Conversation;
+                let prompt = opening(&said.message.words());
+                head.first_prompt = Some(request(&prompt).to_owned());
+                return true;
+            }
+            Event::Said(_) => head.kind = Kind::Conversation,
+            _ => {}
+        }
+    }
     false
 }
 

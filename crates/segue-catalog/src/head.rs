@@ -1,7 +1,7 @@
 //! What can be told of a native session without reading it whole.
 
 use jiff::Timestamp;
-use segue_core::{NativeId, Title};
+use segue_core::{NativeId, Sent, Title};
 
 /// What a native session is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub struct Head {
     pub updated_at: Timestamp,
     /// What it is called.
     pub title: Option<Title>,
-    /// The first thing that a person asked.
+    /// The first thing that a person asked, under the tags it may begin with: its first 64 KiB, without a brief.
     pub first_prompt: Option<String>,
     /// The session it branched off from.
     pub forked_from: Option<String>,
@@ -56,4 +56,14 @@ impl Head {
             version: None,
         }
     }
+}
+
+/// How much of a first prompt is kept.
+const KEPT: usize = 64 << 10;
+
+/// What a head keeps of a first prompt.
+pub(crate) fn opening(prompt: &str) -> String {
+    let bare = Sent::without_brief(prompt);
+    let end = bare.floor_char_boundary(KEPT);
+    bare.get(..end).unwrap_or_default().to_owned()
 }

@@ -22,6 +22,7 @@ use self::objects::{Info, Session, Telling, moment};
 use self::store::{Lent, Span, Store, TOO_LONG, is_database};
 use crate::dialect::Told;
 use crate::found::IdHint;
+use crate::head::opening;
 use crate::json::lossy;
 use crate::{
     Event, Found, Head, Keeping, Kind, Mark, NativeTurn, ReadError, Reader, Record, Records,
@@ -388,7 +389,7 @@ fn head(store: &Store, found: &Found) -> Result<Head, ReadError> {
         messages += 1;
         let told = tell(store, &message, &info, None, &mut Skipped::default())?;
         first_prompt = told.events.into_iter().find_map(|event| match event {
-            Event::Prompt(said) => Some(said.message.words()),
+            Event::Prompt(said) => Some(opening(&said.message.words())),
             _ => None,
         });
     }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use crate::names::names;
 use crate::{
-    FeatureId, NativeId, Project, ProviderId, Purpose, SessionId, Tag, Tagged, TurnId, TurnState,
+    FeatureId, NativeId, Project, ProviderId, Purpose, Sent, SessionId, Tag, TurnId, TurnState,
 };
 
 /// Who gave a session its title. Later ones in this list win over earlier ones.
@@ -66,11 +66,12 @@ impl Title {
         Ok(Self { text, source })
     }
 
-    /// The title of a session nobody named: the beginning of its first prompt, after the tags it may begin with.
+    /// The title of a session nobody named: the beginning of its first prompt, after the tags and the brief it may
+    /// begin with.
     #[must_use]
     pub fn from_prompt(prompt: &str) -> Self {
         // A prompt may be megabytes; its first few hundred characters are all a title can use.
-        let start = Tagged::strip(prompt).trim_start();
+        let start = Sent::words(prompt).trim_start();
         let end = start
             .char_indices()
             .nth(400)

@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use segue_agents::known::KNOWN;
 use segue_catalog::NativeTurn;
 use segue_core::{
-    Decision, DecisionKind, NativeId, Part, Project, ProviderId, Purpose, Session, Tagged, Title,
-    TurnState,
+    Decision, DecisionKind, Message, NativeId, Part, Project, ProviderId, Purpose, Role, Sent,
+    Session, Title, TurnState,
 };
 use segue_store::{Adopted, AdoptedTurn, NewSession, StoreError};
 
@@ -16,15 +16,28 @@ use crate::{Engine, EngineError, Native, counted};
 /// What a native session is called that nobody named and in which nothing was said.
 const NAMELESS: &str = "a session without a name";
 
+/// What a native session tells of itself.
+struct Told {
+    /// What it is called, where it is called anything.
+    title: Option<Title>,
+    /// What its tags say that it is for.
+    purpose: Option<Purpose>,
+    /// What was said in it.
+    turns: Vec<AdoptedTurn>,
+    /// Where it belongs.
+    project: Project,
+}
+
 impl Engine {
     /// The session that carries a native one; it is made now, out of all that was said there, if there is none yet. It
-    /// is then for what its own tags say, or else for `purpose`.
+    /// is then for what its own tags say, or else for the purpose it is `known` to have, and why. That it was made is
+    /// noted in its log, and to be said.
     pub(crate) async fn adopt(
         &self,
         provider: &ProviderId,
         id: &NativeId,
         project: &Project,
-        purpose: Option<&Purpose>,
+        known: Option<(&Purpose, &str)>,
     ) -> Result<(Session, Option<Decision>), EngineError> {
         if let Some(session) = self.carrier(provider, id).await? {
             return Ok((session, None));
@@ -36,14 +49,19 @@ impl Engine {
         } else {
             None
         };
-        let (title, mut turns, at_home) = match &found {
+        let told = match &found {
             Some(native) => self.told_by(native, project)?,
             // Only the agent itself knows what was said there.
-            None => (None, Vec::new(), project.clone()),
+            None => Told {
+                title: None,
+                purpose: None,
+                turns: Vec::new(),
+                project: project.clone(),
+            },
         };
-        let tagged = untag(&mut turns);
-        let purpose = tagged.as_ref().or(purpose);
-        let title = title.unwrap_or_else(|| Title::from_prompt(NAMELESS));
+        let (turns, at_home) = (told.turns, told.project);
+        let purpose = told.purpose.as_ref().or(known.map(|(purpose, _)| purpose));
+        let title = told.title.unwrap_or_else(|| Title::from_prompt(NAMELESS));
         let count = turns.len();
         let native = Adopted {
             native_id: id.clone(),
@@ -57,12 +75,17 @@ impl Engine {
             Err(StoreError::Carried(carrier)) => Ok((self.existing(&carrier).await?, None)),
             Err(error) => Err(error.into()),
             Ok(lease) => {
-                self.store.release(&lease).await?;
+                let s = if count == 1 { "" } else { "s" };
+                let why = known.map(|(purpose, why)| format!(", for {purpose}, since {why}"));
                 let text = format!(
-                    "took {named} over as session {session}, with its {count} turn{}",
-                    if count == 1 { "" } else { "s" }
+                    "took {named} over as session {session}, with its {count} turn{s}{}",
+                    why.unwrap_or_default()
                 );
                 let decision = Decision::new(DecisionKind::Session, text);
+                let at = (self.world.now)();
+                let noted = self.store.note(&lease, &decision, at).await;
+                self.store.release(&lease).await?;
+                noted?;
                 let session = self.existing(&session).await?;
                 Ok((session, Some(decision)))
             }
@@ -77,17 +100,8 @@ impl Engine {
     ) -> Result<(Session, Option<Decision>), EngineError> {
         let keeper = &native.session.provider;
         let provider = self.driver(keeper).unwrap_or_else(|| usual_driver(keeper));
-        let taken = self.adopt(&provider, &native.session.head.id, here, None);
-        let taken = taken.await?;
-        if let (session, Some(decision)) = &taken
-            && let Ok((hold, _)) = self.hold(&session.id).await
-        {
-            let at = (self.world.now)();
-            let noted = self.store.note(&hold.lease, decision, at).await;
-            hold.release().await;
-            noted?;
-        }
-        Ok(taken)
+        self.adopt(&provider, &native.session.head.id, here, None)
+            .await
     }
 
     /// A session to be made now, under an id that is free: what it is made of is too large to be handed over twice.
@@ -121,16 +135,16 @@ impl Engine {
         Ok(None)
     }
 
-    /// What a native session is called, what was said in it, and where it belongs.
-    fn told_by(
-        &self,
-        native: &Native,
-        here: &Project,
-    ) -> Result<(Option<Title>, Vec<AdoptedTurn>, Project), EngineError> {
+    /// What a native session tells of itself.
+    fn told_by(&self, native: &Native, here: &Project) -> Result<Told, EngineError> {
         let survey = self.survey(&native.session)?;
         let mut turns = Vec::new();
+        let mut purpose = None;
         let now = (self.world.now)();
-        self.replay(&native.session, &survey, 0, &mut |_, turn| {
+        self.replay(&native.session, &survey, 0, &mut |n, mut turn| {
+            if n == 0 {
+                purpose = bare(&mut turn);
+            }
             turns.push(adopted(turn, now));
             ControlFlow::Continue(())
         })?;
@@ -141,24 +155,45 @@ impl Engine {
             cwd: head.cwd.clone().unwrap_or_else(|| here.cwd.clone()),
             key: native.project.clone().unwrap_or_else(|| here.key.clone()),
         };
-        Ok((title, turns, project))
+        Ok(Told {
+            title,
+            purpose,
+            turns,
+            project,
+        })
     }
 }
 
-/// Takes the tags off the first prompt, which are no words of the person; tells what they say.
-fn untag(turns: &mut [AdoptedTurn]) -> Option<Purpose> {
-    let prompt = turns.first_mut()?.messages.first_mut()?;
+/// Leaves of a first prompt what the person said; tells what its tags say. What the agent was told before it is
+/// kept behind it, in our own name: where nothing else is left, that is all there is of what was said before.
+fn bare(turn: &mut NativeTurn) -> Option<Purpose> {
+    let prompt = turn.messages.first_mut()?;
+    let at = prompt.at;
     let text = prompt.parts.iter_mut().find_map(|part| match part {
         Part::Text(text) => Some(text),
         _ => None,
     })?;
-    let tagged = Tagged::read(text)?;
-    let (purpose, rest) = (tagged.purpose, tagged.rest.to_owned());
-    *text = rest;
-    Some(purpose)
+    let sent = Sent::read(text);
+    let (purpose, brief) = (sent.purpose, sent.brief.to_owned());
+    *text = sent.prompt.to_owned();
+    if !brief.is_empty() {
+        let told = Message::text(Role::System, brief, at);
+        turn.messages.insert(1, told);
+    }
+    purpose
 }
 
-pub(crate) fn adopted(mut turn: NativeTurn, now: jiff::Timestamp) -> AdoptedTurn {
+/// A turn that was made elsewhere. Its prompt is bare, unless it only begins with what might be tags: those count in a
+/// native session's first prompt.
+pub(crate) fn made_elsewhere(mut turn: NativeTurn, now: jiff::Timestamp) -> AdoptedTurn {
+    let prompt = turn.messages.first().map(Message::words);
+    if prompt.is_some_and(|prompt| !Sent::read(&prompt).brief.is_empty()) {
+        bare(&mut turn);
+    }
+    adopted(turn, now)
+}
+
+fn adopted(mut turn: NativeTurn, now: jiff::Timestamp) -> AdoptedTurn {
     turn.messages.iter_mut().for_each(|message| {
         counted::count(message);
     });

@@ -3,6 +3,7 @@
 use segue_core::{Decision, DecisionKind, Project, ProviderId, Purpose, Session, Title};
 use segue_store::StoreError;
 
+use crate::resolve::Trail;
 use crate::{ChatRequest, Engine, EngineError, Target};
 
 /// The session that has a purpose.
@@ -31,8 +32,9 @@ impl Engine {
             provider: provider.cloned(),
             ..ChatRequest::new("", project.clone())
         };
-        let found = self.resolve(&request).await?;
-        let decisions = found.trail.decisions;
+        let mut trail = Trail::after(&request);
+        let found = self.resolve(&request, &mut trail).await?;
+        let decisions = trail.decisions;
         let is_new = found.session.is_none();
         let session = match found.session {
             Some(session) => session,
@@ -54,7 +56,8 @@ impl Engine {
         Ok(ForPurpose {
             session,
             is_new,
-            decisions,
+            // What was done is in the log already.
+            decisions: trail.done.into_iter().chain(decisions).collect(),
         })
     }
 

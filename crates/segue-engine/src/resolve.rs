@@ -12,7 +12,7 @@ use segue_agents::SessionDefault;
 use segue_catalog::{Kind, NativeSession};
 use segue_core::{
     Decision, DecisionKind, MatchedBy, Message, NativeId, Pick, Project, ProviderId, Purpose,
-    Session, SessionId, SessionRef, StepKind, Tagged, Title, pick,
+    Scope, Sent, Session, SessionId, SessionRef, StepKind, Title, pick,
 };
 use segue_store::{Filter, NewSession, Page, Started, StoreError};
 
@@ -70,7 +70,7 @@ impl From<&NativeSession> for Fitting {
             id: ConversationId::Native(native.provider.clone(), head.id.clone()),
             title: title.or_else(|| {
                 let prompt = head.first_prompt.as_deref();
-                prompt.map(|prompt| Tagged::strip(prompt).to_owned())
+                prompt.map(|prompt| Sent::words(prompt).to_owned())
             }),
             updated_at: head.updated_at,
         }
@@ -82,7 +82,8 @@ pub(crate) struct Resolved {
     /// The session; none if one is to be made.
     pub(crate) session: Option<Session>,
     pub(crate) provider: ProviderId,
-    pub(crate) trail: Trail,
+    /// By what it was looked up.
+    pub(crate) target: Target,
 }
 
 impl Engine {
@@ -138,13 +139,20 @@ impl Engine {
                 .await?
                 .ok_or_else(no_match("latest".into())),
             SessionRef::Feature(feature) => {
-                let filter = Filter {
+                // Its own session is meant before those of its tasks and roles.
+                let own = Filter {
+                    purpose: Some(Scope::Feature(feature.clone()).into()),
+                    ..here.clone()
+                };
+                let any = Filter {
                     feature: Some(feature.clone()),
                     ..here
                 };
-                self.newest(filter)
-                    .await?
-                    .ok_or_else(no_match(format!("feature:{feature}")))
+                let found = match self.newest(own).await? {
+                    Some(own) => Some(own),
+                    None => self.newest(any).await?,
+                };
+                found.ok_or_else(no_match(format!("feature:{feature}")))
             }
             SessionRef::Number(number) => {
                 let listed = number
@@ -209,43 +217,46 @@ impl Engine {
     }
 
     /// The session a prompt is for, if there is one already, and the agent that is to answer.
-    pub(crate) async fn resolve(&self, request: &ChatRequest) -> Result<Resolved, EngineError> {
-        let mut trail = Trail::after(request);
+    pub(crate) async fn resolve(
+        &self,
+        request: &ChatRequest,
+        trail: &mut Trail,
+    ) -> Result<Resolved, EngineError> {
         let mut chosen = request.provider.clone();
         let mut target = request.target.clone();
         if target == Target::Usual {
             let provider = match chosen.take() {
                 Some(provider) => provider,
-                None => self.choose_provider(request, &mut trail).await?,
+                None => self.choose_provider(request, trail).await?,
             };
             target = self.usual(&provider, request).await?;
             trail.step(StepKind::Configured, configured(&provider, &target));
             chosen = Some(provider);
         }
-        let session = match target {
+        let session = match &target {
             Target::Usual | Target::New => None,
-            Target::Scope => self.scoped(request, chosen.as_ref(), &mut trail).await?,
+            Target::Scope => self.scoped(request, chosen.as_ref(), trail).await?,
             Target::Session(id) => {
-                let session = self.existing(&id).await?;
+                let session = self.existing(id).await?;
                 trail.step(StepKind::Id, format!("session {}", told(&session)));
                 Some(session)
             }
             Target::Native(keeper, id) => {
                 // Whoever can't be driven is told about where the agent is looked up.
-                let provider = self.driver(&keeper).unwrap_or(keeper);
+                let provider = self.driver(keeper).unwrap_or_else(|| keeper.clone());
                 self.agent(&provider)?;
                 if chosen.as_ref().is_none_or(|chosen| *chosen == provider) {
-                    self.refuse_strangers_in(&provider, &id).await?;
+                    self.refuse_strangers_in(&provider, id).await?;
                 }
-                let adopted = self.adopt(&provider, &id, &request.project, None);
+                let adopted = self.adopt(&provider, id, &request.project, None);
                 let (session, adopted) = adopted.await?;
                 let text = format!("{provider}:{id}, which is session {}", told(&session));
                 trail.step(StepKind::Id, text);
-                trail.decisions.extend(adopted);
+                trail.done.extend(adopted);
                 Some(session)
             }
             Target::Continue => {
-                self.newest_here(&request.project, chosen.as_ref(), &mut trail)
+                self.newest_here(&request.project, chosen.as_ref(), trail)
                     .await?
             }
         };
@@ -270,14 +281,50 @@ impl Engine {
                 trail.step(StepKind::Provider, text);
                 session.provider.clone()
             }
-            (None, None) => self.choose_provider(request, &mut trail).await?,
+            (None, None) => self.choose_provider(request, trail).await?,
         };
         self.agent(&provider)?;
         Ok(Resolved {
             session,
             provider,
-            trail,
+            target,
         })
+    }
+
+    /// The session that has the key of a request with an agent that nobody asked for: what was handed over to it goes
+    /// on there, and is not begun once more.
+    pub(crate) async fn with_other(
+        &self,
+        request: &ChatRequest,
+        target: &Target,
+        other: &ProviderId,
+        trail: &mut Trail,
+    ) -> Result<Option<Session>, EngineError> {
+        let mut way = Trail::default();
+        let found = match target {
+            Target::Scope => self.scoped(request, Some(other), &mut way).await,
+            Target::Continue => {
+                self.newest_here(&request.project, Some(other), &mut way)
+                    .await
+            }
+            Target::Usual | Target::New | Target::Session(_) | Target::Native(..) => {
+                return Ok(None);
+            }
+        };
+        trail.steps.retain(|step| step.kind != StepKind::New);
+        trail.steps.append(&mut way.steps);
+        trail.done.append(&mut way.done);
+        let found = found?;
+        if found.is_some() {
+            // None is begun after all.
+            trail
+                .decisions
+                .retain(|decision| decision.kind != DecisionKind::Session);
+            trail.decisions.append(&mut way.decisions);
+        } else {
+            trail.step(StepKind::New, new_one(request));
+        }
+        Ok(found)
     }
 
     /// The session that is configured for an agent.
@@ -338,7 +385,7 @@ impl Engine {
                 Some(session) => (session, None),
                 None => self.adopt(&provider, &id, project, None).await?,
             };
-            trail.decisions.extend(adopted);
+            trail.done.extend(adopted);
             newest_at = Some(at);
             newest = Some(session);
         }

@@ -9,7 +9,7 @@ mod tokens;
 use segue_agents::{Conversation, Timeouts};
 use segue_core::{
     Decision, DecisionKind, Failure, FailureClass, Leg, LegId, Message, Opened, PermissionPolicy,
-    ProviderId, Role, Session, Step, Turn, TurnId, TurnState, Usage,
+    ProviderId, Role, Session, Turn, TurnId, TurnState, Usage,
 };
 use segue_store::StoreError;
 use tokio::sync::{mpsc, watch};
@@ -66,8 +66,6 @@ struct Begun {
     hold: Hold,
     turn: Turn,
     admitted: Admitted,
-    decisions: Vec<Decision>,
-    steps: Vec<Step>,
 }
 
 impl Engine {
@@ -81,16 +79,25 @@ impl Engine {
         request: ChatRequest,
         events: mpsc::Sender<TurnEvent>,
     ) -> Result<TurnReport, EngineError> {
-        // In boxes, all three steps: whoever holds the future of a turn does not want to hold all of them in it.
-        let resolved = Box::pin(self.resolve(&request)).await?;
+        let mut trail = Trail::after(&request);
+        let begun = async {
+            let resolved = self.resolve(&request, &mut trail).await?;
+            self.begin(&request, resolved, &mut trail).await
+        };
+        // In boxes, all steps: whoever holds the future of a turn does not want to hold all of them in it.
+        let begun = Box::pin(begun).await;
         let Begun {
             session,
             hold,
             turn,
             admitted,
-            decisions,
-            steps,
-        } = Box::pin(self.begin(&request, resolved)).await?;
+        } = match begun {
+            Ok(begun) => begun,
+            Err(error) => {
+                tell_in_vain(&request, trail, &events).await;
+                return Err(error);
+            }
+        };
         let Admitted {
             provider,
             standing,
@@ -120,7 +127,7 @@ impl Engine {
                 stopped_by_policy: false,
                 usage: Usage::default(),
                 decisions: Vec::new(),
-                steps: request.explain.is_some().then_some(steps),
+                steps: request.explain.is_some().then(|| trail.steps.clone()),
                 failure: None,
             },
             stop: request.stop.clone(),
@@ -145,39 +152,66 @@ impl Engine {
             oddities: 0,
             refused: false,
         };
-        let report = Box::pin(run.play(decisions)).await;
+        let report = Box::pin(run.play(trail)).await;
         hold.release().await;
         report
     }
 
     /// Writes the prompt down: as the first turn of a new session, or as the next one of a session that is
     /// claimed and, if need be, tidied up.
-    async fn begin(&self, request: &ChatRequest, resolved: Resolved) -> Result<Begun, EngineError> {
-        let Trail {
-            mut decisions,
-            steps,
-        } = resolved.trail;
-        let prompt = Message::text(Role::User, request.prompt.as_str(), (self.world.now)());
-        let Some(session) = resolved.session else {
-            let mut admitted = self.admit(request, None, resolved.provider).await?;
-            decisions.append(&mut admitted.decisions);
-            let started = self.start(request, &admitted.provider, &prompt).await?;
-            return Ok(Begun {
-                session: started.session,
-                hold: self.keep(started.lease),
-                turn: started.turn,
-                admitted,
-                decisions,
-                steps,
-            });
-        };
+    async fn begin(
+        &self,
+        request: &ChatRequest,
+        resolved: Resolved,
+        trail: &mut Trail,
+    ) -> Result<Begun, EngineError> {
+        let provider = resolved.provider;
+        if let Some(session) = resolved.session {
+            return self.begin_in(request, &session, provider, trail).await;
+        }
+        let mut admitted = self.admit(request, None, provider).await?;
+        if admitted.instead_of.is_some() {
+            let other = &admitted.provider;
+            let found = self.with_other(request, &resolved.target, other, trail);
+            if let Some(session) = found.await? {
+                trail.decisions.append(&mut admitted.decisions);
+                let other = admitted.provider;
+                let mut begun = self.begin_in(request, &session, other, trail).await?;
+                // Nobody asked for it here either.
+                let instead_of = &mut begun.admitted.instead_of;
+                *instead_of = admitted.instead_of.or_else(|| instead_of.take());
+                return Ok(begun);
+            }
+        }
+        trail.decisions.append(&mut admitted.decisions);
+        let prompt = self.prompt_of(request);
+        let started = self.start(request, &admitted.provider, &prompt).await?;
+        Ok(Begun {
+            session: started.session,
+            hold: self.keep(started.lease),
+            turn: started.turn,
+            admitted,
+        })
+    }
+
+    fn prompt_of(&self, request: &ChatRequest) -> Message {
+        Message::text(Role::User, request.prompt.as_str(), (self.world.now)())
+    }
+
+    /// The next turn of a session that there is.
+    async fn begin_in(
+        &self,
+        request: &ChatRequest,
+        session: &Session,
+        provider: ProviderId,
+        trail: &mut Trail,
+    ) -> Result<Begun, EngineError> {
+        let prompt = self.prompt_of(request);
         let (hold, taken_over) = self.hold(&session.id).await?;
         let begun = async {
             // Somebody else may have changed the session since it was looked up.
             let session = self.existing(&session.id).await?;
-            let admitted = self
-                .admit_to(request, &session, resolved.provider, &hold)
-                .await?;
+            let admitted = self.admit_to(request, &session, provider, &hold).await?;
             if let Some(native) = &session.native_id
                 && session.provider == admitted.provider
             {
@@ -200,15 +234,13 @@ impl Engine {
         };
         match begun.await {
             Ok((session, told, turn, mut admitted)) => {
-                decisions.extend(taken_over.into_iter().chain(told));
-                decisions.append(&mut admitted.decisions);
+                trail.decisions.extend(taken_over.into_iter().chain(told));
+                trail.decisions.append(&mut admitted.decisions);
                 Ok(Begun {
                     session,
                     hold,
                     turn,
                     admitted,
-                    decisions,
-                    steps,
                 })
             }
             Err(error) => {
@@ -301,7 +333,7 @@ impl Run<'_> {
     }
 
     /// The whole turn, from the written prompt to the settled figures.
-    async fn play(mut self, decisions: Vec<Decision>) -> Result<TurnReport, EngineError> {
+    async fn play(mut self, trail: Trail) -> Result<TurnReport, EngineError> {
         let began = TurnEvent::Began {
             session: self.report.session.clone(),
             turn: self.report.turn,
@@ -310,7 +342,11 @@ impl Run<'_> {
         if let Some(steps) = self.report.steps.clone() {
             self.emit(TurnEvent::Explained(steps)).await?;
         }
-        for decision in decisions {
+        for decision in trail.done {
+            self.report.decisions.push(decision.clone());
+            self.emit(TurnEvent::Decided(decision)).await?;
+        }
+        for decision in trail.decisions {
             self.decide(decision).await?;
         }
         let outcome = self.perform().await?;
@@ -485,6 +521,18 @@ impl Run<'_> {
                 .await?;
         }
         Ok(())
+    }
+}
+
+/// Tells on what way no turn was begun, and what was done on it all the same.
+async fn tell_in_vain(request: &ChatRequest, trail: Trail, events: &mpsc::Sender<TurnEvent>) {
+    let steps = request.explain.is_some().then_some(trail.steps);
+    let done = trail.done.into_iter().map(TurnEvent::Decided);
+    for event in steps.map(TurnEvent::Explained).into_iter().chain(done) {
+        // Whoever does not listen any more still gets the error.
+        if events.send(event).await.is_err() {
+            return;
+        }
     }
 }
 

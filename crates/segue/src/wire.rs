@@ -15,6 +15,7 @@ use segue_engine::{
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use crate::commands::chat::play::Told;
 use crate::error::{CliError, Kind};
 use crate::terminal::print;
 
@@ -135,9 +136,10 @@ impl From<&TurnReport> for ChatJson {
 
 impl ChatJson {
     /// The same shape for a turn that did not happen, or whose record could not be kept.
-    pub(crate) fn failed(session: Option<String>, turn: Option<u32>, error: &CliError) -> Self {
+    pub(crate) fn failed(told: Told, error: &CliError) -> Self {
+        let (session, turn) = told.began.unzip();
         Self {
-            session_id: session,
+            session_id: session.map(|session| session.to_string()),
             turn,
             provider: None,
             native_session_id: None,
@@ -147,8 +149,8 @@ impl ChatJson {
             text: Some(String::new()),
             stop: "failed",
             usage: Usage::default().into(),
-            decisions: Vec::new(),
-            explain: None,
+            decisions: told.decisions,
+            explain: told.steps.as_deref().map(steps),
             error: Some(error.into()),
         }
     }

@@ -1,21 +1,25 @@
 //! The head of a Claude Code session, from the beginning and the end of its file.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read, Seek};
 
 use memchr::memmem;
 use segue_core::{NativeId, Title};
 
 use super::{Line, Lines, has};
-use crate::dialect;
 use crate::found::IdHint;
+use crate::head::opening;
 use crate::json::{Text, lossy};
 use crate::{Event, Found, Head, Kind, ReadError};
+use crate::{dialect, lines};
 
 /// How much of a file's beginning is read for its head at first, and at most; in between, eight times as much
 /// each time. Mostly the first prompt is the third line.
 const FIRST_LOOK: usize = 4 << 10;
 const LAST_LOOK: usize = 512 << 10;
+/// Where no prompt is among those lines, the file is read on line by line: a long first prompt stands there twice, and
+/// only then is said where the session works.
+const FARTHEST: u64 = 64 << 20;
 /// How much of its end.
 const END: u64 = 16 << 10;
 
@@ -34,7 +38,11 @@ pub(super) fn head(found: &Found) -> Result<Head, ReadError> {
         let wanted = (looked - bytes.len()) as u64;
         let read = (&mut file).take(wanted).read_to_end(&mut bytes);
         let at_end = (read.map_err(failed)? as u64) < wanted;
-        if begin(&bytes, at_end, &mut head) || at_end || looked >= LAST_LOOK {
+        if begin(&bytes, at_end, &mut head) || at_end {
+            break;
+        }
+        if looked >= LAST_LOOK {
+            read_on(&mut file, &mut head).map_err(failed)?;
             break;
         }
         looked = LAST_LOOK.min(looked * 8);
@@ -57,49 +65,67 @@ pub(super) fn head(found: &Found) -> Result<Head, ReadError> {
 /// Reads the beginning of a file, up to the first prompt. Tells whether it got there.
 fn begin(bytes: &[u8], at_end: bool, head: &mut Head) -> bool {
     let mut dialect = Lines::default();
-    for line in dialect::whole_lines(bytes, at_end) {
-        let line = lossy(line);
-        let Ok(told) = serde_json::from_str::<Line<'_>>(&line) else {
-            continue;
-        };
-        if told.is_sidechain == Some(true) {
-            continue;
+    dialect::whole_lines(bytes, at_end).any(|line| hear(line, &mut dialect, head))
+}
+
+/// Reads a file up to the first prompt, however long that is, with one line in memory at a time.
+fn read_on(file: &mut File, head: &mut Head) -> io::Result<()> {
+    file.rewind()?;
+    let mut dialect = Lines::default();
+    let mut lines = lines::Lines::new(file.take(FARTHEST), 0);
+    while let Some(line) = lines.next()? {
+        // What waited to be asked is asked further down.
+        let beginning = line.bytes.get(..60).unwrap_or(line.bytes);
+        if !has(beginning, b"\"queue-operation\"") && hear(line.bytes, &mut dialect, head) {
+            break;
         }
-        head.created_at = head.created_at.or_else(|| told.at());
-        let take = |old: &mut Option<String>, new: &Option<Text<'_>>| {
-            if old.is_none() {
-                *old = new.as_deref().map(str::to_owned);
-            }
-        };
-        take(&mut head.cwd, &told.cwd);
-        take(&mut head.branch, &told.git_branch);
-        take(&mut head.version, &told.version);
-        if let Some(origin) = &told.forked_from {
-            take(&mut head.forked_from, &origin.session_id);
+    }
+    Ok(())
+}
+
+/// Takes what a line tells. Tells whether it is the first prompt.
+fn hear(line: &[u8], dialect: &mut Lines, head: &mut Head) -> bool {
+    let line = lossy(line);
+    let Ok(told) = serde_json::from_str::<Line<'_>>(&line) else {
+        return false;
+    };
+    if told.is_sidechain == Some(true) {
+        return false;
+    }
+    head.created_at = head.created_at.or_else(|| told.at());
+    let take = |old: &mut Option<String>, new: &Option<Text<'_>>| {
+        if old.is_none() {
+            *old = new.as_deref().map(str::to_owned);
         }
-        if matches!(&*told.r#type, "user" | "assistant") {
-            head.kind = Kind::Conversation;
-        }
-        let mut events = Vec::new();
-        if dialect.take(&told, line.as_bytes(), &mut events).is_err() {
-            continue;
-        }
-        for event in events {
-            match event {
-                Event::Titled { title, of: None } => head.title = Some(title),
-                Event::Prompt(said) => {
-                    // A command to the program says little of what the conversation is about.
-                    let prompt = said.message.words();
-                    let command = prompt.starts_with('/');
-                    if !command || head.first_prompt.is_none() {
-                        head.first_prompt = Some(prompt);
-                    }
-                    if !command {
-                        return true;
-                    }
+    };
+    take(&mut head.cwd, &told.cwd);
+    take(&mut head.branch, &told.git_branch);
+    take(&mut head.version, &told.version);
+    if let Some(origin) = &told.forked_from {
+        take(&mut head.forked_from, &origin.session_id);
+    }
+    if matches!(&*told.r#type, "user" | "assistant") {
+        head.kind = Kind::Conversation;
+    }
+    let mut events = Vec::new();
+    if dialect.take(&told, line.as_bytes(), &mut events).is_err() {
+        return false;
+    }
+    for event in events {
+        match event {
+            Event::Titled { title, of: None } => head.title = Some(title),
+            Event::Prompt(said) => {
+                // A command to the program says little of what the conversation is about.
+                let prompt = said.message.words();
+                let command = prompt.starts_with('/');
+                if !command || head.first_prompt.is_none() {
+                    head.first_prompt = Some(opening(&prompt));
                 }
-                _ => {}
+                if !command {
+                    return true;
+                }
             }
+            _ => {}
         }
     }
     false

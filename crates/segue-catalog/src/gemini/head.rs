@@ -1,7 +1,7 @@
 //! The head of a Gemini CLI session, from the beginning and the end of its file.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read, Seek};
 
 use jiff::Timestamp;
 use memchr::memmem;
@@ -14,12 +14,16 @@ use super::document::{Piece, Pieces, last_fields};
 use super::line::Line;
 use super::log::Log;
 use crate::dialect::{self, Told};
+use crate::head::opening;
 use crate::json::lossy;
+use crate::lines::Lines;
 use crate::{Event, Fold, Found, Head, IdHint, Kind, Mark, ReadError, Record};
 
 /// How much of a file's beginning is read at first, and at most.
 const FIRST_LOOK: usize = 8 << 10;
 const LAST_LOOK: usize = 512 << 10;
+/// Where no prompt is in there, the file is read on piece by piece: a first prompt may be long.
+const FARTHEST: u64 = 64 << 20;
 /// How much of its end.
 const END: u64 = 8 << 10;
 
@@ -57,6 +61,14 @@ pub(super) fn head(found: &Found) -> Result<(Head, Option<String>), ReadError> {
             break (seen, log);
         }
         if looked >= LAST_LOOK {
+            file.rewind().map_err(failed)?;
+            let input = (&mut file).take(FARTHEST);
+            let read = if log {
+                read_log(input)
+            } else {
+                read_document(input)
+            };
+            seen = read.map_err(failed)?;
             seen.said = true;
             break (seen, log);
         }
@@ -137,7 +149,8 @@ impl Seen {
             };
             self.said = true;
             if matches!(event, Event::Prompt(_)) && self.first_prompt.is_none() {
-                self.first_prompt = Some(said.message.words()).filter(|words| !is_command(words));
+                let words = said.message.words();
+                self.first_prompt = (!is_command(&words)).then(|| opening(&words));
             }
         }
         self.first_prompt.is_some()
@@ -189,14 +202,7 @@ fn begin_log(bytes: &[u8], at_end: bool) -> Seen {
     let mut read = 0;
     for line in dialect::whole_lines(bytes, at_end) {
         read += line.len() + 1;
-        let text = lossy(line);
-        let Ok(line) = serde_json::from_str::<Line<'_>>(&text) else {
-            continue;
-        };
-        let mut told = Told::default();
-        seen.take(&line);
-        log.take(&line, &mut told);
-        if seen.hear(&told.events) {
+        if seen.line(line, &mut log) {
             break;
         }
     }
@@ -206,6 +212,19 @@ fn begin_log(bytes: &[u8], at_end: bool) -> Seen {
         again(bytes, &mut seen);
     }
     seen
+}
+
+/// Reads a log up to the first prompt, with one line in memory at a time.
+fn read_log(input: impl Read) -> io::Result<Seen> {
+    let mut seen = Seen::default();
+    let mut log = Log::default();
+    let mut lines = Lines::new(input, 0);
+    while let Some(line) = lines.next()? {
+        if seen.line(line.bytes, &mut log) {
+            break;
+        }
+    }
+    Ok(seen)
 }
 
 /// What still counts of a log after messages were taken back.
@@ -228,7 +247,8 @@ fn again(bytes: &[u8], seen: &mut Seen) {
     seen.said = turns.iter().any(|turn| turn.said > 0);
     let prompts = turns.iter().filter_map(|turn| turn.messages.first());
     let mut prompts = prompts.map(segue_core::Message::words);
-    seen.first_prompt = prompts.find(|prompt| !is_command(prompt));
+    let first = prompts.find(|prompt| !is_command(prompt));
+    seen.first_prompt = first.as_deref().map(opening);
 }
 
 /// Reads the end of a log: when it was last written to, and what it is called by now.
@@ -252,26 +272,56 @@ fn begin_document(bytes: &[u8], at_end: bool) -> Seen {
     let mut chat = Chat::default();
     let mut pieces = Pieces::over(bytes);
     while let Ok(Some(piece)) = pieces.next() {
-        match piece {
-            Piece::Field(name, value) => seen.field(name, value),
-            Piece::Message(_) if seen.first_prompt.is_some() => {}
-            Piece::Message(message) => {
-                let text = lossy(message);
-                let Ok(line) = serde_json::from_str::<Line<'_>>(&text) else {
-                    continue;
-                };
-                let mut events = Vec::new();
-                chat.message(&line, &mut events);
-                if seen.hear(&events) && !at_end {
-                    break;
-                }
-            }
+        if seen.piece(&piece, &mut chat) && !at_end {
+            break;
         }
     }
     seen
 }
 
+/// Reads a document up to the first prompt, with one message in memory at a time.
+fn read_document(input: impl Read) -> io::Result<Seen> {
+    let mut seen = Seen::default();
+    let mut chat = Chat::default();
+    let mut pieces = Pieces::new(input);
+    while let Some(piece) = pieces.next()? {
+        if seen.piece(&piece, &mut chat) {
+            break;
+        }
+    }
+    Ok(seen)
+}
+
 impl Seen {
+    /// Takes a line of a log. Tells whether that is enough.
+    fn line(&mut self, line: &[u8], log: &mut Log) -> bool {
+        let text = lossy(line);
+        let Ok(line) = serde_json::from_str::<Line<'_>>(&text) else {
+            return false;
+        };
+        let mut told = Told::default();
+        self.take(&line);
+        log.take(&line, &mut told);
+        self.hear(&told.events)
+    }
+
+    /// Takes a piece of a document. Tells whether a message in it is enough.
+    fn piece(&mut self, piece: &Piece<'_>, chat: &mut Chat) -> bool {
+        match piece {
+            Piece::Field(name, value) => self.field(name, value),
+            Piece::Message(_) if self.first_prompt.is_some() => {}
+            Piece::Message(message) => {
+                let text = lossy(message);
+                if let Ok(line) = serde_json::from_str::<Line<'_>>(&text) {
+                    let mut events = Vec::new();
+                    chat.message(&line, &mut events);
+                    return self.hear(&events);
+                }
+            }
+        }
+        false
+    }
+
     fn field(&mut self, name: &[u8], value: &[u8]) {
         let text = || serde_json::from_slice::<String>(value).ok();
         let time = || text().and_then(|text| text.parse().ok());

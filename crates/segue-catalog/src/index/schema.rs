@@ -11,7 +11,7 @@ use super::IndexError;
 const SCHEMA: &str = include_str!("schema.sql");
 
 /// Another version means another shape, or that something else is read out of sessions: it is built anew.
-const VERSION: i64 = 4;
+const VERSION: i64 = 5;
 
 /// Marks the file as ours, for `file` and the like.
 const APPLICATION: i64 = 0x5365_6769;

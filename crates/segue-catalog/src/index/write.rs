@@ -4,7 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
-use segue_core::{Tagged, Title, TitleSource, Usage};
+use segue_core::{Sent, Title, TitleSource, Usage};
 
 use super::State;
 use super::read::{Passage, Placed};
@@ -115,10 +115,10 @@ pub(super) fn nanoseconds(at: Timestamp) -> i64 {
 }
 
 /// The beginning of a prompt, which is all that a list or a preview shows of it: 400 bytes, after the tags that it may
-/// begin with.
+/// begin with, and without a brief that may follow them.
 fn beginning(prompt: &str) -> String {
-    let prompt = prompt.trim_start();
-    let tags = prompt.len() - Tagged::strip(prompt).len();
+    let prompt = Sent::without_brief(prompt.trim_start());
+    let tags = Sent::read(&prompt).heading.len();
     let end = prompt.floor_char_boundary(tags + 400);
     prompt.get(..end).unwrap_or_default().trim_end().to_owned()
 }

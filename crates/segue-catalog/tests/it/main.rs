@@ -12,5 +12,6 @@ mod agents;
 mod bad_files;
 mod corpus;
 mod index;
+mod long_prompts;
 mod marks;
 mod story;

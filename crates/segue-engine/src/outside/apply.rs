@@ -8,7 +8,7 @@ use segue_core::{
 use segue_store::{AdoptedTurn, Finish, Lease, StoreError, TakenIn};
 
 use super::{Ahead, News, Standing};
-use crate::adopt::adopted;
+use crate::adopt::made_elsewhere;
 use crate::hold::Hold;
 use crate::native::keeper;
 use crate::pieces::joined;
@@ -43,7 +43,7 @@ impl Engine {
             ));
         }
         let made = std::mem::take(&mut news.turns).into_iter();
-        let mut made: Vec<AdoptedTurn> = made.map(|turn| adopted(turn, now)).collect();
+        let mut made: Vec<AdoptedTurn> = made.map(|turn| made_elsewhere(turn, now)).collect();
         match &news.standing {
             Standing::Level => {
                 if !made.is_empty() {

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use segue_catalog::index::State;
 use segue_core::{
-    Decision, DecisionKind, Evidence, NativeId, ProviderId, Purpose, Scope, Session, Sighting,
-    StepKind, is_recent,
+    DecisionKind, Evidence, NativeId, ProviderId, Purpose, Scope, Session, Sighting, StepKind,
+    is_recent,
 };
 use segue_store::Filter;
 
@@ -52,13 +52,14 @@ impl Engine {
         );
         trail.step(StepKind::Catalog, text);
         self.refuse_strangers_in(&provider, &id).await?;
-        let adopted = self.adopt(&provider, &id, &request.project, Some(purpose));
+        let known = Some((purpose, why.as_str()));
+        let adopted = self.adopt(&provider, &id, &request.project, known);
         let (session, adopted) = adopted.await?;
-        let text = match adopted {
-            Some(Decision { text, .. }) => format!("{text}, for {purpose}, since {why}"),
-            None => format!("continuing session {} for {purpose}", session.id),
-        };
-        trail.decide(DecisionKind::Session, text);
+        if adopted.is_none() {
+            let text = format!("continuing session {} for {purpose}", session.id);
+            trail.decide(DecisionKind::Session, text);
+        }
+        trail.done.extend(adopted);
         Ok(Some(session))
     }
 

@@ -7,7 +7,9 @@ use crate::ChatRequest;
 /// The way to a session.
 #[derive(Debug, Default)]
 pub(crate) struct Trail {
-    /// What is said and noted whether or not anybody asks.
+    /// What was done, and is noted already: it is said even if there is no turn.
+    pub(crate) done: Vec<Decision>,
+    /// What is said and noted with the turn, whether or not anybody asks.
     pub(crate) decisions: Vec<Decision>,
     /// Each step, for those who ask.
     pub(crate) steps: Vec<Step>,
@@ -15,8 +17,9 @@ pub(crate) struct Trail {
 
 impl Trail {
     /// The way so far.
-    pub(super) fn after(request: &ChatRequest) -> Self {
+    pub(crate) fn after(request: &ChatRequest) -> Self {
         Self {
+            done: Vec::new(),
             decisions: Vec::new(),
             steps: request.explain.clone().unwrap_or_default(),
         }

@@ -578,3 +578,22 @@ async fn what_is_made_by_hand_while_a_prompt_waits_comes_before_it() {
     let (told, _) = by_hand_meanwhile(limited(), true, true).await;
     assert_eq!(told, ["one", "two", "[x]"]);
 }
+
+#[tokio::test]
+async fn of_a_turn_made_elsewhere_what_the_person_said_is_the_prompt() {
+    let (book, stage) = stage();
+    let first = turn(&stage, &book, "one", Target::New).await;
+    let brief =
+        "[The context, for you to know]\n> a shop\n\n[End of the record. The user now says:]\n\n";
+    book.by_hand(&format!("[Feature: x]\n\n{brief}two"));
+    book.by_hand("[Feature: x] is next");
+    turn(&stage, &book, "three", same(&first)).await;
+    assert_eq!(
+        story(&stage, &first.session).await,
+        ["one", "[two]", "[[Feature: x] is next]", "three"]
+    );
+    let turns = stage.store.turns(&first.session).await.unwrap();
+    let messages = stage.store.messages(turns[1].id).await.unwrap();
+    assert_eq!(messages[1].role, Role::System);
+    assert_eq!(messages[1].words(), brief);
+}

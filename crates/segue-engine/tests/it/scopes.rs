@@ -1,9 +1,11 @@
 //! What sessions are for: who goes on with which, and what the agent is told of it.
 
+use jiff::{SignedDuration, Timestamp};
 use segue_core::{
-    FeatureId, Opened, Purpose, RoleName, Scope, SessionId, StepKind, TaskId, TaskState,
+    FailureClass, FeatureId, Haste, Opened, Policy, Project, ProviderId, Purpose, Rest, RoleName,
+    Scope, SessionId, SessionRef, StepKind, TaskId, TaskState,
 };
-use segue_engine::{ChatRequest, EngineError, Target, TurnEvent, TurnReport};
+use segue_engine::{ChatRequest, EngineError, Standpoint, Target, TurnEvent, TurnReport};
 use segue_store::Store;
 
 use crate::scripted::{Stage, done, same, say};
@@ -177,4 +179,117 @@ async fn a_session_whose_directory_is_gone_is_not_passed_over() {
     stage.script([say("heard"), done()]);
     let new = stage.chat(request.clone(), |_| {}).await.unwrap();
     assert_eq!(scoped(&stage, &feature("auth")).await, new.session);
+}
+
+fn provider(name: &str) -> ProviderId {
+    ProviderId::parse(name).unwrap()
+}
+
+/// The first agent rests for hours.
+async fn put_to_rest(stage: &Stage) {
+    let rest = Rest {
+        provider: provider("scripted"),
+        until: Timestamp::now() + SignedDuration::from_hours(3),
+        class: FailureClass::Quota,
+    };
+    stage.store.rest(rest).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_was_handed_over_goes_on_there_while_its_agent_rests() {
+    let policy = Policy {
+        fallback: vec![provider("spare")],
+        ..Policy::default()
+    };
+    for purpose in [Some(feature("auth")), None] {
+        let stage = Stage::with(&["spare"], policy.clone());
+        let ask = async |prompt: &str| {
+            let target = match &purpose {
+                Some(_) => Target::Scope,
+                None => Target::Continue,
+            };
+            let request = ChatRequest {
+                purpose: purpose.clone(),
+                provider: Some(provider("scripted")),
+                explain: Some(Vec::new()),
+                ..stage.request(prompt, target)
+            };
+            stage.chat(request, |_| {}).await.unwrap()
+        };
+        stage.script([say("heard"), done()]);
+        let first = ask("one").await;
+        assert_eq!(first.provider, provider("scripted"));
+        put_to_rest(&stage).await;
+        for n in 2..=4 {
+            let spare = &stage.others[0];
+            spare.cues.lock().unwrap().extend([say("heard"), done()]);
+            let report = ask("more").await;
+            let went = (report.session.clone(), report.turn, report.provider.clone());
+            let expected = (first.session.clone(), n, provider("spare"));
+            assert_eq!(went, expected, "{:?}", report.decisions);
+            let said: Vec<&str> = report.decisions.iter().map(|d| d.text.as_str()).collect();
+            assert!(
+                said.iter()
+                    .any(|text| text.starts_with("continuing session")),
+                "{said:?}"
+            );
+            assert!(
+                !said.iter().any(|text| text.contains("starting")),
+                "{said:?}"
+            );
+            if n > 2 {
+                assert!(
+                    said.iter().any(|text| text.starts_with("spare goes on")),
+                    "{said:?}"
+                );
+            }
+            let new = report
+                .steps
+                .unwrap()
+                .into_iter()
+                .filter(|step| step.kind == StepKind::New);
+            assert_eq!(new.count(), 0);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_feature_by_name_is_its_own_session_before_those_of_its_tasks() {
+    let stage = Stage::new();
+    let standpoint = Standpoint {
+        project: Project {
+            key: "/project".into(),
+            cwd: "/".into(),
+        },
+        last_list: Vec::new(),
+    };
+    let reference = SessionRef::parse("feature:auth").unwrap();
+    let find = async || stage.engine.find(&reference, &standpoint).await.unwrap().id;
+    let task = scoped(&stage, &task(Some("auth"), "dev")).await;
+    assert_eq!(find().await, task);
+    let own = scoped(&stage, &feature("auth")).await;
+    scoped(&stage, &as_qa(feature("auth"))).await;
+    assert_eq!(find().await, own);
+}
+
+#[tokio::test]
+async fn the_way_to_a_session_is_told_even_if_there_is_no_turn() {
+    let stage = Stage::new();
+    let session = scoped(&stage, &feature("auth")).await;
+    put_to_rest(&stage).await;
+    let request = ChatRequest {
+        purpose: Some(feature("auth")),
+        explain: Some(Vec::new()),
+        haste: Haste::Refuse,
+        ..stage.request("go", Target::Scope)
+    };
+    let mut steps = Vec::new();
+    let refused = stage.chat(request, |event| {
+        if let TurnEvent::Explained(told) = event {
+            steps = told;
+        }
+    });
+    let refused = refused.await.unwrap_err();
+    assert!(matches!(refused, EngineError::NotYet { .. }), "{refused:?}");
+    assert!(steps[2].text.contains(session.as_str()), "{steps:?}");
 }

@@ -1,7 +1,7 @@
 //! `segue chat`: one turn.
 
 pub(super) mod aim;
-pub(super) mod play;
+pub(crate) mod play;
 mod printer;
 mod question;
 
@@ -53,26 +53,19 @@ impl Form {
 
 pub(crate) async fn run(args: ChatArgs) -> Result<ExitCode, CliError> {
     let form = Form::of(&args);
-    let mut began = None;
-    match turn(args, form, &mut began).await {
+    let mut told = play::Told::default();
+    match turn(args, form, &mut told).await {
         Ok(report) => Ok(tell(&report, form)),
         Err(error) if form == Form::Words => Err(error),
         Err(error) => {
-            let (session, turn) = began
-                .map(|(session, turn)| (session.to_string(), turn))
-                .unzip();
-            print_result(&ChatJson::failed(session, turn, &error), form);
+            print_result(&ChatJson::failed(told, &error), form);
             Ok(error.kind.exit_code())
         }
     }
 }
 
-/// Runs the turn and tells what happens on the way; `began` is set once the prompt is on the disk.
-async fn turn(
-    args: ChatArgs,
-    form: Form,
-    began: &mut Option<play::Began>,
-) -> Result<TurnReport, CliError> {
+/// Runs the turn and tells what happens on the way, which is `told` to the caller as well.
+async fn turn(args: ChatArgs, form: Form, told: &mut play::Told) -> Result<TurnReport, CliError> {
     let prompt = prompt(args.prompt.as_deref())?;
     let app = App::open()?;
     let aim = Aim::of(&app, &args.talk).await?;
@@ -84,8 +77,8 @@ async fn turn(
         explain: aim.explain,
         ..request(&app, &args.talk.terms, prompt, aim.target, stopped.clone())
     };
-    let (outcome, written) = play::play(&app.engine, request, form, impatience(stopped)).await;
-    *began = written;
+    let (outcome, all) = play::play(&app.engine, request, form, impatience(stopped)).await;
+    *told = all;
     listening.abort();
     Ok(outcome?)
 }

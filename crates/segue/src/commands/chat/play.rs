@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use segue_core::{Failure, ProviderId, SessionId, TurnState};
+use segue_core::{Failure, ProviderId, SessionId, Step, TurnState};
 use segue_engine::{ChatRequest, Engine, EngineError, Stop, TurnEvent, TurnReport};
 use tokio::sync::{mpsc, watch};
 
@@ -16,9 +16,31 @@ use crate::terminal::{Style, clean, say};
 const WAITING: usize = 64;
 
 /// The session and turn a prompt was written down as.
-pub(in crate::commands) type Began = (SessionId, u32);
+pub(crate) type Began = (SessionId, u32);
 
-/// Runs a turn and tells what happens on the way; also says as what the prompt was written down, if it was.
+/// What was told of a turn, for an answer that has to do without its report.
+#[derive(Default)]
+pub(crate) struct Told {
+    /// As what the prompt was written down, if it was.
+    pub(crate) began: Option<Began>,
+    /// What was decided.
+    pub(crate) decisions: Vec<String>,
+    /// The way to the session, for those who ask.
+    pub(crate) steps: Option<Vec<Step>>,
+}
+
+impl Told {
+    fn take(&mut self, event: &TurnEvent) {
+        match event {
+            TurnEvent::Began { session, turn } => self.began = Some((session.clone(), *turn)),
+            TurnEvent::Decided(decision) => self.decisions.push(decision.text.clone()),
+            TurnEvent::Explained(steps) => self.steps = Some(steps.clone()),
+            _ => {}
+        }
+    }
+}
+
+/// Runs a turn and tells what happens on the way; also returns what was told.
 ///
 /// The process ends when `nobody_waits` returns while something is still to be told to a reader that does not read.
 pub(in crate::commands) async fn play(
@@ -26,7 +48,7 @@ pub(in crate::commands) async fn play(
     request: ChatRequest,
     form: Form,
     nobody_waits: impl Future<Output = ()>,
-) -> (Result<TurnReport, EngineError>, Option<Began>) {
+) -> (Result<TurnReport, EngineError>, Told) {
     let (sender, events) = mpsc::channel(WAITING);
     let telling = Telling::start(form, events);
     let outcome = {
@@ -43,7 +65,7 @@ pub(in crate::commands) async fn play(
     };
     let told = tokio::task::spawn_blocking(move || telling.end());
     tokio::select! {
-        told = told => (outcome, told.ok().flatten()),
+        told = told => (outcome, told.unwrap_or_default()),
         // The turn is settled; only a reader that does not read keeps us, and we were told to end.
         () = nobody_waits => std::process::exit(130),
     }
@@ -52,7 +74,7 @@ pub(in crate::commands) async fn play(
 /// The telling of a turn, on a thread of its own: a reader that does not read must not hold the turn up.
 struct Telling {
     printer: Arc<Mutex<Printer>>,
-    thread: std::thread::JoinHandle<Option<Began>>,
+    thread: std::thread::JoinHandle<Told>,
 }
 
 impl Telling {
@@ -60,17 +82,15 @@ impl Telling {
         let printer = Arc::new(Mutex::new(Printer::new(form)));
         let shared = Arc::clone(&printer);
         let thread = std::thread::spawn(move || {
-            let mut began = None;
+            let mut told = Told::default();
             while let Some(event) = events.blocking_recv() {
-                if let TurnEvent::Began { session, turn } = &event {
-                    began = Some((session.clone(), *turn));
-                }
+                told.take(&event);
                 shared
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)
                     .tell(event);
             }
-            began
+            told
         });
         Self { printer, thread }
     }
@@ -82,14 +102,14 @@ impl Telling {
         }
     }
 
-    /// Waits until everything is told; returns the session and turn, if the prompt was written down.
-    fn end(self) -> Option<Began> {
-        let began = self.thread.join().ok().flatten();
+    /// Waits until everything is told; returns what that was.
+    fn end(self) -> Told {
+        let told = self.thread.join().unwrap_or_default();
         self.printer
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .end();
-        began
+        told
     }
 }
 

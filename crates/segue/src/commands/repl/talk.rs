@@ -132,12 +132,12 @@ impl Talk {
             ..chat::request(&self.app, &self.terms, prompt, self.target.clone(), stop)
         };
         let gone = self.signals.long_over();
-        let (outcome, began) = play::play(&self.app.engine, request, Form::Words, gone).await;
+        let (outcome, all) = play::play(&self.app.engine, request, Form::Words, gone).await;
         if self.signals.turn_is_over() == Stop::Now {
             // Whoever did not stop when asked to is not fit for the next prompt.
             self.close_agents().await;
         }
-        if let Some((session, _)) = began {
+        if let Some((session, _)) = all.began {
             self.target = Target::Session(session);
         }
         let report = outcome.map_err(|error| told(error.into()))?;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use segue_catalog::index::State;
-use segue_core::{Message, Role, SessionStatus, Tagged};
+use segue_core::{Message, Role, Sent, SessionStatus};
 use segue_engine::{Conversation, Native, Snippet};
 
 use crate::picker::source::{Exchange, Marked, Piece, Row, Standing};
@@ -37,7 +37,7 @@ pub(super) fn row(conversation: &Conversation) -> Row {
                     .or_else(|| {
                         head.first_prompt
                             .as_deref()
-                            .map(|prompt| Tagged::strip(prompt).to_owned())
+                            .map(|prompt| Sent::words(prompt).to_owned())
                     })
                     .unwrap_or_default(),
                 project: head.cwd.as_deref().map(short),
