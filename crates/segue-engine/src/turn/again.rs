@@ -43,7 +43,8 @@ impl Run<'_> {
     /// Has the prompt answered.
     pub(super) async fn perform(&mut self) -> Result<Outcome, EngineError> {
         if let Some((until, why)) = self.course.wait.take()
-            && let Some(outcome) = self.wait_out(until, why, None).await?
+            // Waits are rare, and need not make every turn's future larger.
+            && let Some(outcome) = Box::pin(self.wait_out(until, why, None)).await?
         {
             return Ok(outcome);
         }
@@ -66,7 +67,7 @@ impl Run<'_> {
                     self.course.waited = true;
                     self.course.refused = Some(std::mem::take(&mut self.sent));
                     let waiting = self.wait_out(until, Pause::RateLimited, Some(failure));
-                    if let Some(outcome) = waiting.await? {
+                    if let Some(outcome) = Box::pin(waiting).await? {
                         return Ok(outcome);
                     }
                 }
