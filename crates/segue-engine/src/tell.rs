@@ -55,13 +55,14 @@ impl Engine {
 
     /// What a new native session is told before the prompt.
     pub(crate) async fn tell(&self, telling: Telling<'_>) -> Result<Brief, EngineError> {
-        let limits = self.limits(telling.provider).await?;
-        let turns = match telling.before.last() {
-            Some(head) => self.recent_turns(head.id, limits.budget).await?,
-            None => Vec::new(),
-        };
-        let look_up = telling.session.id.as_str();
         let heading = heading(telling.session, telling.before.is_empty(), telling.prompt);
+        let Some(head) = telling.before.last() else {
+            // There is nothing to choose from, so nobody waits for the vocabulary.
+            return Ok(Brief::of_nothing(heading.as_deref()));
+        };
+        let limits = self.limits(telling.provider).await?;
+        let turns = self.recent_turns(head.id, limits.budget).await?;
+        let look_up = telling.session.id.as_str();
         let story = Story {
             heading: heading.as_deref(),
             turns: &turns,
@@ -155,7 +156,8 @@ impl Engine {
             turn.messages.iter_mut().for_each(|message| {
                 counted::count(message);
             });
-            let least = turn.messages.iter().map(least_tokens).sum();
+            let least = |message| least_tokens(message, budget);
+            let least = turn.messages.iter().map(least).sum();
             needed += least;
             let n = u32::try_from(place + 1).unwrap_or(u32::MAX);
             let told = ToldTurn {
