@@ -95,6 +95,7 @@ impl Engine {
             Conversation::Native(native) => self.native_turns(native, limits.budget)?,
         };
         let id = conversation.id().to_string();
+        let has_tools = self.agent(&provider).is_ok_and(|agent| agent.takes_tools());
         let heading = match conversation {
             Conversation::Session(session, _) => heading(session, session.head.is_none(), prompt),
             Conversation::Native(_) => None,
@@ -102,7 +103,7 @@ impl Engine {
         let story = Story {
             heading: heading.as_deref(),
             turns: &turns,
-            look_up: Some(id.as_str()).filter(|_| self.tools.own.is_some()),
+            look_up: Some(id.as_str()).filter(|_| has_tools && self.tools.own.is_some()),
             prompt,
             ..Story::default()
         };
