@@ -213,6 +213,7 @@ impl Engine {
             prompt: terms.request.prompt.clone(),
             protected: opening.protected,
             fell_back: opening.fell_back,
+            taken_up: None,
         })
     }
 }

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use segue_agents::{AgentError, Conversation, OpenRequest, Opening, Refusal, Timeouts};
 use segue_core::{
-    FailureClass, Leg, LegEnd, Opened, PermissionPolicy, ProviderId, Session, Turn, TurnId,
-    can_go_on,
+    Decision, FailureClass, Leg, LegEnd, Opened, PermissionPolicy, ProviderId, Session, Turn,
+    TurnId, can_go_on,
 };
 use segue_store::NewLeg;
 
@@ -29,6 +29,8 @@ pub(crate) struct OpenLeg {
     pub(crate) protected: Vec<String>,
     /// Why the agent is talked to in another way than usual, if it is.
     pub(crate) fell_back: Option<String>,
+    /// That a leg was taken up again, which is in the log by then.
+    pub(crate) taken_up: Option<Decision>,
 }
 
 impl OpenLeg {
@@ -49,6 +51,7 @@ impl OpenLeg {
             prompt: terms.refused.unwrap_or(&terms.request.prompt).to_owned(),
             protected: opening.protected,
             fell_back: opening.fell_back,
+            taken_up: None,
         }
     }
 }
@@ -90,12 +93,30 @@ impl Engine {
         before: &[Turn],
     ) -> Result<OpenLeg, CannotOpen> {
         let provider = terms.provider;
-        let agent = self.agent(provider)?;
         let mut legs = self.store.legs(&session.id).await?;
+        let mut taken_up = None;
         if terms.why_again.is_none() {
             let again = self.take_up_again(&hold.lease, session, provider, before, &legs);
-            legs.extend(again.await?.map(|(leg, _)| leg));
+            if let Some((leg, decision)) = again.await? {
+                legs.push(leg);
+                taken_up = Some(decision);
+            }
         }
+        let opened = self.open_after(legs, terms, session, hold, before).await?;
+        Ok(OpenLeg { taken_up, ..opened })
+    }
+
+    /// The same, after these legs.
+    async fn open_after(
+        &self,
+        legs: Vec<Leg>,
+        terms: &OpenTerms<'_>,
+        session: &Session,
+        hold: &Hold,
+        before: &[Turn],
+    ) -> Result<OpenLeg, CannotOpen> {
+        let provider = terms.provider;
+        let agent = self.agent(provider)?;
         let newest = legs.into_iter().next_back();
         let over = newest.as_ref().and_then(|leg| why_over(leg, provider));
         let last = newest.filter(|leg| leg.ended.is_none());
@@ -227,6 +248,7 @@ impl Engine {
             prompt: brief.with(&terms.request.prompt),
             protected: opening.protected,
             fell_back: opening.fell_back,
+            taken_up: None,
         })
     }
 }

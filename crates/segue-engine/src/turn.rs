@@ -185,6 +185,14 @@ impl Engine {
             let ahead = Ahead::Prompt { strict };
             let (session, told) = self.bring_up_to_date(session, &hold, ahead).await?;
             let turn = self.store.begin_turn(&hold.lease, &prompt).await?;
+            let mut admitted = admitted;
+            if admitted.instead_of.is_none() {
+                let asked = Some(request);
+                let left = self.left_behind(&session.provider, &admitted.provider, asked);
+                let left = left.into_iter();
+                let left = left.map(|line| Decision::new(DecisionKind::HandedOver, line));
+                admitted.decisions.extend(left);
+            }
             Ok((session, told, turn, admitted))
         };
         match begun.await {
@@ -285,6 +293,11 @@ impl Run<'_> {
             .store
             .note(&self.hold.lease, &decision, at)
             .await?;
+        self.tell(decision).await
+    }
+
+    /// Tells a decision that is in the log already.
+    async fn tell(&mut self, decision: Decision) -> Result<(), StoreError> {
         self.report.decisions.push(decision.clone());
         self.emit(TurnEvent::Decided(decision)).await
     }
@@ -445,6 +458,9 @@ impl Run<'_> {
             opened: leg.opened,
         })
         .await?;
+        if let Some(taken_up) = &leg.taken_up {
+            self.tell(taken_up.clone()).await?;
+        }
         if let Some(why) = &leg.fell_back {
             self.decide(Decision::new(DecisionKind::Provider, why.as_str()))
                 .await?;

@@ -237,7 +237,11 @@ impl Machine {
         };
         let forked = self.app.engine.fork(&session, None, project).await?;
         Ok(Done {
-            said: format!("forked as {}", forked.session.id),
+            said: [format!("forked as {}", forked.session.id)]
+                .into_iter()
+                .chain(forked.decisions.into_iter().map(|told| told.text))
+                .collect::<Vec<_>>()
+                .join("; "),
             id: session.id.to_string(),
         })
     }
