@@ -173,7 +173,7 @@ impl Engine {
         let begun = async {
             // Somebody else may have changed the session since it was looked up.
             let session = self.existing(&session.id).await?;
-            let admitted = self
+            let mut admitted = self
                 .admit_to(request, &session, resolved.provider, &hold)
                 .await?;
             if let Some(native) = &session.native_id
@@ -185,7 +185,6 @@ impl Engine {
             let ahead = Ahead::Prompt { strict };
             let (session, told) = self.bring_up_to_date(session, &hold, ahead).await?;
             let turn = self.store.begin_turn(&hold.lease, &prompt).await?;
-            let mut admitted = admitted;
             if admitted.instead_of.is_none() {
                 let asked = Some(request);
                 let left = self.left_behind(&session.provider, &admitted.provider, asked);
