@@ -39,6 +39,10 @@ pub trait Agent: Send + Sync {
     fn branches(&self) -> bool {
         false
     }
+    /// Whether it will be handed the MCP servers it is to use, as far as can be told without starting it.
+    fn takes_tools(&self) -> bool {
+        true
+    }
     /// What applies to it where the caller says nothing.
     fn defaults(&self) -> Defaults {
         Defaults::default()

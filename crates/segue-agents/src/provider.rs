@@ -178,6 +178,10 @@ impl Agent for Provider {
         self.ways.first().is_some_and(|way| way.agent.branches())
     }
 
+    fn takes_tools(&self) -> bool {
+        self.ways.first().is_some_and(|way| way.agent.takes_tools())
+    }
+
     fn defaults(&self) -> Defaults {
         self.defaults.clone()
     }

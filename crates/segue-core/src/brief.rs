@@ -105,6 +105,16 @@ pub struct Brief {
 }
 
 impl Brief {
+    /// That of a conversation that begins: a heading at most, which nobody has to count.
+    #[must_use]
+    pub fn of_nothing(heading: Option<&str>) -> Self {
+        Self {
+            text: heading.map(headed).unwrap_or_default(),
+            sections: Vec::new(),
+            left_out: 0,
+        }
+    }
+
     /// The brief and the prompt, which is what is sent.
     #[must_use]
     pub fn with(&self, prompt: &str) -> String {
@@ -193,7 +203,7 @@ pub fn compose(
         *tokens += count(END_OF_RECORD) + 1;
     }
     if let Some(heading) = story.heading {
-        let heading = format!("{heading}\n\n");
+        let heading = headed(heading);
         let tokens = count(&heading);
         sections.insert(0, (Section::Heading, heading, tokens));
     }
@@ -218,6 +228,10 @@ pub fn prompt_after_brief(sent: &str) -> Option<&str> {
         }
         rest = after;
     }
+}
+
+fn headed(heading: &str) -> String {
+    format!("{heading}\n\n")
 }
 
 /// A section of one text; none if there are no words in it.

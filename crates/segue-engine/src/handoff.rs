@@ -1,9 +1,9 @@
 //! Handing a session to another agent.
 
-use segue_core::{Decision, DecisionKind, ProviderId, Session};
+use segue_core::{Decision, DecisionKind, Leg, ProviderId, Session, can_be_taken_up};
 
 use crate::outside::Ahead;
-use crate::{Engine, EngineError};
+use crate::{ChatRequest, Engine, EngineError};
 
 /// A session that another agent carries from now on.
 #[derive(Debug, Clone)]
@@ -12,6 +12,8 @@ pub struct HandedOver {
     pub session: Session,
     /// Who carried it before; the same one if nothing had to be done.
     pub from: ProviderId,
+    /// Whether an earlier native session of the new agent knows all that was said, so that it need not be told.
+    pub knows_all: bool,
     /// What does not carry over, a line each.
     pub left_behind: Vec<String>,
     /// What segue decided by itself on the way.
@@ -20,7 +22,7 @@ pub struct HandedOver {
 
 impl Engine {
     /// Has another agent carry a session from now on. The next prompt opens a native session there, which is told what
-    /// was said.
+    /// was said, unless an earlier one of that agent knows it all.
     pub async fn handoff(
         &self,
         session: &Session,
@@ -53,8 +55,12 @@ impl Engine {
         // An agent that runs on for a session that it lost would keep its native session busy.
         let told = self.warm.end(&session.id).await.into_iter();
         decisions.extend(told.map(|line| Decision::new(DecisionKind::Protected, line)));
+        let chain = self.store.turns(&session.id).await?;
+        let legs = self.store.legs(&session.id).await?;
+        let knows = |leg: &Leg| leg.provider == *to && can_be_taken_up(leg, &chain);
         Ok(HandedOver {
-            left_behind: self.left_behind(&from, to),
+            left_behind: self.left_behind(&from, to, None),
+            knows_all: legs.iter().any(knows),
             session,
             from,
             decisions,
@@ -70,8 +76,13 @@ impl Engine {
         }
     }
 
-    /// What is configured for one agent and means nothing to another, or something else.
-    fn left_behind(&self, from: &ProviderId, to: &ProviderId) -> Vec<String> {
+    /// What is configured for one agent and means nothing to another, or something else, but for what was asked for.
+    pub(crate) fn left_behind(
+        &self,
+        from: &ProviderId,
+        to: &ProviderId,
+        asked: Option<&ChatRequest>,
+    ) -> Vec<String> {
         let mut lines = Vec::new();
         let (Ok(old), Ok(new)) = (self.agent(from), self.agent(to)) else {
             return lines;
@@ -80,15 +91,17 @@ impl Engine {
             return lines;
         }
         let (old, new) = (old.defaults(), new.defaults());
-        if old.permissions != new.permissions {
+        let permissions_asked = asked.is_some_and(|asked| asked.permissions.is_some());
+        if old.permissions != new.permissions && !permissions_asked {
             let (old, new) = (old.permissions.as_str(), new.permissions.as_str());
             lines.push(format!(
                 "permissions are {new}, as configured for {to}; for {from} they are {old}"
             ));
         }
+        let model = asked.and_then(|asked| asked.model.clone());
         let own = [
             ("mode", old.mode, new.mode),
-            ("model", old.model, new.model),
+            ("model", old.model, model.or(new.model)),
         ];
         for (what, old, new) in own {
             if let Some(old) = old {

@@ -153,13 +153,10 @@ impl Engine {
         if let (true, Some(from)) = (opening.opened.goes_on(), from) {
             return Ok(self.begin_branch(opening, terms, hold, &from).await?);
         }
-        let why = match (terms.why_again, why_ended, before.is_empty()) {
-            (Some(why), ..) => why.to_owned(),
-            (None, Some((_, why)), _) => why,
-            (None, None, true) => "a new session".to_owned(),
-            (None, None, false) => {
-                over.unwrap_or_else(|| "the session has no native session yet".to_owned())
-            }
+        let why = match (terms.why_again, why_ended) {
+            (Some(why), _) => why.to_owned(),
+            (None, Some((_, why))) => why,
+            (None, None) => why_first(over, before),
         };
         self.begin_leg(opening, terms, session, hold, before, why)
             .await
@@ -264,6 +261,15 @@ fn why_over(leg: &Leg, provider: &ProviderId) -> Option<String> {
         LegEnd::HeadMoved => {
             Some("the last native session is where this session is not any more".to_owned())
         }
+    }
+}
+
+/// Why a new native session is begun where none is left for it.
+fn why_first(over: Option<String>, before: &[Turn]) -> String {
+    match over {
+        _ if before.is_empty() => "a new session".to_owned(),
+        Some(over) => over,
+        None => "the session has no native session yet".to_owned(),
     }
 }
 

@@ -222,23 +222,8 @@ impl Engine {
             .iter()
             .map(|turn| !matches!(turn.state, TurnState::Running | TurnState::Interrupted))
             .collect();
-        let standing = match (verdict(read.changed, &finished, &ended, &whose), goes_on) {
-            (Verdict::Cut, _) => Standing::Cut,
-            (Verdict::BackTo(kept), true) => {
-                let dropped = finished.iter().skip(kept + 1).filter(|done| **done).count();
-                let to = chain.get(kept).cloned();
-                to.map_or(Standing::Cut, |to| Standing::Back { to, dropped })
-            }
-            (Verdict::BackTo(kept), false) => chain
-                .get(kept)
-                .cloned()
-                .map_or(Standing::Cut, Standing::Apart),
-            (Verdict::Whole, false) => chain
-                .last()
-                .cloned()
-                .map_or(Standing::Level, Standing::Apart),
-            (Verdict::Whole, true) => Standing::Level,
-        };
+        let verdict = verdict(read.changed, &finished, &ended, &whose);
+        let standing = standing_by(verdict, goes_on, &chain, &finished);
         let known = whose
             .iter()
             .rposition(Option::is_some)
@@ -293,6 +278,27 @@ impl Engine {
             });
         }
         Ok(prompts)
+    }
+}
+
+/// Where the native session is, by what became of it; `finished` are the turns of the chain that it was sent.
+fn standing_by(verdict: Verdict, goes_on: bool, chain: &[Turn], finished: &[bool]) -> Standing {
+    match (verdict, goes_on) {
+        (Verdict::Cut, _) => Standing::Cut,
+        (Verdict::BackTo(kept), true) => {
+            let dropped = finished.iter().skip(kept + 1).filter(|done| **done).count();
+            let to = chain.get(kept).cloned();
+            to.map_or(Standing::Cut, |to| Standing::Back { to, dropped })
+        }
+        (Verdict::BackTo(kept), false) => {
+            let to = chain.get(kept).cloned();
+            to.map_or(Standing::Cut, Standing::Apart)
+        }
+        (Verdict::Whole, false) => {
+            let last = chain.last().cloned();
+            last.map_or(Standing::Level, Standing::Apart)
+        }
+        (Verdict::Whole, true) => Standing::Level,
     }
 }
 

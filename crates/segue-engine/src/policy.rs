@@ -1,5 +1,7 @@
 //! Whether an agent may be asked, by what is on record of it.
 
+use std::fmt::Write as _;
+
 use jiff::Timestamp;
 use segue_agents::Timeouts;
 use segue_core::{
@@ -106,12 +108,21 @@ impl Engine {
             Admission::Go => {}
             Admission::Wait(until, why) => admitted.wait = Some((until, why)),
             Admission::HandOver(other, until, why) => {
-                let text = format!(
+                let mut text = format!(
                     "{other} goes on, since {} rests until {}: {}",
                     admitted.provider,
                     told(until),
                     why.words()
                 );
+                let from = &admitted.provider;
+                let usual = self.terms(request, from, None)?.permissions;
+                let permissions = self.terms(request, &other, Some(from))?.permissions;
+                if permissions != usual {
+                    let _ = write!(text, "; permissions are {}", permissions.as_str());
+                }
+                if let Some(model) = &request.model {
+                    let _ = write!(text, "; the model {model} is one of {from}'s");
+                }
                 admitted.standing = self.standing(session, &other).await?;
                 admitted.give_to(other);
                 let decision = Decision::new(DecisionKind::HandedOver, text);

@@ -2,7 +2,7 @@
 
 use segue_agents::{Life, life};
 use segue_core::{
-    Decision, Effects, Leg, Lineage, Message, Project, ProviderId, Session, SessionId,
+    Decision, Effects, Leg, Lineage, Message, Project, ProviderId, Purpose, Session, SessionId,
     SessionStatus, Title, TitleSource, Turn, TurnState, plan_fork, plan_revert,
 };
 use segue_store::{Cursor, Filter, ForkPoint, Holder, Page, Retag, StoreError, TagCount};
@@ -84,6 +84,8 @@ pub struct Forked {
     pub session: Session,
     /// The one it was forked from.
     pub from: SessionId,
+    /// What that one is for, and the new one is not: it is still the one that is found by it.
+    pub left: Option<Purpose>,
     /// What segue decided by itself on the way.
     pub decisions: Vec<Decision>,
 }
@@ -300,7 +302,6 @@ impl Engine {
         project: &Project,
     ) -> Result<Forked, EngineError> {
         let (session, decisions) = self.refreshed(session.clone()).await?;
-        let session = &session;
         let (last, before_move) = match before_move {
             None => {
                 let turns = self.store.turns(&session.id).await?;
@@ -327,14 +328,14 @@ impl Engine {
             before_move,
         };
         loop {
-            let purpose = session.purpose.as_ref();
-            let new = self.new_session(project, &title, purpose, &session.provider);
+            let new = self.new_session(project, &title, None, &session.provider);
             match self.store.fork(new, point.clone()).await {
                 Err(StoreError::Exists(_)) => {}
                 outcome => {
                     return Ok(Forked {
                         session: outcome?,
-                        from: session.id.clone(),
+                        from: session.id,
+                        left: session.purpose,
                         decisions,
                     });
                 }

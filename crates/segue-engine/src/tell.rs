@@ -55,13 +55,14 @@ impl Engine {
 
     /// What a new native session is told before the prompt.
     pub(crate) async fn tell(&self, telling: Telling<'_>) -> Result<Brief, EngineError> {
-        let limits = self.limits(telling.provider).await?;
-        let turns = match telling.before.last() {
-            Some(head) => self.recent_turns(head.id, limits.budget).await?,
-            None => Vec::new(),
-        };
-        let look_up = telling.session.id.as_str();
         let heading = heading(telling.session, telling.before.is_empty(), telling.prompt);
+        let Some(head) = telling.before.last() else {
+            // There is nothing to choose from, so nobody waits for the vocabulary.
+            return Ok(Brief::of_nothing(heading.as_deref()));
+        };
+        let limits = self.limits(telling.provider).await?;
+        let turns = self.recent_turns(head.id, limits.budget).await?;
+        let look_up = telling.session.id.as_str();
         let story = Story {
             heading: heading.as_deref(),
             turns: &turns,
@@ -94,6 +95,7 @@ impl Engine {
             Conversation::Native(native) => self.native_turns(native, limits.budget)?,
         };
         let id = conversation.id().to_string();
+        let has_tools = self.agent(&provider).is_ok_and(|agent| agent.takes_tools());
         let heading = match conversation {
             Conversation::Session(session, _) => heading(session, session.head.is_none(), prompt),
             Conversation::Native(_) => None,
@@ -101,7 +103,7 @@ impl Engine {
         let story = Story {
             heading: heading.as_deref(),
             turns: &turns,
-            look_up: Some(id.as_str()).filter(|_| self.tools.own.is_some()),
+            look_up: Some(id.as_str()).filter(|_| has_tools && self.tools.own.is_some()),
             prompt,
             ..Story::default()
         };
@@ -155,7 +157,8 @@ impl Engine {
             turn.messages.iter_mut().for_each(|message| {
                 counted::count(message);
             });
-            let least = turn.messages.iter().map(least_tokens).sum();
+            let least = |message| least_tokens(message, budget);
+            let least = turn.messages.iter().map(least).sum();
             needed += least;
             let n = u32::try_from(place + 1).unwrap_or(u32::MAX);
             let told = ToldTurn {

@@ -211,7 +211,7 @@ impl Engine {
         let begun = async {
             // Somebody else may have changed the session since it was looked up.
             let session = self.existing(&session.id).await?;
-            let admitted = self.admit_to(request, &session, provider, &hold).await?;
+            let mut admitted = self.admit_to(request, &session, provider, &hold).await?;
             if let Some(native) = &session.native_id
                 && session.provider == admitted.provider
             {
@@ -230,6 +230,13 @@ impl Engine {
                 told.extend(news);
             }
             let turn = self.store.begin_turn(&hold.lease, &prompt).await?;
+            if admitted.instead_of.is_none() {
+                let asked = Some(request);
+                let left = self.left_behind(&session.provider, &admitted.provider, asked);
+                let left = left.into_iter();
+                let left = left.map(|line| Decision::new(DecisionKind::HandedOver, line));
+                admitted.decisions.extend(left);
+            }
             Ok((session, told, turn, admitted))
         };
         match begun.await {
@@ -328,6 +335,11 @@ impl Run<'_> {
             .store
             .note(&self.hold.lease, &decision, at)
             .await?;
+        self.tell(decision).await
+    }
+
+    /// Tells a decision that is in the log already.
+    async fn tell(&mut self, decision: Decision) -> Result<(), StoreError> {
         self.report.decisions.push(decision.clone());
         self.emit(TurnEvent::Decided(decision)).await
     }

@@ -125,8 +125,8 @@ pub trait Store: Send + Sync {
 
     // Tokens.
 
-    /// What was said up to a turn, the newest turn first: whole turns, until those read need that many tokens in a
-    /// brief at least, or there are no more.
+    /// What was said up to a turn, the newest turn first: whole turns, until those read fill a brief of that many
+    /// tokens at least, or there are no more.
     async fn recent(&self, head: TurnId, tokens: u64) -> Result<Vec<Said>>;
     /// Fills in the tokens of messages that were not counted yet; a turn that has not ended keeps what it has.
     async fn fill_tokens(&self, counts: Vec<TokenCount>) -> Result<()>;

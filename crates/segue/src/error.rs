@@ -252,6 +252,29 @@ fn nobody(provider: &ProviderId, known: &[ProviderId], error: &EngineError) -> C
     })
 }
 
+impl CliError {
+    /// Why a prompt was not answered in a conversation, where commands say how to go on and options can't be given.
+    pub(crate) fn in_conversation(error: EngineError) -> Self {
+        let words = error.to_string();
+        let (others, go_on) = match &error {
+            EngineError::NotYet { others, .. } => (others, "or wait until then"),
+            EngineError::Hopeless { others, .. } => (others, "/new begins another session"),
+            EngineError::NoDirectoryOf(..) => {
+                return Self::failed(words).hint("make it again, or /new begins another session");
+            }
+            _ => return error.into(),
+        };
+        let other = others.first().map_or("NAME", |other| other.as_str());
+        let elsewhere = format!("have another agent go on: /handoff {other}");
+        Self {
+            hints: Vec::new(),
+            ..Self::from(error)
+        }
+        .hint(elsewhere)
+        .hint(go_on)
+    }
+}
+
 /// Why a policy let a prompt not through, and how to go on.
 fn stopped(error: &EngineError) -> CliError {
     let mut stopped = CliError::new(Kind::Policy, error.to_string());

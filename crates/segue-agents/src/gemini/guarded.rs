@@ -116,6 +116,10 @@ impl Agent for Guarded {
         })
     }
 
+    fn takes_tools(&self) -> bool {
+        self.agent.takes_tools()
+    }
+
     async fn probe(&self, timeout: Duration) -> Result<Probe, AgentError> {
         self.agent.probe(timeout).await
     }

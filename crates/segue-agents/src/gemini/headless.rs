@@ -179,6 +179,10 @@ impl Agent for Headless {
         })
     }
 
+    fn takes_tools(&self) -> bool {
+        false
+    }
+
     async fn probe(&self, timeout: Duration) -> Result<Probe, AgentError> {
         let version = known::version(&self.program, &self.leash, timeout).await;
         let version = version.ok_or_else(|| AgentError::NotStarted {

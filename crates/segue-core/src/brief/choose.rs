@@ -23,14 +23,18 @@ const TOOL_SHARE: u64 = 16;
 const LINE: u64 = 2;
 const FRAME: u64 = 8;
 
-/// How many tokens a brief needs for a message at least: for whoever reads only as much as a brief has room for.
+/// How many tokens a brief of so many needs for a message at least: for whoever reads only as much as it has room for.
 #[must_use]
-pub fn least_tokens(message: &Message) -> u64 {
+pub fn least_tokens(message: &Message, budget: u64) -> u64 {
     let shortest = u64::try_from(SHORT / 2).unwrap_or(u64::MAX);
     let tools = is_tool_talk(message);
     let guess = || u64::try_from(told(message).len() / 4).unwrap_or(u64::MAX);
     let tokens = message.tokens.unwrap_or_else(guess);
-    if tools { tokens.min(shortest) } else { tokens }
+    if tools {
+        tokens.min(shortest).min(budget / TOOL_SHARE)
+    } else {
+        tokens.min(budget / WORDS_SHARE)
+    }
 }
 
 /// The turns that are shown.

@@ -141,6 +141,21 @@ fn sections_come_in_order_and_the_prompt_once() {
 }
 
 #[test]
+fn whatever_ends_a_line_is_the_end_of_one() {
+    let cases = [
+        ("a\nb", "a\nb"),
+        ("a\r\nb\r\n", "a\nb\n"),
+        ("10%\r20%", "10%\n20%"),
+        ("a\u{b}b\u{c}c\u{85}d", "a\nb\nc\nd"),
+        ("a\u{2028}b\u{2029}c", "a\nb\nc"),
+        ("a\u{1b}[2Jb\tc\u{202e}", "a[2Jb\tc"),
+    ];
+    for (said, expected) in cases {
+        assert_eq!(told::clean(said), expected, "{said:?}");
+    }
+}
+
+#[test]
 fn what_is_empty_is_left_out() {
     let nothing = brief(&of(&[]), DEFAULT_BUDGET);
     assert_eq!(nothing.with("go on"), "go on");
@@ -152,6 +167,9 @@ fn what_is_empty_is_left_out() {
     let headed = brief(&headed, DEFAULT_BUDGET);
     assert_eq!(headed.with("go on"), "[Feature: pay]\n\ngo on");
     assert_eq!(prompt_after_brief(&headed.with("go on")), None);
+    let uncounted = Brief::of_nothing(Some("[Feature: pay]"));
+    assert_eq!(uncounted.with("go on"), headed.with("go on"));
+    assert_eq!(Brief::of_nothing(None).with("go on"), "go on");
     let role = Story {
         role: Some("a tester"),
         ..of(&[])
@@ -238,6 +256,21 @@ fn a_huge_message_keeps_both_ends() {
     assert!(brief.text.contains("bytes are left out here"));
     assert!(brief.text.contains("> short\n") && brief.text.contains("> question 1.\n"));
     assert!(brief.total_tokens() <= 20_000);
+}
+
+#[test]
+fn a_message_is_counted_at_what_a_brief_shows_of_it() {
+    let long = "word ".repeat(2_000);
+    let cases = [
+        (says(Role::User, "word"), 4_000, 1),
+        (says(Role::User, &long), 100_000, 2_500),
+        (says(Role::User, &long), 4_000, 1_000),
+        (answer("c1", &long), 100_000, 300),
+        (answer("c1", &long), 1_600, 100),
+    ];
+    for (message, budget, expected) in cases {
+        assert_eq!(least_tokens(&message, budget), expected, "of {budget}");
+    }
 }
 
 #[test]

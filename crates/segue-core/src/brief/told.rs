@@ -48,8 +48,8 @@ pub(super) fn is_tool_talk(message: &Message) -> bool {
     !message.parts.iter().any(words)
 }
 
-/// The text without control characters but for line ends and tabs, and without what turns the order of reading. Every
-/// character that may be read as the end of a line is one.
+/// The text without control characters but for line ends and tabs, and without what turns the order of reading. Whatever
+/// may be read as the end of a line is one.
 pub(super) fn clean(text: &str) -> Cow<'_, str> {
     let stays = |c: char| {
         c == '\n'
@@ -60,9 +60,11 @@ pub(super) fn clean(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
         match c {
-            '\u{2028}' | '\u{2029}' => out.push('\n'),
+            '\r' if chars.peek() == Some(&'\n') => {}
+            '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}' => out.push('\n'),
             c if stays(c) => out.push(c),
             _ => {}
         }

@@ -149,3 +149,30 @@ async fn a_new_leg_is_told_what_fits_and_the_rest_is_said() {
     let counted = tokens(&stage, &report).await;
     assert!(counted[19].iter().all(Option::is_some), "{counted:?}");
 }
+
+#[tokio::test]
+async fn a_message_of_any_length_leaves_room_for_what_was_said_before_it() {
+    let mut stage = Stage::new();
+    stage.engine = stage.beside_it().with_budget(8_000);
+    let mut last: Option<TurnReport> = None;
+    for n in 1..=8 {
+        let target = last.as_ref().map_or(Target::New, same);
+        let log = if n == 6 { 20_000 } else { 1 };
+        let prompt = format!("question {n} {}", "log ".repeat(log));
+        last = Some(run_once(&stage, &prompt, target).await);
+    }
+    *stage.agent.goes_on.lock().unwrap() = Opened::Fresh;
+    stage.turn("and now?", same(&last.unwrap())).await;
+    let told = stage.agent.heard.lock().unwrap().prompts.pop().unwrap();
+    assert!(segue_tokens::count(&told) <= 8_000, "{}", told.len());
+    assert!(told.contains("bytes are left out here"));
+    for n in 1..=8 {
+        assert!(told.contains(&format!("> question {n} ")), "{n}");
+    }
+}
+
+/// A turn whose answer is short, however long its prompt is.
+async fn run_once(stage: &Stage, prompt: &str, target: Target) -> TurnReport {
+    stage.script([say("noted"), done()]);
+    run(stage, prompt, target).await
+}

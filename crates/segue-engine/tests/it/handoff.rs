@@ -130,3 +130,53 @@ async fn what_does_not_carry_over_is_said() {
         ]
     );
 }
+
+#[tokio::test]
+async fn one_that_knows_it_all_is_taken_up_again_which_is_told() {
+    let stage = Stage::with(&["codex"], Policy::default());
+    let first = stage.turn("one", Target::New).await;
+    let session = stage.store.session(&first.session).await.unwrap().unwrap();
+    let to = async |name: &str| {
+        let handed = stage.engine.handoff(&session, &provider(name)).await;
+        handed.unwrap().knows_all
+    };
+    assert!(!to("codex").await);
+    assert!(to("scripted").await);
+    let next = stage.turn("two", same(&first)).await;
+    assert_eq!(next.opened.unwrap().0, Opened::Resumed);
+    let told = "going on with scripted's own session native-1, which knows all turns of";
+    let decisions = next.decisions.iter();
+    let telling = decisions.filter(|decision| decision.text.starts_with(told));
+    assert_eq!(telling.count(), 1, "{:?}", next.decisions);
+    // It is in the log once.
+    let log = stage.store.decisions(&first.session, 20).await.unwrap();
+    let logged = log.iter().filter(|(_, noted)| noted.text.starts_with(told));
+    assert_eq!(logged.count(), 1, "{log:?}");
+}
+
+#[tokio::test]
+async fn a_prompt_to_another_one_says_what_does_not_carry_over() {
+    let stage = Stage::with(&["codex"], Policy::default());
+    let first = stage.turn("one", Target::New).await;
+    *stage.agent.defaults.lock().unwrap() = Defaults {
+        permissions: PermissionPolicy::AllowAll,
+        model: Some("opus".into()),
+        ..Defaults::default()
+    };
+    let cues = [say("two"), done()];
+    stage.others[0].cues.lock().unwrap().extend(cues);
+    let mut request = stage.request("two", same(&first));
+    request.provider = Some(provider("codex"));
+    // Permissions are asked for, so that nothing of them is left to say.
+    let next = stage.chat(request, |_| {}).await.unwrap();
+    let left: Vec<&str> = next
+        .decisions
+        .iter()
+        .filter(|decision| decision.kind == DecisionKind::HandedOver)
+        .map(|decision| decision.text.as_str())
+        .collect();
+    assert_eq!(
+        left,
+        ["the model \"opus\" is one of scripted's; codex uses its own"]
+    );
+}

@@ -292,10 +292,17 @@ async fn an_agent_that_rests_hands_over_and_no_id_goes_with_it() {
     play(codex, vec![say("me again"), done()]);
     let mut request = stage.request("hello", Target::New);
     request.provider = Some(provider("gemini"));
+    request.model = Some("gemini-9".into());
+    gemini.defaults.lock().unwrap().permissions = PermissionPolicy::AllowAll;
+    request.permissions = None;
     let other = stage.chat(request, |_| {}).await.unwrap();
     assert_eq!(other.provider.as_str(), "codex");
     let told = decided(&other, DecisionKind::HandedOver);
-    assert!(told[0].starts_with("codex goes on, since gemini rests"));
+    assert!(
+        told[0].starts_with("codex goes on, since gemini rests")
+            && told[0].ends_with("; permissions are ask; the model gemini-9 is one of gemini's"),
+        "{told:?}"
+    );
 
     // Each agent was only ever asked for its own.
     let named = |agent: &crate::scripted::Scripted| {

@@ -43,6 +43,8 @@ pub(crate) type Pending = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
 pub(crate) struct Heard {
     pub(crate) asked_for: Vec<Option<NativeId>>,
     pub(crate) prompts: Vec<String>,
+    /// Whether tokens could be counted by the time each prompt came.
+    pub(crate) countable: Vec<bool>,
     pub(crate) answers: Vec<PermissionAnswer>,
     pub(crate) cancelled: usize,
     pub(crate) closed: usize,
@@ -171,7 +173,10 @@ impl Conversation for Play {
 
     async fn send(&mut self, prompt: &str) -> Result<(), AgentError> {
         self.cancelled = false;
-        self.heard.lock().unwrap().prompts.push(prompt.to_owned());
+        let mut heard = self.heard.lock().unwrap();
+        heard.prompts.push(prompt.to_owned());
+        let countable = segue_tokens::count_if_ready("").is_some();
+        heard.countable.push(countable);
         Ok(())
     }
 

@@ -39,7 +39,7 @@ pub(crate) fn recent(db: &Connection, head: TurnId, tokens: u64) -> Outcome<Vec<
             });
         }
         let message = rows::message(row, 4)?;
-        needed = needed.saturating_add(least_tokens(&message));
+        needed = needed.saturating_add(least_tokens(&message, tokens));
         if let Some(last) = said.last_mut() {
             last.messages.push(message);
             numbers.push(row.get(3)?);

@@ -60,7 +60,7 @@ pub async fn counts_are_kept_and_filled_in(store: &dyn Store) {
 /// Whole turns from the newest back, no more than needed; with what is being said, and past a fork.
 pub async fn the_newest_turns_are_read_until_there_is_enough(store: &dyn Store) {
     let (session, lease) = open_session(store, 1).await;
-    for tokens in [100, 200, 300, 400] {
+    for tokens in [100, 100, 4_000, 100, 200] {
         turn(store, &lease, tokens).await;
     }
     let head = store.session(&session.id).await.unwrap().unwrap().head;
@@ -69,13 +69,13 @@ pub async fn the_newest_turns_are_read_until_there_is_enough(store: &dyn Store) 
         let tokens = |said: &Said| (said.n, said.messages[1].tokens.unwrap());
         said.iter().map(tokens).collect::<Vec<_>>()
     };
-    assert_eq!(read(0).await, [(4, 400)]);
-    assert_eq!(read(400).await, [(4, 400)]);
-    assert_eq!(read(500).await, [(4, 400), (3, 300)]);
-    assert_eq!(
-        read(u64::MAX).await,
-        [(4, 400), (3, 300), (2, 200), (1, 100)]
-    );
+    let all = [(5, 200), (4, 100), (3, 4_000), (2, 100), (1, 100)];
+    assert_eq!(read(0).await, all[..1]);
+    // A message takes a quarter of a brief at most, however long it is.
+    assert_eq!(read(400).await, all[..4]);
+    assert_eq!(read(800).await, all);
+    assert_eq!(read(1_200).await, all);
+    assert_eq!(read(u64::MAX).await, all);
     let said = store.recent(head.unwrap(), 0).await.unwrap();
     let expected = store.messages(said[0].turn).await.unwrap();
     assert_eq!(said[0].messages, expected);

@@ -3,6 +3,8 @@
 use clap::{Args, ValueHint};
 use segue_core::{ProviderId, SessionRef};
 
+use super::seconds;
+
 /// Have another agent go on with a session
 ///
 /// The session is the other agent's at once. Its next prompt opens a native session there, which is told what was said;
@@ -23,8 +25,12 @@ pub(crate) struct HandoffArgs {
     pub(crate) provider: ProviderId,
 
     /// What to say to it right away
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) prompt: Option<String>,
+
+    /// How long the agent may take to start, in seconds [default: as configured, else 60]
+    #[arg(long, value_name = "SECONDS", env = "SEGUE_OPEN_TIMEOUT", value_parser = seconds)]
+    pub(crate) open_timeout: Option<f64>,
 
     /// Print JSON: the session, or with --prompt what `segue chat --json` prints
     #[arg(long)]

@@ -34,8 +34,8 @@ pub(crate) async fn run(args: SessionArgs) -> Result<ExitCode, CliError> {
             perform(&App::open_to_look()?, command).await?;
             Ok(ExitCode::SUCCESS)
         }
-        AnySessionCommand::Resume(args) => resume::run(args).await,
-        AnySessionCommand::Handoff(args) => handoff::run(args).await,
+        AnySessionCommand::Resume(args) => Box::pin(resume::run(args)).await,
+        AnySessionCommand::Handoff(args) => Box::pin(handoff::run(args)).await,
     }
 }
 

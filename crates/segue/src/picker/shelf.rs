@@ -236,10 +236,11 @@ impl Machine {
             &self.app.project
         };
         let forked = self.app.engine.fork(&session, None, project).await?;
-        let told = forked.decisions.iter();
-        let told: String = told.map(|said| format!("; {}", said.text)).collect();
+        let told = forked.decisions.into_iter().map(|told| told.text);
+        let mut said = vec![format!("forked as {}", forked.session.id)];
+        said.extend(told);
         Ok(Done {
-            said: format!("forked as {}{told}", forked.session.id),
+            said: said.join("; "),
             id: session.id.to_string(),
         })
     }

@@ -60,6 +60,13 @@ fn a_session_that_fails_again_and_again_is_stopped() {
     hint: --anyway tries it once more; --new begins another session
     --- exit 4
     ");
+    assert_snapshot!(world.segue_with_input(["repl", "--resume", "latest"], b"hello?\n"), @r"
+    --- stderr
+    error: rehearsal failed 3 times in a row in session [SESSION], and as often again in a new native session
+    hint: have another agent go on: /handoff acp:second
+    hint: /new begins another session
+    --- exit 4
+    ");
     let turns = || world.json(["session", "info", "latest", "--json"])["session"]["turns"].clone();
     assert_eq!(turns(), 7);
     assert_snapshot!(world.segue(["chat", "--resume", "latest", "--json", "hello?"]), @r#"

@@ -3,7 +3,9 @@
 use insta::assert_snapshot;
 use segue_testkit::World;
 
+use crate::index::{Agent, Kept};
 use crate::native::{self, ID};
+use crate::resume::{configure, put_program};
 use crate::world;
 
 fn chat(world: &World, args: &[&str]) -> String {
@@ -112,4 +114,40 @@ fn a_native_session_can_be_previewed_and_stays_as_it_is() {
     assert!(brief.contains("[Turn 1]\nuser:\n> "), "{brief}");
     let listed = world.json(["session", "list", "--json"]);
     assert_eq!(listed[0]["id"], serde_json::Value::Null, "{listed:#}");
+}
+
+#[test]
+fn turns_made_elsewhere_are_taken_in_before_anybody_looks_ahead() {
+    for look in [
+        ["preview", "latest"].as_slice(),
+        &["revert", "latest", "--to", "1", "--dry-run"],
+    ] {
+        let world = world();
+        let mut kept = Kept::new(&world, Agent::Claude, 7, &world.project());
+        kept.add();
+        let listed = world.json(["session", "list", "--json"]);
+        let native = listed[0]["native_session_id"].as_str().unwrap();
+        let _ = world.json(["session", "adopt", "--json", native]);
+        kept.add();
+        let looked = world.segue([&["session"], look].concat());
+        assert!(looked.stdout.contains("w7x2"), "{looked}");
+        let told = "took in a turn that was made in claude itself";
+        assert!(looked.stderr.contains(told), "{looked}");
+    }
+}
+
+#[test]
+fn tools_are_promised_to_those_who_get_them() {
+    let world = world();
+    let long = "and so on ".repeat(1_000);
+    let id = chat(&world, &[&long]);
+    put_program(&world, "gemini");
+    for (way, promised) in [("acp", true), ("stream-json", false)] {
+        let text = format!("budget = 2000\n[gemini]\ntransports = [{way:?}]\n");
+        configure(&world, &text);
+        let preview = world.json(["session", "preview", "--json", &id, "-p", "gemini"]);
+        let brief = preview["system_prompt"].as_str().unwrap();
+        assert!(brief.contains("shortened"), "{brief}");
+        assert_eq!(brief.contains("session_history"), promised, "{brief}");
+    }
 }

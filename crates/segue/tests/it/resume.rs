@@ -12,7 +12,7 @@ use crate::native::{self, ID};
 use crate::world;
 
 /// Puts a program on the path that tells how it was started; returns where it is.
-fn put_program(world: &World, name: &str) -> PathBuf {
+pub(crate) fn put_program(world: &World, name: &str) -> PathBuf {
     let path = world.path().join("bin").join(name);
     let script = "#!/bin/sh\nprintf '%s\\n' \"$0\" \"$@\"\nprintf 'cwd %s\\n' \"$(pwd)\" \"$PWD\"\n\
                   printf 'extra %s\\n' \"$EXTRA\"\nexit 7\n";
@@ -29,7 +29,7 @@ fn put_tool(world: &World, name: &str) {
     symlink(place, world.path().join("bin").join(name)).unwrap();
 }
 
-fn configure(world: &World, text: &str) {
+pub(crate) fn configure(world: &World, text: &str) {
     let path = world.path().join(".config/segue/config.toml");
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, text).unwrap();

@@ -442,3 +442,15 @@ fn what_is_too_old_or_for_something_else_is_not_taken() {
     let by_claude = ["-p", "acp:claude", "--feature", "other", "x"];
     assert_eq!(say(&world, &by_claude), (entry, 2));
 }
+
+#[test]
+fn a_fork_leaves_the_feature_with_its_origin() {
+    let world = world();
+    let first = world.json(["chat", "--json", "--feature", "auth", "one"]);
+    let id = first["session_id"].as_str().unwrap();
+    let forked = world.segue(["session", "fork", id]);
+    let told = ", which stays the session for feature auth. Go on with";
+    assert!(forked.stdout.contains(told), "{forked}");
+    let next = world.json(["chat", "--json", "--feature", "auth", "two"]);
+    assert_eq!(next["session_id"], id, "{next:#}");
+}

@@ -140,7 +140,7 @@ impl Talk {
         if let Some((session, _)) = all.began {
             self.target = Target::Session(session);
         }
-        let report = outcome.map_err(|error| told(error.into()))?;
+        let report = outcome.map_err(|error| told(CliError::in_conversation(error)))?;
         let failed = play::failed(&report);
         match (&report.failure, failed) {
             (Some(failure), _) => play::tell_failure(&report.provider, failure),

@@ -39,6 +39,7 @@ pub(super) async fn run(args: HandoffArgs) -> Result<ExitCode, CliError> {
         explain: false,
         terms: TermsArgs {
             provider: Some(args.provider),
+            open_timeout: args.open_timeout,
             ..TermsArgs::default()
         },
     };
@@ -70,8 +71,13 @@ pub(crate) async fn hand_over(
         for line in &handed.left_behind {
             say(&format!("{mark} {}", one_line(line)));
         }
+        let next = if handed.knows_all {
+            format!("{to} has a session of its own that knows what was said, and goes on there")
+        } else {
+            format!("{to} is told what was said with the next prompt")
+        };
         format!(
-            "{} is with {to} now, not with {from} any more; {to} is told what was said with the next prompt",
+            "{} is with {to} now, not with {from} any more; {next}",
             session.id
         )
     };

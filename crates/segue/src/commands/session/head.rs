@@ -75,7 +75,7 @@ impl From<&Effects> for EffectsJson {
 }
 
 /// The session to be changed at one of its turns. A native one becomes ours first, unless it has no such turn.
-async fn take_for(
+pub(in crate::commands) async fn take_for(
     app: &App,
     reference: &SessionRef,
     check: impl FnOnce(u32) -> Result<u32, TurnNumberError>,
@@ -140,7 +140,10 @@ async fn tell_moved(app: &App, moved: &Reverted, json: bool, words: &str) -> Res
 /// Shows what a revert would do. A native session stays one.
 async fn preview(app: &App, args: &RevertArgs) -> Result<(), CliError> {
     let plan = match app.find_any(&args.one.id).await? {
-        Conversation::Session(session, _) => app.engine.preview_revert(&session, args.to).await,
+        Conversation::Session(session, _) => {
+            let session = app.up_to_date(*session).await;
+            app.engine.preview_revert(&session, args.to).await
+        }
         Conversation::Native(native) => app.engine.preview_native_revert(&native.session, args.to),
     };
     let plan = match plan {
@@ -200,5 +203,7 @@ pub(in crate::commands) async fn branch(
     } else {
         &app.project
     };
-    Ok(app.engine.fork_moved(session, at, moved, project).await?)
+    let forked = app.engine.fork_moved(session, at, moved, project).await?;
+    forked.decisions.iter().for_each(say_decision);
+    Ok(forked)
 }

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use segue_engine::{EngineError, Preview};
+use segue_engine::{Conversation, EngineError, Preview};
 use serde_json::json;
 
 use super::stats::{bar, writes_unicode};
@@ -28,7 +28,13 @@ pub(super) async fn run(app: &App, args: &PreviewArgs) -> Result<(), CliError> {
         let provider = provider.clone();
         return Err(EngineError::UnknownProvider { provider, known }.into());
     }
-    let conversation = app.find_any(&args.one.id).await?;
+    let conversation = match app.find_any(&args.one.id).await? {
+        Conversation::Session(session, status) => {
+            let session = app.up_to_date(*session).await;
+            Conversation::Session(Box::new(session), status)
+        }
+        native @ Conversation::Native(_) => native,
+    };
     let provider = args.provider.as_ref();
     let preview = app.engine.preview(&conversation, provider, &prompt).await?;
     if args.one.json {

@@ -2,7 +2,9 @@
 
 use insta::assert_snapshot;
 
-use super::repl;
+use super::{repl, repl_with};
+use crate::native::{self, ID};
+use crate::resume::put_program;
 use crate::{count_sessions, world};
 
 #[test]
@@ -94,4 +96,24 @@ fn a_fork_is_gone_on_with_and_left_again() {
     ");
     assert_eq!(count_sessions(&world), 2);
     world.assert_nothing_runs();
+}
+
+#[test]
+fn what_cannot_be_done_leaves_a_native_session_with_its_agent() {
+    let world = world();
+    native::put(&world, ID, "project");
+    put_program(&world, "claude");
+    let lines = ["/backtoturn", "/backtoturn 99", "/fork 99", "/undo"];
+    assert_snapshot!(repl_with(&world, &["repl", "--resume", ID], &lines), @"
+    --- stderr
+    Current session has 3 turn(s).
+    Usage: /backtoturn N
+    /history shows the numbers. All turns after turn N will be removed; /undo brings them back.
+    error: turn 99 does not exist; turns are numbered from 1 to 3
+    error: turn 99 does not exist; turns are numbered from 1 to 3
+    error: there is no revert to undo
+    --- exit 2
+    ");
+    let listed = world.json(["session", "list", "--json"]);
+    assert_eq!(listed[0]["id"], serde_json::Value::Null, "{listed:#}");
 }

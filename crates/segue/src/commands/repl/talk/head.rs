@@ -1,21 +1,25 @@
 //! `/backtoturn`, `/undo` and `/fork`
 
-use segue_core::{Session, TurnNumberError};
-use segue_engine::{ConversationId, EngineError, Target};
+use segue_core::{Session, TurnNumberError, plan_fork, plan_revert};
+use segue_engine::{Conversation, ConversationId, EngineError, Target};
 
 use super::{Talk, by_id, no_session, one};
-use crate::commands::session::head::{branch, words};
+use crate::commands::session::head::{branch, take_for, words};
 use crate::error::CliError;
 use crate::terminal::{clean, say, say_decision};
 
 impl Talk {
-    /// The session that the conversation is in; a native one becomes ours.
-    async fn own(&mut self) -> Result<Session, CliError> {
+    /// The session that the conversation is in, to be changed at one of its turns. A native one becomes ours, unless it
+    /// has no such turn.
+    async fn own(
+        &mut self,
+        check: impl FnOnce(u32) -> Result<u32, TurnNumberError>,
+    ) -> Result<Session, CliError> {
         match &self.target {
             Target::Session(id) => self.app.find(&by_id(id)).await,
             Target::Native(provider, id) => {
                 let id = ConversationId::Native(provider.clone(), id.clone());
-                let session = self.app.take(&one(&id)?.id).await?;
+                let session = take_for(&self.app, &one(&id)?.id, check).await?;
                 self.target = Target::Session(session.id.clone());
                 Ok(session)
             }
@@ -23,16 +27,34 @@ impl Talk {
         }
     }
 
+    /// How many turns there are; a native session stays one.
+    async fn turns(&self) -> Result<u32, CliError> {
+        let id = match &self.target {
+            Target::Session(id) => return Ok(self.app.find(&by_id(id)).await?.turns),
+            Target::Native(provider, id) => ConversationId::Native(provider.clone(), id.clone()),
+            Target::Usual | Target::New | Target::Continue | Target::Scope => {
+                return Err(no_session());
+            }
+        };
+        match self.app.find_any(&one(&id)?.id).await? {
+            Conversation::Session(session, _) => Ok(session.turns),
+            Conversation::Native(native) => {
+                let turns = self.app.engine.survey(&native.session)?.turns.len();
+                Ok(u32::try_from(turns).unwrap_or(u32::MAX))
+            }
+        }
+    }
+
     pub(super) async fn back_to_turn(&mut self, turn: Option<i64>) -> Result<(), CliError> {
-        let session = self.own().await?;
         let Some(turn) = turn else {
+            let turns = self.turns().await?;
             say(&format!(
-                "Current session has {} turn(s).\nUsage: /backtoturn N\n\
-                 /history shows the numbers. All turns after turn N will be removed; /undo brings them back.",
-                session.turns
+                "Current session has {turns} turn(s).\nUsage: /backtoturn N\n\
+                 /history shows the numbers. All turns after turn N will be removed; /undo brings them back."
             ));
             return Ok(());
         };
+        let session = self.own(|turns| plan_revert(turns, turn)).await?;
         match self.app.engine.revert(&session, turn).await {
             Ok(reverted) => {
                 reverted.decisions.iter().for_each(say_decision);
@@ -48,7 +70,14 @@ impl Talk {
     }
 
     pub(super) async fn undo(&mut self) -> Result<(), CliError> {
-        let session = self.own().await?;
+        let session = match &self.target {
+            Target::Session(id) => self.app.find(&by_id(id)).await?,
+            // Only sessions of ours were ever moved.
+            Target::Native(..) => return Err(CliError::usage("there is no revert to undo")),
+            Target::Usual | Target::New | Target::Continue | Target::Scope => {
+                return Err(no_session());
+            }
+        };
         let undone = self.app.engine.undo(&session).await?;
         undone.decisions.iter().for_each(say_decision);
         let again = format!("segue session fork {}", undone.session.id);
@@ -58,13 +87,17 @@ impl Talk {
 
     /// Branches off and goes on there; the agent of the other session ends.
     pub(super) async fn fork(&mut self, at: Option<i64>) -> Result<(), CliError> {
-        let session = self.own().await?;
+        let session = self.own(|turns| plan_fork(turns, at)).await?;
         let forked = branch(&self.app, &session, at, None).await?;
         forked.decisions.iter().for_each(say_decision);
         self.close_agents().await;
         say(&format!(
-            "going on with {}, which branches off from {} after turn {}; /resume {} goes back",
-            forked.session.id, forked.from, forked.session.turns, forked.from
+            "going on with {}, which branches off from {} after turn {}{}; /resume {} goes back",
+            forked.session.id,
+            forked.from,
+            forked.session.turns,
+            words::left(&forked),
+            forked.from
         ));
         self.target = Target::Session(forked.session.id);
         self.last = None;

@@ -60,9 +60,19 @@ pub(super) fn removed(plan: &RevertPlan) -> u32 {
 pub(super) fn forked(forked: &Forked) -> String {
     let id = &forked.session.id;
     format!(
-        "{id} branches off from {} after turn {}. Go on with: segue chat --resume {id} \"…\"",
-        forked.from, forked.session.turns
+        "{id} branches off from {} after turn {}{}. Go on with: segue chat --resume {id} \"…\"",
+        forked.from,
+        forked.session.turns,
+        left(forked)
     )
+}
+
+/// What a fork is not for, though its origin is.
+pub(in crate::commands) fn left(forked: &Forked) -> String {
+    match &forked.left {
+        Some(purpose) => format!(", which stays the session for {purpose}"),
+        None => String::new(),
+    }
 }
 
 /// The files that were changed, which `stay` as they are.
