@@ -148,6 +148,7 @@ fn goes_on_in_its_own_program(program: &Program) {
     // What was said there is part of the session here.
     let back = stage.says(&["--resume", session, "and now?"]);
     assert_eq!(back["native_session_id"], native, "{back:#}");
+    assert_eq!(back["turn"], 3, "the one made there was taken in: {back:#}");
     let seen = stage.sandbox.model().turns().pop().unwrap();
     assert!(seen.contains("what was it?"), "{:#?}", seen.prompts());
     stage.assert_nothing_left();
