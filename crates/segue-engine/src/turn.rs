@@ -211,6 +211,7 @@ impl Engine {
         let begun = async {
             // Somebody else may have changed the session since it was looked up.
             let session = self.existing(&session.id).await?;
+            let from = session.provider.clone();
             let mut admitted = self.admit_to(request, &session, provider, &hold).await?;
             if let Some(native) = &session.native_id
                 && session.provider == admitted.provider
@@ -231,8 +232,7 @@ impl Engine {
             }
             let turn = self.store.begin_turn(&hold.lease, &prompt).await?;
             if admitted.instead_of.is_none() {
-                let asked = Some(request);
-                let left = self.left_behind(&session.provider, &admitted.provider, asked);
+                let left = self.left_behind(&from, &admitted.provider, Some(request));
                 let left = left.into_iter();
                 let left = left.map(|line| Decision::new(DecisionKind::HandedOver, line));
                 admitted.decisions.extend(left);
