@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
 use segue_core::{
-    Brief, Calibration, ProviderId, Sample, Session, Story, ToldTurn, Turn, TurnId, budget_within,
-    calibrate, compose, least_tokens,
+    Brief, Calibration, Message, ProviderId, Role, Sample, Session, Story, ToldTurn, Turn, TurnId,
+    TurnState, budget_within, calibrate, compose, least_tokens,
 };
 use segue_store::{Said, TokenCount};
 
@@ -142,9 +142,18 @@ impl Engine {
             // Who can't keep the counts has counted for this time only.
             let _ = self.store.fill_tokens(counts).await;
         }
-        let told = |said: Said| ToldTurn {
-            n: said.n,
-            messages: joined(said.messages),
+        let told = |said: Said| {
+            let mut messages = joined(said.messages);
+            let at = messages.last().map(|last| last.at);
+            if let (Some(end), Some(at)) = (end_of(said.state), at) {
+                let mut end = Message::text(Role::System, end, at);
+                counted::count(&mut end);
+                messages.push(end);
+            }
+            ToldTurn {
+                n: said.n,
+                messages,
+            }
         };
         Ok(recent.into_iter().rev().map(told).collect())
     }
@@ -175,6 +184,16 @@ impl Engine {
             ControlFlow::Continue(())
         })?;
         Ok(turns.into_iter().map(|(turn, _)| turn).collect())
+    }
+}
+
+/// How a turn ended, where not as it should: else its prompt would look as if it were still to be answered.
+fn end_of(state: TurnState) -> Option<&'static str> {
+    match state {
+        TurnState::Finished | TurnState::Running => None,
+        TurnState::Cancelled => Some("The user stopped this turn."),
+        TurnState::Failed => Some("This turn failed."),
+        TurnState::Interrupted => Some("This turn was cut off."),
     }
 }
 

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use segue_core::{
     FeatureId, Message, ProviderId, Purpose, RoleName, Session, SessionId, Tag, TaskId, TurnId,
+    TurnState,
 };
 
 /// Which sessions; every field that is set must fit.
@@ -102,6 +103,8 @@ pub struct Said {
     pub turn: TurnId,
     /// Its number.
     pub n: u32,
+    /// Where it stands.
+    pub state: TurnState,
     /// The messages by number, the prompt first.
     pub messages: Vec<Message>,
 }

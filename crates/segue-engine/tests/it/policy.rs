@@ -70,6 +70,12 @@ async fn three_failures_begin_a_new_leg_and_three_more_stop() {
     assert!(why.contains("failed too often"), "{why}");
     let told = stage.agent.heard.lock().unwrap().prompts[4].clone();
     assert!(told.contains("> the password is swordfish"), "{told}");
+    // What failed does not look as if it were still to be answered.
+    assert_eq!(
+        told.matches("system:\n> This turn failed.").count(),
+        3,
+        "{told}"
+    );
     crash().await;
     let sixth = crash().await;
     let rotated = decided(&sixth, DecisionKind::Rotated);

@@ -31,10 +31,12 @@ pub(crate) fn recent(db: &Connection, head: TurnId, tokens: u64) -> Outcome<Vec<
                 break;
             }
             sort(said.last_mut(), &mut numbers);
-            running |= rows::named(row, 2, TurnState::from_name)? == TurnState::Running;
+            let state = rows::named(row, 2, TurnState::from_name)?;
+            running |= state == TurnState::Running;
             said.push(Said {
                 turn,
                 n: row.get(1)?,
+                state,
                 messages: Vec::new(),
             });
         }
