@@ -181,7 +181,9 @@ fn the_help_comes_and_goes() {
 #[test]
 fn a_resize_is_followed() {
     let mut person = sits_down("plain", (80, 24));
-    person.sees("1 › What about number 1?");
+    person
+        .sees("30,000 conversations")
+        .sees("1 › What about number 1?");
     person
         .resizes(40, 10)
         .sees("Enter resume  ^O show  ? help")
