@@ -67,7 +67,7 @@ impl<'a> Contestant<'a> {
 /// Measures each contestant once a round. Who begins changes, so that nobody always runs in another's wake.
 pub fn take_turns(contestants: &mut [Contestant<'_>], rounds: usize) {
     for round in 0..rounds {
-        let first = round % contestants.len();
+        let first = round.checked_rem(contestants.len()).unwrap_or(0);
         contestants.rotate_left(first);
         for contestant in contestants.iter_mut() {
             let figure = (contestant.measure)();
