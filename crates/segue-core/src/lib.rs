@@ -9,6 +9,7 @@ mod brief;
 mod calibrate;
 mod capability;
 mod chain;
+mod checkpoint;
 mod cost;
 mod event;
 mod failure;
@@ -47,6 +48,10 @@ pub use capability::{Capabilities, How};
 pub use chain::{
     TurnNumberError, can_be_branched, can_be_taken_up, can_go_on, close_open_calls, plan_fork,
     plan_revert, untold,
+};
+pub use checkpoint::{
+    Author, Checkpoint, Delta, DeltaError, Item, ItemKind, LoopState, decode_delta, encode_delta,
+    extract, headed, merge, written,
 };
 pub use cost::Cost;
 pub use event::{

@@ -5,7 +5,7 @@
 
 pub mod claude;
 pub mod codex;
-mod draw;
+pub(crate) mod draw;
 pub mod gemini;
 mod home;
 mod session;

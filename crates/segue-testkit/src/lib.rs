@@ -18,6 +18,7 @@ pub mod corpus;
 pub mod figures;
 pub mod model;
 mod output;
+pub mod planted;
 mod processes;
 pub mod sandbox;
 

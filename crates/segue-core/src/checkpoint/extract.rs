@@ -1,0 +1,155 @@
+//! What the record of some turns tells, found without a model.
+
+use super::cues::{Sense, sense};
+use super::salience::Rarity;
+use super::tools::deeds;
+use super::units::{Unit, paragraphs};
+use super::{Author, Item, ItemKind};
+use crate::{Role, ToldTurn};
+
+/// How many sentences of one message are looked at, half of them at its beginning and half at its end: more than that is
+/// something that was pasted.
+const MOST: usize = 60;
+
+/// From which salience on a sentence of the agent is worth a note by itself.
+const NOTEWORTHY: u32 = 50;
+
+/// What a note weighs at least.
+pub(super) const WORTH_A_NOTE: u32 = 15 + NOTEWORTHY / 2;
+
+/// How long sentences are that are kept as one, in bytes.
+const TOGETHER: usize = 360;
+
+/// A sentence, and where it was said.
+struct Said {
+    unit: Unit,
+    role: Role,
+    turn: u32,
+    message: u32,
+    /// Whether it goes on a paragraph.
+    goes_on: bool,
+}
+
+/// What some turns of an agent that worked in `cwd` tell, in the order in which it was said. The items have no numbers
+/// yet.
+#[must_use]
+pub fn extract(turns: &[ToldTurn], cwd: &str) -> Vec<Item> {
+    let said: Vec<Said> = turns.iter().flat_map(sentences).collect();
+    let rarity = Rarity::of(said.iter().map(|said| &said.unit));
+    let mut items: Vec<Item> = together(&said, &rarity)
+        .iter()
+        .filter_map(|said| item(said, rarity.salience(&said.unit)))
+        .collect();
+    for turn in turns {
+        items.extend(deeds(&turn.messages, cwd).into_iter().map(|deed| Item {
+            id: 0,
+            kind: deed.kind,
+            text: deed.text,
+            subject: Some(deed.subject),
+            turn: turn.n,
+            message: deed.message,
+            by: Author::Record,
+            weight: base(deed.kind) + 30,
+            pinned: false,
+        }));
+    }
+    items
+}
+
+fn sentences(turn: &ToldTurn) -> Vec<Said> {
+    let mut said = Vec::new();
+    for (at, message) in (0..).zip(&turn.messages) {
+        if !matches!(message.role, Role::User | Role::Assistant) {
+            continue;
+        }
+        let paragraphs = paragraphs(&message.words()).into_iter();
+        let units = paragraphs.flat_map(|units| {
+            let units = units.into_iter().enumerate();
+            units.map(|(nth, unit)| (nth > 0, unit))
+        });
+        let mut units: Vec<(bool, Unit)> = units.collect();
+        if units.len() > MOST {
+            units.drain(MOST / 2..units.len() - MOST / 2);
+        }
+        said.extend(units.into_iter().map(|(goes_on, unit)| Said {
+            unit,
+            role: message.role,
+            turn: turn.n,
+            message: at,
+            goes_on,
+        }));
+    }
+    said
+}
+
+/// Sentences of a paragraph that follow on each other are kept as one if each of them tells something: the second is
+/// often the reason for the first, and does not name it again.
+fn together(said: &[Said], rarity: &Rarity<'_>) -> Vec<Said> {
+    let mut joined: Vec<Said> = Vec::with_capacity(said.len());
+    let mut open = false;
+    for next in said {
+        let tells = rarity.salience(&next.unit) >= NOTEWORTHY;
+        let last = joined.last_mut().filter(|last| {
+            open && tells
+                && next.goes_on
+                && (last.turn, last.message) == (next.turn, next.message)
+                && last.unit.text.len() + next.unit.text.len() < TOGETHER
+        });
+        match last {
+            Some(last) => last.unit = last.unit.and(&next.unit),
+            None => joined.push(Said {
+                unit: next.unit.clone(),
+                ..*next
+            }),
+        }
+        open = tells;
+    }
+    joined
+}
+
+/// What a sentence is worth as an item; nothing if it says nothing.
+fn item(said: &Said, salience: u32) -> Option<Item> {
+    let Sense { kind, strength } = match (sense(&said.unit, said.role), said.role) {
+        // What the conversation began with is what it is for.
+        (_, Role::User) if said.turn == 1 && said.message == 0 => Sense {
+            kind: ItemKind::Goal,
+            strength: 6,
+        },
+        (Some(sense), _) => sense,
+        (None, Role::User) => Sense {
+            kind: ItemKind::Request,
+            strength: 0,
+        },
+        (None, _) if salience >= NOTEWORTHY => Sense {
+            kind: ItemKind::Note,
+            strength: 0,
+        },
+        (None, _) => return None,
+    };
+    Some(Item {
+        id: 0,
+        kind,
+        text: said.unit.text.clone(),
+        subject: None,
+        turn: said.turn,
+        message: said.message,
+        by: Author::Record,
+        weight: base(kind) + strength * 5 + salience / 2,
+        pinned: false,
+    })
+}
+
+/// How much an item of a kind tells by that alone.
+pub(super) fn base(kind: ItemKind) -> u32 {
+    match kind {
+        ItemKind::Directive => 60,
+        ItemKind::Goal => 55,
+        ItemKind::Pending | ItemKind::File => 50,
+        ItemKind::Attempt | ItemKind::Decision | ItemKind::Blocker => 45,
+        ItemKind::Request => 40,
+        ItemKind::Focus | ItemKind::NextStep | ItemKind::Check => 30,
+        ItemKind::Command => 20,
+        ItemKind::Note => 15,
+        ItemKind::Done => 10,
+    }
+}

@@ -1,0 +1,236 @@
+//! One checkpoint of what was known before and what was found since, in the room there is.
+
+use std::collections::{HashMap, HashSet};
+
+use super::extract::{WORTH_A_NOTE, base};
+use super::units::plain;
+use super::{Author, Checkpoint, Item, ItemKind, written};
+
+/// How much of the room each kind has to itself, of 100. What it does not need goes to whoever tells most.
+fn share(kind: ItemKind) -> u64 {
+    match kind {
+        ItemKind::Directive => 28,
+        ItemKind::Pending => 14,
+        ItemKind::Decision => 12,
+        ItemKind::Attempt | ItemKind::Request => 10,
+        ItemKind::File => 8,
+        ItemKind::Goal | ItemKind::Blocker => 4,
+        ItemKind::Check | ItemKind::Done => 3,
+        ItemKind::Command => 2,
+        ItemKind::Focus | ItemKind::NextStep | ItemKind::Note => 1,
+    }
+}
+
+/// How many of the newest items of a kind are of use at all.
+fn most(kind: ItemKind) -> usize {
+    match kind {
+        ItemKind::Command => 20,
+        ItemKind::Check => 10,
+        _ => usize::MAX,
+    }
+}
+
+/// Of how many of the newest turns with such items it is still told what was under way and what was next.
+const NOW: usize = 2;
+
+/// Puts together what a checkpoint had and what was found since, oldest first, in about `room` tokens.
+///
+/// What the person pinned or wrote stays whatever happens, and so does what was asked for last. Of two items about the
+/// same thing the newer counts, of two that say the same the older.
+#[must_use]
+pub fn merge(
+    before: &Checkpoint,
+    found: Vec<Item>,
+    room: u64,
+    count: &dyn Fn(&str) -> u64,
+) -> Checkpoint {
+    let mut next = before.next_id();
+    let mut items: Vec<Item> = before.items.clone();
+    items.extend(found.into_iter().map(|item| {
+        let id = next;
+        next += 1;
+        Item { id, ..item }
+    }));
+    let items = newest_of_each(distinct(aged(settled(items))));
+    let items = chosen(items, room, count);
+    Checkpoint {
+        items,
+        loop_state: before.loop_state.clone(),
+    }
+    .in_order()
+}
+
+/// Of items about the same thing the newest.
+fn newest_of_each(items: Vec<Item>) -> Vec<Item> {
+    let mut kept: Vec<Option<Item>> = Vec::with_capacity(items.len());
+    let mut places: HashMap<String, usize> = HashMap::new();
+    for mut item in items {
+        let Some(subject) = item.subject.clone() else {
+            kept.push(Some(item));
+            continue;
+        };
+        let before = places.insert(subject, kept.len());
+        let before = before
+            .and_then(|at| kept.get_mut(at))
+            .and_then(Option::take);
+        if let Some(before) = before {
+            // What was made here and changed since was made here; and it is the same item.
+            if before.kind == ItemKind::File && before.text == "created" && item.text == "changed" {
+                item.text = before.text;
+            }
+            item.id = before.id;
+            item.pinned |= before.pinned;
+        }
+        kept.push(Some(item));
+    }
+    kept.into_iter().flatten().collect()
+}
+
+/// Of items that say the same the first.
+fn distinct(items: Vec<Item>) -> Vec<Item> {
+    let mut seen: HashSet<(ItemKind, String)> = HashSet::new();
+    let mut items = items;
+    items.retain(|item| item.subject.is_some() || seen.insert((item.kind, plain(&item.text))));
+    items
+}
+
+/// Words that say where something stands and not what it is.
+const COMMON: [&str; 18] = [
+    "also",
+    "been",
+    "done",
+    "from",
+    "have",
+    "into",
+    "later",
+    "left",
+    "missing",
+    "need",
+    "needs",
+    "remaining",
+    "still",
+    "that",
+    "this",
+    "todo",
+    "will",
+    "with",
+];
+
+/// Without what was open and is done since: most of its words are in something later that is said to be done.
+fn settled(items: Vec<Item>) -> Vec<Item> {
+    let words = |item: &Item| -> HashSet<String> {
+        let plain = plain(&item.text);
+        let telling = |word: &&str| word.chars().count() > 3 && !COMMON.contains(word);
+        let long = plain.split(' ').filter(telling);
+        long.map(str::to_owned).collect()
+    };
+    let done: Vec<(u32, HashSet<String>)> = items
+        .iter()
+        .filter(|item| item.kind == ItemKind::Done && item.subject.is_none())
+        .map(|item| (item.turn, words(item)))
+        .collect();
+    let is_settled = |item: &Item| {
+        if item.kind != ItemKind::Pending || item.pinned || item.by == Author::Person {
+            return false;
+        }
+        let open = words(item);
+        open.len() >= 3
+            && done.iter().any(|(turn, done)| {
+                *turn > item.turn && open.intersection(done).count() * 3 >= open.len() * 2
+            })
+    };
+    let mut items = items;
+    items.retain(|item| !is_settled(item));
+    items
+}
+
+/// What was under way or next some turns ago is neither any more: what tells something is noted, the rest is gone.
+fn aged(items: Vec<Item>) -> Vec<Item> {
+    let passes = |item: &Item| {
+        matches!(item.kind, ItemKind::Focus | ItemKind::NextStep) && item.subject.is_none()
+    };
+    let mut turns: Vec<u32> = items
+        .iter()
+        .filter(|item| passes(item))
+        .map(|item| item.turn)
+        .collect();
+    turns.sort_unstable();
+    turns.dedup();
+    let since = turns.len().checked_sub(NOW).and_then(|at| turns.get(at));
+    let since = since.copied().unwrap_or(0);
+    let aged = |item: Item| {
+        if !passes(&item) || item.turn >= since || item.pinned {
+            return Some(item);
+        }
+        let weight = item.weight - base(item.kind).min(item.weight) + base(ItemKind::Note);
+        (weight >= WORTH_A_NOTE).then_some(Item {
+            kind: ItemKind::Note,
+            weight,
+            ..item
+        })
+    };
+    items.into_iter().filter_map(aged).collect()
+}
+
+/// The items that there is room for.
+fn chosen(items: Vec<Item>, room: u64, count: &dyn Fn(&str) -> u64) -> Vec<Item> {
+    let last_asked = items
+        .iter()
+        .filter(|item| item.message == 0 && item.subject.is_none())
+        .map(|item| item.turn)
+        .max();
+    let must_stay = |item: &Item| {
+        item.pinned
+            || item.by == Author::Person
+            || (item.message == 0 && item.subject.is_none() && Some(item.turn) == last_asked)
+    };
+    let mut kept: Vec<Item> = Vec::new();
+    let mut used = 0;
+    let mut by_kind: HashMap<ItemKind, Vec<(Item, u64)>> = HashMap::new();
+    for item in items {
+        let tokens = count(&written::line(&item)) + 1;
+        if must_stay(&item) {
+            used += tokens;
+            kept.push(item);
+        } else {
+            by_kind.entry(item.kind).or_default().push((item, tokens));
+        }
+    }
+    let mut rest: Vec<(Item, u64)> = Vec::new();
+    for kind in ItemKind::ALL {
+        let mut of_kind = by_kind.remove(&kind).unwrap_or_default();
+        by_worth(kind, &mut of_kind);
+        of_kind.truncate(most(kind));
+        let own = room * share(kind) / 100;
+        let mut taken = 0;
+        for (item, tokens) in of_kind {
+            if taken + tokens <= own && used + tokens <= room {
+                taken += tokens;
+                used += tokens;
+                kept.push(item);
+            } else {
+                rest.push((item, tokens));
+            }
+        }
+    }
+    rest.sort_by_key(|(item, _)| std::cmp::Reverse((item.weight, item.turn, item.id)));
+    for (item, tokens) in rest {
+        if used + tokens <= room {
+            used += tokens;
+            kept.push(item);
+        }
+    }
+    kept
+}
+
+/// The ones that tell most first; of what changes all the time, the newest.
+fn by_worth(kind: ItemKind, items: &mut [(Item, u64)]) {
+    let newest = matches!(
+        kind,
+        ItemKind::File | ItemKind::Command | ItemKind::Check | ItemKind::Focus | ItemKind::NextStep
+    );
+    items.sort_by_key(|(item, _)| {
+        let worth = if newest { 0 } else { item.weight };
+        std::cmp::Reverse((worth, item.turn, item.id))
+    });
+}

@@ -1,0 +1,118 @@
+//! The one encoding of what changed between two checkpoints, as it is written to disk, versioned.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Author, Delta, Item, ItemKind, LoopState};
+
+/// The version written by this build.
+const VERSION: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+struct Shape {
+    v: u32,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    gone: Vec<u32>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    set: Vec<ItemShape>,
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "loop")]
+    loop_state: Option<LoopShape>,
+    /// The loop that was under way is over.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    no_loop: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ItemShape {
+    id: u32,
+    kind: String,
+    text: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    subject: Option<String>,
+    turn: u32,
+    message: u32,
+    by: String,
+    weight: u32,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pinned: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+struct LoopShape {
+    iteration: u32,
+    passed: Vec<String>,
+    failed: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    last_error: Option<String>,
+}
+
+/// Why something that was written as a change can't be read.
+#[derive(Debug, thiserror::Error)]
+#[error("this is no change of a checkpoint: {0}")]
+pub struct DeltaError(String);
+
+/// Encodes a change.
+#[must_use]
+pub fn encode_delta(delta: &Delta) -> String {
+    let item = |item: &Item| ItemShape {
+        id: item.id,
+        kind: item.kind.as_str().to_owned(),
+        text: item.text.clone(),
+        subject: item.subject.clone(),
+        turn: item.turn,
+        message: item.message,
+        by: item.by.as_str().to_owned(),
+        weight: item.weight,
+        pinned: item.pinned,
+    };
+    let state = delta.loop_state.as_ref();
+    let shape = Shape {
+        v: VERSION,
+        gone: delta.gone.clone(),
+        set: delta.set.iter().map(item).collect(),
+        loop_state: state.cloned().flatten().map(|state| LoopShape {
+            iteration: state.iteration,
+            passed: state.passed,
+            failed: state.failed,
+            last_error: state.last_error,
+        }),
+        no_loop: matches!(state, Some(None)),
+    };
+    // Serialising strings and numbers into a String has nothing that can fail.
+    serde_json::to_string(&shape).unwrap_or_default()
+}
+
+/// Decodes a change.
+pub fn decode_delta(text: &str) -> Result<Delta, DeltaError> {
+    let shape: Shape = serde_json::from_str(text).map_err(|error| DeltaError(error.to_string()))?;
+    if shape.v != VERSION {
+        return Err(DeltaError(format!("its version is {}", shape.v)));
+    }
+    let item = |item: ItemShape| -> Result<Item, DeltaError> {
+        let unknown = |what: &str| DeltaError(format!("{what:?} is unknown"));
+        Ok(Item {
+            id: item.id,
+            kind: ItemKind::from_name(&item.kind).ok_or_else(|| unknown(&item.kind))?,
+            text: item.text,
+            subject: item.subject,
+            turn: item.turn,
+            message: item.message,
+            by: Author::from_name(&item.by).ok_or_else(|| unknown(&item.by))?,
+            weight: item.weight,
+            pinned: item.pinned,
+        })
+    };
+    let loop_state = shape.loop_state.map(|state| LoopState {
+        iteration: state.iteration,
+        passed: state.passed,
+        failed: state.failed,
+        last_error: state.last_error,
+    });
+    Ok(Delta {
+        gone: shape.gone,
+        set: shape.set.into_iter().map(item).collect::<Result<_, _>>()?,
+        loop_state: match (loop_state, shape.no_loop) {
+            (None, false) => None,
+            (state, _) => Some(state),
+        },
+    })
+}

@@ -1,0 +1,231 @@
+use jiff::Timestamp;
+
+use super::*;
+use crate::{Json, Message, Part, Role, ToldTurn};
+
+fn said(role: Role, text: &str) -> Message {
+    Message::text(role, text, Timestamp::UNIX_EPOCH)
+}
+
+fn turn(n: u32, prompt: &str, answer: &str) -> ToldTurn {
+    ToldTurn {
+        n,
+        messages: vec![said(Role::User, prompt), said(Role::Assistant, answer)],
+    }
+}
+
+/// A call of a tool and what came of it.
+fn call(name: &str, args: &str, response: &str, is_error: bool) -> Vec<Message> {
+    let at = Timestamp::UNIX_EPOCH;
+    let call = Part::FunctionCall {
+        id: format!("{name} {args}"),
+        name: name.into(),
+        args: Json::parse(args).unwrap(),
+    };
+    let answer = Part::FunctionResponse {
+        call_id: format!("{name} {args}"),
+        name: name.into(),
+        response: Json::parse(response).unwrap(),
+        is_error,
+    };
+    vec![
+        Message::new(Role::Assistant, vec![call], at),
+        Message::new(Role::Tool, vec![answer], at),
+    ]
+}
+
+fn words(text: &str) -> u64 {
+    text.split_whitespace().count() as u64
+}
+
+fn texts(checkpoint: &Checkpoint, kind: ItemKind) -> Vec<&str> {
+    checkpoint.of(kind).map(|item| item.text.as_str()).collect()
+}
+
+#[test]
+fn a_text_is_taken_apart_into_sentences() {
+    let cases: [(&str, &[&str]); 8] = [
+        ("One. Two! Three?", &["One.", "Two!", "Three?"]),
+        (
+            "See src/a.rs, e.g. line 3. Then go.",
+            &["See src/a.rs, e.g. line 3.", "Then go."],
+        ),
+        ("a line\nthat goes on", &["a line that goes on"]),
+        (
+            "Rules:\n- be quick\n- [ ] be kind\n1. be first",
+            &["Rules:", "be quick", "[ ] be kind", "be first"],
+        ),
+        ("before\n```\nlet x = 1;\n```\nafter", &["before", "after"]),
+        ("好的。再见！", &["好的。", "再见！"]),
+        ("…\n\n!\n", &[]),
+        ("", &[]),
+    ];
+    for (text, expected) in cases {
+        let found: Vec<String> = units::units(text)
+            .into_iter()
+            .map(|unit| unit.text)
+            .collect();
+        assert_eq!(found, expected, "{text:?}");
+    }
+    let long = &units::paragraphs(&"word ".repeat(1000))[0][0];
+    assert!(long.text.len() <= 605 && long.text.ends_with(" …"));
+}
+
+#[test]
+fn a_conversation_is_summed_up_without_a_model() {
+    let mut first = turn(
+        1,
+        "Build a parser for invoices.",
+        "I decided to use nom instead of pest, because it streams.",
+    );
+    first.messages.extend(call(
+        "Write",
+        r#"{"file_path": "/w/src/parser.rs", "content": "x"}"#,
+        r#""ok""#,
+        false,
+    ));
+    let mut second = turn(
+        2,
+        "Never touch legacy/. And now add dates.",
+        "I tried chrono first, but it didn't help with week dates. The time zones are still missing, not yet done.",
+    );
+    second.messages.extend(call(
+        "Bash",
+        r#"{"command": ["bash", "-lc", "cargo test"]}"#,
+        r#"{"output": "running 3 tests\nerror: test week failed\n", "metadata": {"exit_code": 101}}"#,
+        false,
+    ));
+    second.messages.extend(call(
+        "Edit",
+        r#"{"file_path": "src/parser.rs", "old_string": "x", "new_string": "y"}"#,
+        r#""ok""#,
+        false,
+    ));
+    second.messages.extend(call(
+        "TodoWrite",
+        r#"{"todos": [{"content": "parse dates", "status": "completed"}, {"content": "write docs", "status": "pending"}]}"#,
+        r#""ok""#,
+        false,
+    ));
+    let found = extract(&[first, second], "/w");
+    let checkpoint = merge(&Checkpoint::default(), found, 10_000, &words);
+    insta::assert_snapshot!(written(&checkpoint), @r"");
+}
+
+#[test]
+fn only_the_newest_about_a_thing_counts_and_keeps_its_number() {
+    let ran = |n, code| ToldTurn {
+        n,
+        messages: call(
+            "Bash",
+            r#"{"command": "make test"}"#,
+            &format!(r#"{{"output": "", "exit_code": {code}}}"#),
+            false,
+        ),
+    };
+    let before = merge(
+        &Checkpoint::default(),
+        extract(&[ran(1, 2)], "/w"),
+        1000,
+        &words,
+    );
+    assert_eq!(texts(&before, ItemKind::Check), ["failed with 2"]);
+    let after = merge(&before, extract(&[ran(2, 0)], "/w"), 1000, &words);
+    assert_eq!(texts(&after, ItemKind::Check), ["went well"]);
+    assert_eq!(before.items[0].id, after.items[0].id);
+}
+
+#[test]
+fn what_is_done_is_not_open_any_more() {
+    let turns = [
+        turn(
+            1,
+            "hello",
+            "The migration of invoices is still missing, not yet written.",
+        ),
+        turn(2, "go on", "I implemented the migration of invoices."),
+    ];
+    let checkpoint = merge(&Checkpoint::default(), extract(&turns, "/w"), 1000, &words);
+    assert!(
+        texts(&checkpoint, ItemKind::Pending).is_empty(),
+        "{}",
+        written(&checkpoint)
+    );
+}
+
+#[test]
+fn what_is_pinned_stays_however_little_room_there_is() {
+    let turns: Vec<ToldTurn> = (1..50)
+        .map(|n| {
+            let text = format!("Always use colour {n} for button {n}.");
+            turn(n, &text, "ok")
+        })
+        .collect();
+    let mut before = merge(
+        &Checkpoint::default(),
+        extract(&turns, "/w"),
+        100_000,
+        &words,
+    );
+    let pinned = before.items.iter_mut().find(|item| item.turn == 7).unwrap();
+    pinned.pinned = true;
+    let id = pinned.id;
+    let after = merge(
+        &before,
+        extract(&[turn(50, "What now?", "ok")], "/w"),
+        20,
+        &words,
+    );
+    assert!(after.item(id).is_some());
+    // And so does what was asked for last.
+    assert_eq!(texts(&after, ItemKind::Request), ["What now?"]);
+    assert!(words(&written(&after)) < 60, "{}", written(&after));
+}
+
+#[test]
+fn a_version_is_the_one_before_it_and_what_changed() {
+    let mut versions = vec![Checkpoint::default()];
+    for n in 1..6 {
+        let text = format!("Always use colour {n}. The page {n} is still missing.");
+        let found = extract(
+            &[turn(n, &text, "I chose blue because of the print.")],
+            "/w",
+        );
+        let mut next = merge(versions.last().unwrap(), found, 40, &words);
+        if n == 3 {
+            next.loop_state = Some(LoopState {
+                iteration: 2,
+                passed: vec!["build".into()],
+                failed: vec!["test".into()],
+                last_error: Some("no".into()),
+            });
+        }
+        if n == 5 {
+            next.loop_state = None;
+        }
+        versions.push(next);
+    }
+    for pair in versions.windows(2) {
+        let delta = Delta::between(&pair[0], &pair[1]);
+        let read = decode_delta(&encode_delta(&delta)).unwrap();
+        assert_eq!(read, delta);
+        assert_eq!(read.apply(&pair[0]), pair[1]);
+    }
+    let nothing = Delta::between(&versions[2], &versions[2]);
+    assert!(nothing.is_empty());
+}
+
+#[test]
+fn what_is_no_change_of_a_checkpoint_is_not_taken_for_one() {
+    for text in [
+        "",
+        "{}",
+        "[]",
+        r#"{"v":2}"#,
+        r#"{"v":1,"set":[{"id":1}]}"#,
+        r#"{"v":1,"set":[{"id":1,"kind":"x","text":"","turn":1,"message":0,"by":"record","weight":1}]}"#,
+    ] {
+        assert!(decode_delta(text).is_err(), "{text}");
+    }
+    assert_eq!(decode_delta(r#"{"v":1}"#).unwrap(), Delta::default());
+}

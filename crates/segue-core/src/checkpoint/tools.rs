@@ -1,0 +1,253 @@
+//! What tools did in a turn: files, commands, checks, and lists of what is to be done.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use super::ItemKind;
+use super::units::Unit;
+use crate::{Change, Message, Part, effects};
+
+/// Something that the use of tools tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Deed {
+    pub(super) kind: ItemKind,
+    pub(super) text: String,
+    pub(super) subject: String,
+    /// The message that tells it, from 0.
+    pub(super) message: u32,
+}
+
+/// How much of a command, and of what it said, is kept.
+const COMMAND: usize = 160;
+const SAID: usize = 200;
+
+/// What the tools did in the messages of a turn, of an agent that worked in `cwd`.
+pub(super) fn deeds(messages: &[Message], cwd: &str) -> Vec<Deed> {
+    let mut deeds = Vec::new();
+    let answers = answers(messages);
+    for (at, message) in (0..).zip(messages) {
+        for part in &message.parts {
+            let (id, args) = match part {
+                Part::FunctionCall { id, args, .. } => (Some(id), args),
+                // A plan that the agent announced by itself is on record like that.
+                Part::Unknown(args) => (None, args),
+                _ => continue,
+            };
+            let args: Value = serde_json::from_str(args.as_str()).unwrap_or_default();
+            if let (Some(id), Some(line)) = (id, command(&args)) {
+                deeds.push(ran(&line, answers.get(id.as_str()), at));
+            }
+            deeds.extend(planned(&args, at));
+        }
+    }
+    let last = u32::try_from(messages.len().saturating_sub(1)).unwrap_or(u32::MAX);
+    let files = effects(messages, cwd).files.into_iter();
+    deeds.extend(files.map(|file| {
+        Deed {
+            kind: ItemKind::File,
+            text: match file.change {
+                Change::Created => "created",
+                Change::Edited => "changed",
+                Change::Deleted => "deleted",
+            }
+            .to_owned(),
+            subject: file.path,
+            message: last,
+        }
+    }));
+    deeds
+}
+
+/// What came of a call.
+struct Answer {
+    failed: bool,
+    code: Option<i64>,
+    text: String,
+}
+
+fn answers(messages: &[Message]) -> HashMap<&str, Answer> {
+    let mut answers = HashMap::new();
+    for part in messages.iter().flat_map(|message| &message.parts) {
+        let Part::FunctionResponse {
+            call_id,
+            response,
+            is_error,
+            ..
+        } = part
+        else {
+            continue;
+        };
+        let value: Value = serde_json::from_str(response.as_str()).unwrap_or_default();
+        let text = said(&value);
+        let code = code(&value, &text);
+        let failed = *is_error || code.is_some_and(|code| code != 0);
+        answers.insert(call_id.as_str(), Answer { failed, code, text });
+    }
+    answers
+}
+
+/// All words in an answer.
+fn said(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(values) => {
+            let texts: Vec<String> = values.iter().map(said).collect();
+            texts.join("\n")
+        }
+        Value::Object(fields) => {
+            let keys = [
+                "output",
+                "aggregated_output",
+                "formatted_output",
+                "stdout",
+                "stderr",
+                "text",
+                "content",
+                "error",
+                "message",
+            ];
+            let texts = keys.iter().filter_map(|key| fields.get(*key)).map(said);
+            let texts: Vec<String> = texts.filter(|text| !text.is_empty()).collect();
+            texts.join("\n")
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => String::new(),
+    }
+}
+
+/// The exit code of a command, where it is told.
+fn code(value: &Value, text: &str) -> Option<i64> {
+    let keys = ["exit_code", "exitCode", "code"];
+    let fields = [value, &value["metadata"]];
+    let told = fields
+        .iter()
+        .find_map(|of| keys.iter().find_map(|key| of[*key].as_i64()));
+    told.or_else(|| {
+        let (start, _) = text.split_at(text.floor_char_boundary(400));
+        let (_, end) = text.split_at(text.floor_char_boundary(text.len().saturating_sub(400)));
+        [start, end].into_iter().find_map(|piece| {
+            let piece = piece.to_lowercase();
+            let marks = [
+                "exit code: ",
+                "exit code ",
+                "exited with code ",
+                "exited with ",
+                "exit status: ",
+                "exit status ",
+            ];
+            let after = marks.iter().find_map(|mark| piece.split_once(mark))?.1;
+            let digits = after.bytes().take_while(u8::is_ascii_digit).count();
+            after.get(..digits)?.parse().ok()
+        })
+    })
+}
+
+/// The command that a call runs.
+fn command(args: &Value) -> Option<String> {
+    let given = ["command", "cmd"].iter().find_map(|key| {
+        let given = &args[*key];
+        match given {
+            Value::String(text) => Some(text.clone()),
+            Value::Array(words) => {
+                let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
+                match words.as_slice() {
+                    // A shell is only in between.
+                    [_, "-c" | "-lc", line] => Some((*line).to_owned()),
+                    words => Some(words.join(" ")),
+                }
+            }
+            _ => None,
+        }
+    })?;
+    let line = given.lines().find(|line| !line.trim().is_empty())?;
+    Some(cut(line.trim(), COMMAND))
+}
+
+fn ran(line: &str, answer: Option<&Answer>, message: u32) -> Deed {
+    let text = match answer {
+        None => "did not end".to_owned(),
+        Some(Answer { failed: false, .. }) => "went well".to_owned(),
+        Some(Answer { code, text, .. }) => {
+            let how = match code {
+                Some(code) => format!("failed with {code}"),
+                None => "failed".to_owned(),
+            };
+            match telling(text) {
+                Some(line) => format!("{how}: {}", cut(line, SAID)),
+                None => how,
+            }
+        }
+    };
+    Deed {
+        kind: if is_check(line) {
+            ItemKind::Check
+        } else {
+            ItemKind::Command
+        },
+        text,
+        subject: line.to_owned(),
+        message,
+    }
+}
+
+/// The line of an output that tells most of a failure: the first that speaks of one, else the last.
+fn telling(text: &str) -> Option<&str> {
+    let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let speaks = |line: &&str| {
+        let line = line.to_lowercase();
+        [
+            "error",
+            "failed",
+            "panicked",
+            "exception",
+            "fatal",
+            "cannot",
+            "not found",
+        ]
+        .iter()
+        .any(|word| line.contains(word))
+    };
+    lines().find(speaks).or_else(|| lines().last())
+}
+
+/// Whether a command checks the work.
+fn is_check(line: &str) -> bool {
+    let words = [
+        "test", "tests", "check", "build", "lint", "clippy", "pytest", "jest", "vitest", "tsc",
+        "eslint", "nextest", "mypy", "ruff", "vet", "fmt",
+    ];
+    line.split(|c: char| !c.is_alphanumeric())
+        .any(|word| words.contains(&word))
+}
+
+/// The steps of a plan that a call writes down, each with where it stands.
+fn planned(args: &Value, message: u32) -> Vec<Deed> {
+    let lists = ["todos", "plan"].iter().map(|key| &args[*key]);
+    let steps = lists.filter_map(Value::as_array).flatten();
+    let step = |step: &Value| {
+        let keys = ["content", "step", "description", "text"];
+        let text = keys.iter().find_map(|key| step[*key].as_str())?;
+        let text = Unit::new(text).text;
+        let kind = match step["status"].as_str()? {
+            "completed" | "done" => ItemKind::Done,
+            "in_progress" => ItemKind::Focus,
+            "cancelled" => return None,
+            _ => ItemKind::Pending,
+        };
+        (!text.is_empty()).then(|| Deed {
+            kind,
+            subject: format!("step: {text}"),
+            text,
+            message,
+        })
+    };
+    steps.filter_map(step).collect()
+}
+
+fn cut(line: &str, most: usize) -> String {
+    if line.len() <= most {
+        return line.to_owned();
+    }
+    let kept = line.get(..line.floor_char_boundary(most)).unwrap_or(line);
+    format!("{kept}…")
+}

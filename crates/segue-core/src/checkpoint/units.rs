@@ -1,0 +1,176 @@
+//! The sentences of a text, one by one.
+
+/// The longest sentence that is kept; of a longer one its beginning is.
+const LONGEST: usize = 600;
+
+/// One sentence, one entry of a list or one heading, on one line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Unit {
+    pub(super) text: String,
+    /// The same in small letters, each word between blanks and nothing else: what cues are looked for in.
+    pub(super) plain: String,
+}
+
+impl Unit {
+    pub(super) fn new(text: &str) -> Self {
+        let text = shortened(&one_line(text));
+        let plain = plain(&text);
+        Self { text, plain }
+    }
+
+    /// This and what was said right after it.
+    pub(super) fn and(&self, next: &Self) -> Self {
+        Self::new(&format!("{} {}", self.text, next.text))
+    }
+
+    /// Its words.
+    pub(super) fn words(&self) -> impl Iterator<Item = &str> {
+        self.plain.split(' ').filter(|word| !word.is_empty())
+    }
+}
+
+/// The sentences of a text, those of a paragraph together. What stands in a block of code is none.
+pub(super) fn paragraphs(text: &str) -> Vec<Vec<Unit>> {
+    let mut units = Vec::new();
+    let mut paragraph = String::new();
+    let mut in_code = false;
+    let flush = |paragraph: &mut String, units: &mut Vec<Vec<Unit>>| {
+        let sentences = sentences(paragraph).filter(|unit| is_said(unit));
+        let sentences: Vec<Unit> = sentences.map(Unit::new).collect();
+        if !sentences.is_empty() {
+            units.push(sentences);
+        }
+        paragraph.clear();
+    };
+    for line in text.lines() {
+        let trimmed = line.trim();
+        if trimmed.starts_with("```") || trimmed.starts_with("~~~") {
+            in_code = !in_code;
+            flush(&mut paragraph, &mut units);
+        } else if in_code {
+        } else if trimmed.is_empty() {
+            flush(&mut paragraph, &mut units);
+        } else if let Some(entry) = entry(trimmed) {
+            flush(&mut paragraph, &mut units);
+            paragraph.push_str(entry);
+        } else {
+            if !paragraph.is_empty() {
+                paragraph.push(' ');
+            }
+            paragraph.push_str(trimmed);
+        }
+    }
+    flush(&mut paragraph, &mut units);
+    units
+}
+
+/// What an entry of a list, a heading or a quoted line says.
+fn entry(line: &str) -> Option<&str> {
+    for mark in ["- ", "* ", "+ ", "• ", "> ", "# ", "## ", "### ", "#### "] {
+        if let Some(rest) = line.strip_prefix(mark) {
+            return Some(rest.trim_start());
+        }
+    }
+    let digits = line.bytes().take_while(u8::is_ascii_digit).count();
+    let rest = line.get(digits..).filter(|_| (1..=3).contains(&digits))?;
+    let rest = rest.strip_prefix('.').or_else(|| rest.strip_prefix(')'))?;
+    rest.strip_prefix(' ').map(str::trim_start)
+}
+
+/// Splits a paragraph where a sentence ends: at a mark with a blank after it, unless that is a short form.
+fn sentences(paragraph: &str) -> impl Iterator<Item = &str> {
+    let mut rest = paragraph;
+    std::iter::from_fn(move || {
+        rest = rest.trim_start();
+        if rest.is_empty() {
+            return None;
+        }
+        let end = sentence_end(rest);
+        let (sentence, after) = rest.split_at(end);
+        rest = after;
+        Some(sentence.trim_end())
+    })
+}
+
+fn sentence_end(text: &str) -> usize {
+    let mut characters = text.char_indices().peekable();
+    while let Some((at, c)) = characters.next() {
+        let end = at + c.len_utf8();
+        if matches!(c, '。' | '！' | '？') {
+            return end;
+        }
+        if !matches!(c, '.' | '!' | '?') {
+            continue;
+        }
+        let blank = characters
+            .peek()
+            .is_none_or(|(_, next)| next.is_whitespace());
+        let before = text.get(..at).unwrap_or_default();
+        if blank && !(c == '.' && is_short_form(before)) {
+            return end;
+        }
+    }
+    text.len()
+}
+
+/// Whether the word before a point is one that is written with it.
+fn is_short_form(before: &str) -> bool {
+    let word = before
+        .rsplit(|c: char| c.is_whitespace() || c == '(')
+        .next()
+        .unwrap_or_default();
+    let known = ["e.g", "i.e", "etc", "vs", "cf", "approx", "z.B", "bzw"];
+    known.iter().any(|short| word.eq_ignore_ascii_case(short))
+}
+
+/// Whether there is something in it at all.
+fn is_said(text: &str) -> bool {
+    text.chars().filter(|c| c.is_alphanumeric()).count() >= 2
+}
+
+fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for word in text.split(|c: char| c.is_whitespace() || c.is_control()) {
+        if !line.is_empty() && !word.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    line
+}
+
+fn shortened(line: &str) -> String {
+    if line.len() <= LONGEST {
+        return line.to_owned();
+    }
+    let end = line.floor_char_boundary(LONGEST);
+    let kept = line.get(..end).unwrap_or(line);
+    // Not in the middle of a word, if there is another way.
+    let kept = kept.rsplit_once(' ').map_or(kept, |(kept, _)| kept);
+    format!("{kept} …")
+}
+
+/// Small letters and digits, with the marks that belong to words and names; each word between blanks.
+pub(super) fn plain(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len() + 2);
+    plain.push(' ');
+    for c in text.chars() {
+        match c {
+            '’' | '\'' => plain.push('\''),
+            c if c.is_alphanumeric() => plain.extend(c.to_lowercase()),
+            '_' | '/' | '.' | '-' => plain.push(c),
+            _ if plain.ends_with(' ') => {}
+            _ => plain.push(' '),
+        }
+    }
+    let mut words = String::with_capacity(plain.len());
+    words.push(' ');
+    for word in plain.split(' ') {
+        let word = word.trim_matches(|c: char| matches!(c, '\'' | '.' | '-' | '_'));
+        if !word.is_empty() {
+            words.push_str(word);
+            words.push(' ');
+        }
+    }
+    words
+}

@@ -1,0 +1,65 @@
+//! A checkpoint in words, as it is told and shown.
+
+use std::fmt::Write as _;
+
+use super::{Checkpoint, Item, ItemKind};
+
+/// What the items of a kind are headed with.
+#[must_use]
+pub fn headed(kind: ItemKind) -> &'static str {
+    match kind {
+        ItemKind::Goal => "Goal",
+        ItemKind::Directive => "Rules of the user",
+        ItemKind::Decision => "Decided",
+        ItemKind::Done => "Done",
+        ItemKind::Attempt => "Tried without success",
+        ItemKind::Note => "Also said",
+        ItemKind::File => "Files",
+        ItemKind::Command => "Commands",
+        ItemKind::Check => "Checks",
+        ItemKind::Blocker => "In the way",
+        ItemKind::Pending => "Still to do",
+        ItemKind::Request => "Asked for",
+        ItemKind::Focus => "Under way",
+        ItemKind::NextStep => "Next",
+    }
+}
+
+/// Its items by kind, each with the number of the turn that it comes from.
+#[must_use]
+pub fn written(checkpoint: &Checkpoint) -> String {
+    let mut text = String::new();
+    for kind in ItemKind::ALL {
+        let mut items = checkpoint.of(kind).peekable();
+        if items.peek().is_none() {
+            continue;
+        }
+        let _ = writeln!(text, "{}:", headed(kind));
+        for item in items {
+            let _ = writeln!(text, "{}", line(item));
+        }
+    }
+    if let Some(state) = &checkpoint.loop_state {
+        let _ = writeln!(text, "Loop of checks, round {}:", state.iteration);
+        for (what, checks) in [("passed", &state.passed), ("failed", &state.failed)] {
+            if !checks.is_empty() {
+                let _ = writeln!(text, "- {what}: {}", checks.join(", "));
+            }
+        }
+        if let Some(error) = &state.last_error {
+            let _ = writeln!(text, "- last error: {error}");
+        }
+    }
+    text
+}
+
+/// One item on one line.
+pub(super) fn line(item: &Item) -> String {
+    let text = &item.text;
+    match (&item.subject, item.kind) {
+        (Some(subject), ItemKind::File | ItemKind::Command | ItemKind::Check) => {
+            format!("- [{}] {subject}: {text}", item.turn)
+        }
+        _ => format!("- [{}] {text}", item.turn),
+    }
+}

@@ -1,0 +1,320 @@
+//! Long sessions with facts planted in them, to see which of them are still known after compaction.
+//!
+//! Mostly tool output, as real sessions are. Each fact is a sentence with two made-up names that stand nowhere else; it is
+//! present in a text if one line has both of them.
+
+mod free;
+mod plain;
+
+use serde_json::{Value, json};
+
+use crate::corpus::draw::Draw;
+
+/// What a fact is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// What the work is for.
+    Goal,
+    /// A rule of the user.
+    Directive,
+    /// Something that was settled, with its reason.
+    Decision,
+    /// A file that is being changed.
+    File,
+    /// What was tried and failed.
+    Attempt,
+    /// What is to be done later.
+    Pending,
+    /// What the user asked for last.
+    LastRequest,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Goal,
+        Self::Directive,
+        Self::Decision,
+        Self::File,
+        Self::Attempt,
+        Self::Pending,
+        Self::LastRequest,
+    ];
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Goal => "goal",
+            Self::Directive => "directive",
+            Self::Decision => "decision",
+            Self::File => "file",
+            Self::Attempt => "attempt",
+            Self::Pending => "pending",
+            Self::LastRequest => "last request",
+        }
+    }
+
+    /// How many of them a session has.
+    fn count(self) -> usize {
+        match self {
+            Self::Goal => 4,
+            Self::Directive => 28,
+            Self::Decision | Self::Pending => 20,
+            Self::File | Self::Attempt => 16,
+            Self::LastRequest => 1,
+        }
+    }
+}
+
+/// A planted fact.
+#[derive(Debug, Clone)]
+pub struct Fact {
+    /// What it is about.
+    pub kind: Kind,
+    /// Whether it is put in words that the extractor was not made with.
+    pub free: bool,
+    /// In which turn it is told, from 1.
+    pub turn: usize,
+    /// The names that only it has.
+    pub names: [String; 2],
+    /// How it is told.
+    pub text: String,
+}
+
+impl Fact {
+    /// Whether a text has it.
+    pub fn is_in(&self, text: &str) -> bool {
+        let [a, b] = &self.names;
+        text.lines()
+            .any(|line| line.contains(a.as_str()) && line.contains(b.as_str()))
+    }
+}
+
+/// What an agent did in a turn.
+#[derive(Debug, Clone)]
+pub enum Did {
+    /// It spoke.
+    Said(String),
+    /// It used a tool.
+    Called {
+        /// The name of the tool.
+        tool: &'static str,
+        /// With what.
+        args: Value,
+        /// What came of it.
+        output: String,
+        /// Whether it failed.
+        failed: bool,
+    },
+}
+
+/// A turn of a made-up session.
+#[derive(Debug, Clone)]
+pub struct Turn {
+    /// What the user said.
+    pub prompt: String,
+    /// What the agent did.
+    pub did: Vec<Did>,
+}
+
+/// A made-up session.
+#[derive(Debug, Clone)]
+pub struct Planted {
+    /// Its turns.
+    pub turns: Vec<Turn>,
+    /// What is asked after them.
+    pub last_request: String,
+    /// The facts in it.
+    pub facts: Vec<Fact>,
+}
+
+/// Makes a session of so many turns, whose tools say about so many bytes each turn.
+pub fn planted(turns: usize, output: usize, seed: u64) -> Planted {
+    let mut draw = Draw::new(seed);
+    let mut facts = facts(&mut draw, turns);
+    let turns = (1..=turns)
+        .map(|n| {
+            let told: Vec<&Fact> = facts.iter().filter(|fact| fact.turn == n).collect();
+            turn(&mut draw, &told, output)
+        })
+        .collect();
+    let last = facts.iter().position(|fact| fact.kind == Kind::LastRequest);
+    let last_request = facts[last.unwrap()].text.clone();
+    facts.sort_by_key(|fact| fact.turn);
+    Planted {
+        turns,
+        last_request,
+        facts,
+    }
+}
+
+fn facts(draw: &mut Draw, turns: usize) -> Vec<Fact> {
+    let mut facts = Vec::new();
+    for kind in Kind::ALL {
+        for nth in 0..kind.count() {
+            let free = (nth + draw.below(2)) % 2 == 0;
+            let templates = templates(kind, free);
+            let template = templates[draw.below(templates.len())];
+            let mut names = [name(draw), name(draw)];
+            if kind == Kind::File {
+                names[0] = format!("src/{}/{}.rs", name(draw), names[0]);
+            }
+            let text = template.replace("{A}", &names[0]).replace("{B}", &names[1]);
+            let turn = match kind {
+                Kind::Goal if nth == 0 => 1,
+                Kind::LastRequest => turns + 1,
+                _ => 1 + draw.below(turns),
+            };
+            facts.push(Fact {
+                kind,
+                free,
+                turn,
+                names,
+                text,
+            });
+        }
+    }
+    facts
+}
+
+/// Sentences for a fact of a kind; those of the user begin with `u`.
+fn templates(kind: Kind, free: bool) -> Vec<&'static str> {
+    let lists: &[&[&str]] = match (kind, free) {
+        (Kind::Goal, false) => &[plain::GOALS],
+        (Kind::Goal, true) => &[free::GOALS],
+        (Kind::Directive, false) => &[plain::DIRECTIVES],
+        (Kind::Directive, true) => &[free::DIRECTIVES],
+        (Kind::Decision, false) => &[plain::DECISIONS_BY_USER, plain::DECISIONS_BY_AGENT],
+        (Kind::Decision, true) => &[free::DECISIONS_BY_USER, free::DECISIONS_BY_AGENT],
+        (Kind::File, false) => &[plain::FILES_BY_AGENT],
+        (Kind::File, true) => &[free::FILES_BY_AGENT],
+        (Kind::Attempt, false) => &[plain::ATTEMPTS_BY_USER, plain::ATTEMPTS_BY_AGENT],
+        (Kind::Attempt, true) => &[free::ATTEMPTS_BY_USER, free::ATTEMPTS_BY_AGENT],
+        (Kind::Pending, false) => &[plain::PENDING_BY_USER, plain::PENDING_BY_AGENT],
+        (Kind::Pending, true) => &[free::PENDING_BY_USER, free::PENDING_BY_AGENT],
+        (Kind::LastRequest, false) => &[plain::LAST_REQUESTS],
+        (Kind::LastRequest, true) => &[free::LAST_REQUESTS],
+    };
+    lists.concat()
+}
+
+/// Whether a fact is told by the user.
+fn is_of_user(fact: &Fact) -> bool {
+    let of = |lists: &[&[&str]]| {
+        let [a, b] = &fact.names;
+        let template = fact
+            .text
+            .replace(a.as_str(), "{A}")
+            .replace(b.as_str(), "{B}");
+        lists.iter().any(|list| list.contains(&template.as_str()))
+    };
+    match fact.kind {
+        Kind::Goal | Kind::Directive | Kind::LastRequest => true,
+        Kind::File => false,
+        Kind::Decision | Kind::Attempt | Kind::Pending => of(&[
+            plain::DECISIONS_BY_USER,
+            free::DECISIONS_BY_USER,
+            plain::ATTEMPTS_BY_USER,
+            free::ATTEMPTS_BY_USER,
+            plain::PENDING_BY_USER,
+            free::PENDING_BY_USER,
+        ]),
+    }
+}
+
+fn turn(draw: &mut Draw, facts: &[&Fact], output: usize) -> Turn {
+    let (asked, answered): (Vec<&Fact>, Vec<&Fact>) =
+        facts.iter().partition(|fact| is_of_user(fact));
+    let mut prompt = vec![pick(draw, free::FILLER_BY_USER).to_owned()];
+    for fact in asked {
+        let at = draw.below(prompt.len() + 1);
+        prompt.insert(at, fact.text.clone());
+    }
+    let mut did = vec![Did::Said(pick(draw, free::FILLER_BY_AGENT).to_owned())];
+    let calls = 1 + draw.below(4);
+    for _ in 0..calls {
+        did.push(call(draw, output / calls));
+    }
+    let mut answer: Vec<String> = (0..2 + draw.below(4))
+        .map(|_| pick(draw, free::FILLER_BY_AGENT).to_owned())
+        .collect();
+    for fact in answered {
+        // Half of the files are only known by what tools did to them.
+        if fact.kind == Kind::File && !fact.free {
+            did.push(edit(fact));
+        }
+        let at = draw.below(answer.len() + 1);
+        answer.insert(at, fact.text.clone());
+    }
+    did.push(Did::Said(answer.join(" ")));
+    Turn {
+        prompt: prompt.join(" "),
+        did,
+    }
+}
+
+fn edit(fact: &Fact) -> Did {
+    let [path, name] = &fact.names;
+    Did::Called {
+        tool: "Edit",
+        args: json!({"file_path": path, "old_string": "let a = 1;", "new_string": format!("let a = {name};")}),
+        output: "The file was changed.".into(),
+        failed: false,
+    }
+}
+
+fn call(draw: &mut Draw, output: usize) -> Did {
+    let path = format!("src/{}/{}.rs", name(draw), name(draw));
+    match draw.below(3) {
+        0 => Did::Called {
+            tool: "Bash",
+            args: json!({"command": format!("cargo test -p {}", name(draw))}),
+            output: lines(draw, output, "test", "... ok"),
+            failed: draw.below(5) == 0,
+        },
+        1 => Did::Called {
+            tool: "Grep",
+            args: json!({"pattern": name(draw)}),
+            output: lines(draw, output, &path, "let x = call();"),
+            failed: false,
+        },
+        _ => Did::Called {
+            tool: "Read",
+            args: json!({"file_path": path}),
+            output: lines(draw, output, "    let", "= self.next()?;"),
+            failed: false,
+        },
+    }
+}
+
+fn lines(draw: &mut Draw, bytes: usize, before: &str, after: &str) -> String {
+    let mut out = String::with_capacity(bytes + 80);
+    while out.len() < bytes {
+        let (a, b) = (name(draw), name(draw));
+        out.push_str(&format!("{before} {a}::{b} {after}\n"));
+    }
+    out
+}
+
+fn pick<'a>(draw: &mut Draw, from: &[&'a str]) -> &'a str {
+    from[draw.below(from.len())]
+}
+
+/// A name that is nowhere else.
+fn name(draw: &mut Draw) -> String {
+    const BEGIN: [&str; 16] = [
+        "bar", "cor", "del", "fen", "gor", "hul", "jin", "kel", "lom", "mur", "nex", "pol", "quil",
+        "rav", "sor", "tre",
+    ];
+    const END: [&str; 16] = [
+        "bit", "dock", "fax", "gate", "hub", "kit", "line", "mesh", "node", "pack", "ring", "sync",
+        "tron", "vault", "wick", "zone",
+    ];
+    let n = draw.next();
+    format!(
+        "{}{}{:04x}",
+        pick(draw, &BEGIN),
+        pick(draw, &END),
+        n % 0x1_0000
+    )
+}
