@@ -7,7 +7,7 @@ mod cues;
 mod delta;
 mod extract;
 mod merge;
-mod salience;
+mod novelty;
 mod stored;
 mod tools;
 mod units;

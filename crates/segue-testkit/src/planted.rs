@@ -155,9 +155,9 @@ fn facts(draw: &mut Draw, turns: usize) -> Vec<Fact> {
             let free = (nth + draw.below(2)) % 2 == 0;
             let templates = templates(kind, free);
             let template = templates[draw.below(templates.len())];
-            let mut names = [name(draw), name(draw)];
+            let mut names = [unused(draw, &facts), unused(draw, &facts)];
             if kind == Kind::File {
-                names[0] = format!("src/{}/{}.rs", name(draw), names[0]);
+                names[0] = format!("src/{}/{}.rs", name(draw), name(draw));
             }
             let text = template.replace("{A}", &names[0]).replace("{B}", &names[1]);
             let turn = match kind {
@@ -222,21 +222,50 @@ fn is_of_user(fact: &Fact) -> bool {
     }
 }
 
+/// A name for something that no other fact has: made up, or two words of every day.
+fn unused(draw: &mut Draw, facts: &[Fact]) -> String {
+    loop {
+        let name = if draw.below(2) == 0 {
+            name(draw)
+        } else {
+            format!("{} {}", pick(draw, &COLOURS), pick(draw, &THINGS))
+        };
+        if !facts.iter().any(|fact| fact.names.contains(&name)) {
+            return name;
+        }
+    }
+}
+
+/// What is said without being a fact: every other sentence names something all the same.
+fn filler(draw: &mut Draw, from: &[&str]) -> String {
+    let said = pick(draw, from);
+    let Some(body) = said.strip_suffix(['.', '?', '!']).filter(|_| draw.below(2) == 0) else {
+        return said.to_owned();
+    };
+    let end = &said[body.len()..];
+    match draw.below(4) {
+        0 => format!("{body} in src/{}/{}.rs{end}", name(draw), name(draw)),
+        1 => format!("{body} for {}{end}", name(draw)),
+        2 => format!("{body} (see {} and {}){end}", name(draw), name(draw)),
+        _ => format!("{body}, as in the {} {}{end}", pick(draw, &COLOURS), pick(draw, &THINGS)),
+    }
+}
+
 fn turn(draw: &mut Draw, facts: &[&Fact], output: usize) -> Turn {
     let (asked, answered): (Vec<&Fact>, Vec<&Fact>) =
         facts.iter().partition(|fact| is_of_user(fact));
-    let mut prompt = vec![pick(draw, free::FILLER_BY_USER).to_owned()];
+    let mut prompt = vec![filler(draw, free::FILLER_BY_USER)];
     for fact in asked {
         let at = draw.below(prompt.len() + 1);
         prompt.insert(at, fact.text.clone());
     }
-    let mut did = vec![Did::Said(pick(draw, free::FILLER_BY_AGENT).to_owned())];
+    let mut did = vec![Did::Said(filler(draw, free::FILLER_BY_AGENT))];
     let calls = 1 + draw.below(4);
     for _ in 0..calls {
         did.push(call(draw, output / calls));
     }
     let mut answer: Vec<String> = (0..2 + draw.below(4))
-        .map(|_| pick(draw, free::FILLER_BY_AGENT).to_owned())
+        .map(|_| filler(draw, free::FILLER_BY_AGENT))
         .collect();
     for fact in answered {
         // Half of the files are only known by what tools did to them.
@@ -299,6 +328,19 @@ fn lines(draw: &mut Draw, bytes: usize, before: &str, after: &str) -> String {
 fn pick<'a>(draw: &mut Draw, from: &[&'a str]) -> &'a str {
     from[draw.below(from.len())]
 }
+
+const COLOURS: [&str; 40] = [
+    "amber", "bold", "brisk", "bronze", "calm", "clear", "copper", "coral", "dark", "deep", "dusty", "early", "faint",
+    "fresh", "frozen", "gentle", "golden", "grand", "green", "hidden", "hollow", "humble", "icy", "iron", "late", "light",
+    "lucky", "mellow", "narrow", "noble", "pale", "plain", "quiet", "rapid", "rough", "silver", "steady", "tall", "warm",
+    "young",
+];
+const THINGS: [&str; 40] = [
+    "anchor", "basket", "bridge", "candle", "canyon", "castle", "cedar", "cellar", "circle", "compass", "corner",
+    "cottage", "drawer", "engine", "falcon", "feather", "fountain", "garden", "hammer", "harbour", "island", "kettle",
+    "ladder", "lantern", "market", "meadow", "mirror", "orchard", "paddle", "pillow", "planet", "pocket", "river", "rocket",
+    "saddle", "shadow", "signal", "temple", "tunnel", "window",
+];
 
 /// A name that is nowhere else.
 fn name(draw: &mut Draw) -> String {

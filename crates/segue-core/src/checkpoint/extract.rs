@@ -1,7 +1,7 @@
 //! What the record of some turns tells, found without a model.
 
 use super::cues::{Sense, sense};
-use super::salience::Rarity;
+use super::novelty::Words;
 use super::tools::deeds;
 use super::units::{Unit, paragraphs};
 use super::{Author, Item, ItemKind};
@@ -11,11 +11,11 @@ use crate::{Role, ToldTurn};
 /// something that was pasted.
 const MOST: usize = 60;
 
-/// From which salience on a sentence of the agent is worth a note by itself.
-const NOTEWORTHY: u32 = 50;
+/// How specific a sentence is that tells something by itself.
+const TELLING: u32 = 4;
 
 /// What a note weighs at least.
-pub(super) const WORTH_A_NOTE: u32 = 15 + NOTEWORTHY / 2;
+pub(super) const WORTH_A_NOTE: u32 = 15 + TELLING * 2;
 
 /// How long sentences are that are kept as one, in bytes.
 const TOGETHER: usize = 360;
@@ -26,6 +26,7 @@ struct Said {
     role: Role,
     turn: u32,
     message: u32,
+    specificity: u32,
     /// Whether it goes on a paragraph.
     goes_on: bool,
 }
@@ -33,12 +34,14 @@ struct Said {
 /// What some turns of an agent that worked in `cwd` tell, in the order in which it was said. The items have no numbers
 /// yet.
 #[must_use]
-pub fn extract(turns: &[ToldTurn], cwd: &str) -> Vec<Item> {
-    let said: Vec<Said> = turns.iter().flat_map(sentences).collect();
-    let rarity = Rarity::of(said.iter().map(|said| &said.unit));
-    let mut items: Vec<Item> = together(&said, &rarity)
+pub fn extract(turns: &[ToldTurn], cwd: &str, count: &dyn Fn(&str) -> u64) -> Vec<Item> {
+    let said = turns.iter().flat_map(|turn| sentences(turn, count));
+    let said: Vec<Said> = said.collect();
+    let said = together(said);
+    let words = Words::of(said.iter().map(|said| &said.unit));
+    let mut items: Vec<Item> = said
         .iter()
-        .filter_map(|said| item(said, rarity.salience(&said.unit)))
+        .filter_map(|said| item(said, words.novelty(&said.unit)))
         .collect();
     for turn in turns {
         items.extend(deeds(&turn.messages, cwd).into_iter().map(|deed| Item {
@@ -56,7 +59,7 @@ pub fn extract(turns: &[ToldTurn], cwd: &str) -> Vec<Item> {
     items
 }
 
-fn sentences(turn: &ToldTurn) -> Vec<Said> {
+fn sentences(turn: &ToldTurn, count: &dyn Fn(&str) -> u64) -> Vec<Said> {
     let mut said = Vec::new();
     for (at, message) in (0..).zip(&turn.messages) {
         if !matches!(message.role, Role::User | Role::Assistant) {
@@ -72,6 +75,7 @@ fn sentences(turn: &ToldTurn) -> Vec<Said> {
             units.drain(MOST / 2..units.len() - MOST / 2);
         }
         said.extend(units.into_iter().map(|(goes_on, unit)| Said {
+            specificity: unit.specificity(count),
             unit,
             role: message.role,
             turn: turn.n,
@@ -84,43 +88,54 @@ fn sentences(turn: &ToldTurn) -> Vec<Said> {
 
 /// Sentences of a paragraph that follow on each other are kept as one if each of them tells something: the second is
 /// often the reason for the first, and does not name it again.
-fn together(said: &[Said], rarity: &Rarity<'_>) -> Vec<Said> {
+fn together(said: Vec<Said>) -> Vec<Said> {
     let mut joined: Vec<Said> = Vec::with_capacity(said.len());
-    let mut open = false;
     for next in said {
-        let tells = rarity.salience(&next.unit) >= NOTEWORTHY;
         let last = joined.last_mut().filter(|last| {
-            open && tells
+            last.specificity >= TELLING
+                && next.specificity >= TELLING
                 && next.goes_on
                 && (last.turn, last.message) == (next.turn, next.message)
                 && last.unit.text.len() + next.unit.text.len() < TOGETHER
         });
         match last {
-            Some(last) => last.unit = last.unit.and(&next.unit),
-            None => joined.push(Said {
-                unit: next.unit.clone(),
-                ..*next
-            }),
+            Some(last) => {
+                last.unit = last.unit.and(&next.unit);
+                last.specificity = last.specificity.max(next.specificity);
+            }
+            None => joined.push(next),
         }
-        open = tells;
     }
     joined
 }
 
 /// What a sentence is worth as an item; nothing if it says nothing.
-fn item(said: &Said, salience: u32) -> Option<Item> {
+fn item(said: &Said, novelty: u32) -> Option<Item> {
+    let path = said.unit.path().filter(|_| said.role == Role::Assistant);
     let Sense { kind, strength } = match (sense(&said.unit, said.role), said.role) {
         // What the conversation began with is what it is for.
         (_, Role::User) if said.turn == 1 && said.message == 0 => Sense {
             kind: ItemKind::Goal,
             strength: 6,
         },
-        (Some(sense), _) => sense,
+        (Some(sense), Role::User) => sense,
         (None, Role::User) => Sense {
             kind: ItemKind::Request,
             strength: 0,
         },
-        (None, _) if salience >= NOTEWORTHY => Sense {
+        // Where a file stands: what is open or did not work is told as such.
+        (
+            Some(Sense {
+                kind: ItemKind::Focus,
+                strength,
+            }),
+            _,
+        ) if path.is_some() => Sense {
+            kind: ItemKind::File,
+            strength,
+        },
+        (Some(sense), _) => sense,
+        (None, _) if said.specificity >= TELLING => Sense {
             kind: ItemKind::Note,
             strength: 0,
         },
@@ -130,11 +145,11 @@ fn item(said: &Said, salience: u32) -> Option<Item> {
         id: 0,
         kind,
         text: said.unit.text.clone(),
-        subject: None,
+        subject: path.filter(|_| kind == ItemKind::File).map(str::to_owned),
         turn: said.turn,
         message: said.message,
         by: Author::Record,
-        weight: base(kind) + strength * 5 + salience / 2,
+        weight: base(kind) + strength * 5 + said.specificity * 2 + novelty,
         pinned: false,
     })
 }
@@ -146,7 +161,7 @@ pub(super) fn base(kind: ItemKind) -> u32 {
         ItemKind::Goal => 55,
         ItemKind::Pending | ItemKind::File => 50,
         ItemKind::Attempt | ItemKind::Decision | ItemKind::Blocker => 45,
-        ItemKind::Request => 40,
+        ItemKind::Request => 50,
         ItemKind::Focus | ItemKind::NextStep | ItemKind::Check => 30,
         ItemKind::Command => 20,
         ItemKind::Note => 15,

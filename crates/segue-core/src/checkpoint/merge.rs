@@ -74,16 +74,42 @@ fn newest_of_each(items: Vec<Item>) -> Vec<Item> {
             .and_then(|at| kept.get_mut(at))
             .and_then(Option::take);
         if let Some(before) = before {
-            // What was made here and changed since was made here; and it is the same item.
-            if before.kind == ItemKind::File && before.text == "created" && item.text == "changed" {
-                item.text = before.text;
+            if item.kind == ItemKind::File && before.kind == ItemKind::File {
+                item.text = of_file(&before.text, &item.text);
             }
             item.id = before.id;
+            item.weight = item.weight.max(before.weight);
             item.pinned |= before.pinned;
         }
         kept.push(Some(item));
     }
     kept.into_iter().flatten().collect()
+}
+
+/// What is known of a file: what was done to it, and what was last said about it.
+fn of_file(before: &str, after: &str) -> String {
+    let (done_before, said_before) = apart(before);
+    let (done, said) = apart(after);
+    let done = match (done_before, done) {
+        // What was made here and changed since was made here.
+        (Some("created"), Some("changed")) => Some("created"),
+        (before, after) => after.or(before),
+    };
+    let said = said.or(said_before);
+    let parts: Vec<&str> = done.into_iter().chain(said).collect();
+    parts.join(": ")
+}
+
+/// What was done to a file, and what was said about it.
+fn apart(text: &str) -> (Option<&str>, Option<&str>) {
+    for done in ["created", "changed", "deleted"] {
+        match text.strip_prefix(done) {
+            Some("") => return (Some(done), None),
+            Some(rest) if rest.starts_with(": ") => return (Some(done), rest.get(2..)),
+            Some(_) | None => {}
+        }
+    }
+    (None, Some(text))
 }
 
 /// Of items that say the same the first.

@@ -107,7 +107,7 @@ fn a_conversation_is_summed_up_without_a_model() {
         r#""ok""#,
         false,
     ));
-    let found = extract(&[first, second], "/w");
+    let found = extract(&[first, second], "/w", &words);
     let checkpoint = merge(&Checkpoint::default(), found, 10_000, &words);
     insta::assert_snapshot!(written(&checkpoint), @r"");
 }
@@ -125,12 +125,12 @@ fn only_the_newest_about_a_thing_counts_and_keeps_its_number() {
     };
     let before = merge(
         &Checkpoint::default(),
-        extract(&[ran(1, 2)], "/w"),
+        extract(&[ran(1, 2)], "/w", &words),
         1000,
         &words,
     );
     assert_eq!(texts(&before, ItemKind::Check), ["failed with 2"]);
-    let after = merge(&before, extract(&[ran(2, 0)], "/w"), 1000, &words);
+    let after = merge(&before, extract(&[ran(2, 0)], "/w", &words), 1000, &words);
     assert_eq!(texts(&after, ItemKind::Check), ["went well"]);
     assert_eq!(before.items[0].id, after.items[0].id);
 }
@@ -145,7 +145,12 @@ fn what_is_done_is_not_open_any_more() {
         ),
         turn(2, "go on", "I implemented the migration of invoices."),
     ];
-    let checkpoint = merge(&Checkpoint::default(), extract(&turns, "/w"), 1000, &words);
+    let checkpoint = merge(
+        &Checkpoint::default(),
+        extract(&turns, "/w", &words),
+        1000,
+        &words,
+    );
     assert!(
         texts(&checkpoint, ItemKind::Pending).is_empty(),
         "{}",
@@ -163,7 +168,7 @@ fn what_is_pinned_stays_however_little_room_there_is() {
         .collect();
     let mut before = merge(
         &Checkpoint::default(),
-        extract(&turns, "/w"),
+        extract(&turns, "/w", &words),
         100_000,
         &words,
     );
@@ -172,7 +177,7 @@ fn what_is_pinned_stays_however_little_room_there_is() {
     let id = pinned.id;
     let after = merge(
         &before,
-        extract(&[turn(50, "What now?", "ok")], "/w"),
+        extract(&[turn(50, "What now?", "ok")], "/w", &words),
         20,
         &words,
     );

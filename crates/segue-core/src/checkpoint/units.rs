@@ -23,6 +23,36 @@ impl Unit {
         Self::new(&format!("{} {}", self.text, next.text))
     }
 
+    /// How much it names that is no word of every day: a tokenizer knows those as wholes, and takes names, paths and
+    /// numbers apart. From 0 to 12.
+    pub(super) fn specificity(&self, count: &dyn Fn(&str) -> u64) -> u32 {
+        let words = self.words().count() as u64;
+        let more = count(&self.plain).saturating_sub(words);
+        u32::try_from(more.min(12)).unwrap_or(12)
+    }
+
+    /// The path of a file that it names, if any.
+    pub(super) fn path(&self) -> Option<&str> {
+        let marks = |c: char| {
+            !(c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '~' | '@' | '+'))
+        };
+        let words = self
+            .text
+            .split(marks)
+            .map(|word| word.trim_end_matches(['.', '-']));
+        words.into_iter().find(|word| {
+            let name = word.rsplit('/').next().unwrap_or_default();
+            let Some((stem, ending)) = name.rsplit_once('.') else {
+                return false;
+            };
+            word.contains('/')
+                && !word.starts_with("//")
+                && !stem.is_empty()
+                && (1..=5).contains(&ending.len())
+                && ending.chars().all(char::is_alphanumeric)
+        })
+    }
+
     /// Its words.
     pub(super) fn words(&self) -> impl Iterator<Item = &str> {
         self.plain.split(' ').filter(|word| !word.is_empty())
