@@ -180,7 +180,7 @@ pub fn compose(
         });
     }
     let checkpoint = story.checkpoint.map(|text| {
-        let most = (usable - fixed) / 2;
+        let most = (usable - fixed) / 4 * 3;
         let tokens = count(text);
         section(CHECKPOINT, &both_ends(text, tokens, most))
     });

@@ -14,6 +14,9 @@ const MOST: usize = 60;
 /// How specific a sentence is that tells something by itself.
 const TELLING: u32 = 4;
 
+/// How new a sentence is that does.
+const NEW: u32 = 24;
+
 /// What a note weighs at least.
 pub(super) const WORTH_A_NOTE: u32 = 15 + TELLING * 2;
 
@@ -27,6 +30,7 @@ struct Said {
     turn: u32,
     message: u32,
     specificity: u32,
+    novelty: u32,
     /// Whether it goes on a paragraph.
     goes_on: bool,
 }
@@ -37,12 +41,9 @@ struct Said {
 pub fn extract(turns: &[ToldTurn], cwd: &str, count: &dyn Fn(&str) -> u64) -> Vec<Item> {
     let said = turns.iter().flat_map(|turn| sentences(turn, count));
     let said: Vec<Said> = said.collect();
-    let said = together(said);
     let words = Words::of(said.iter().map(|said| &said.unit));
-    let mut items: Vec<Item> = said
-        .iter()
-        .filter_map(|said| item(said, words.novelty(&said.unit)))
-        .collect();
+    let joined = together(&said, &words);
+    let mut items: Vec<Item> = joined.iter().filter_map(item).collect();
     for turn in turns {
         items.extend(deeds(&turn.messages, cwd).into_iter().map(|deed| Item {
             id: 0,
@@ -76,6 +77,7 @@ fn sentences(turn: &ToldTurn, count: &dyn Fn(&str) -> u64) -> Vec<Said> {
         }
         said.extend(units.into_iter().map(|(goes_on, unit)| Said {
             specificity: unit.specificity(count),
+            novelty: 0,
             unit,
             role: message.role,
             turn: turn.n,
@@ -88,12 +90,18 @@ fn sentences(turn: &ToldTurn, count: &dyn Fn(&str) -> u64) -> Vec<Said> {
 
 /// Sentences of a paragraph that follow on each other are kept as one if each of them tells something: the second is
 /// often the reason for the first, and does not name it again.
-fn together(said: Vec<Said>) -> Vec<Said> {
+fn together(said: &[Said], words: &Words<'_>) -> Vec<Said> {
     let mut joined: Vec<Said> = Vec::with_capacity(said.len());
     for next in said {
+        let novelty = words.novelty(&next.unit);
+        let next = Said {
+            unit: next.unit.clone(),
+            novelty,
+            ..*next
+        };
         let last = joined.last_mut().filter(|last| {
-            last.specificity >= TELLING
-                && next.specificity >= TELLING
+            last.is_telling()
+                && next.is_telling()
                 && next.goes_on
                 && (last.turn, last.message) == (next.turn, next.message)
                 && last.unit.text.len() + next.unit.text.len() < TOGETHER
@@ -102,6 +110,7 @@ fn together(said: Vec<Said>) -> Vec<Said> {
             Some(last) => {
                 last.unit = last.unit.and(&next.unit);
                 last.specificity = last.specificity.max(next.specificity);
+                last.novelty = last.novelty.max(next.novelty);
             }
             None => joined.push(next),
         }
@@ -109,8 +118,15 @@ fn together(said: Vec<Said>) -> Vec<Said> {
     joined
 }
 
+impl Said {
+    /// Whether it tells something that others do not.
+    fn is_telling(&self) -> bool {
+        self.specificity >= TELLING || self.novelty >= NEW
+    }
+}
+
 /// What a sentence is worth as an item; nothing if it says nothing.
-fn item(said: &Said, novelty: u32) -> Option<Item> {
+fn item(said: &Said) -> Option<Item> {
     let path = said.unit.path().filter(|_| said.role == Role::Assistant);
     let Sense { kind, strength } = match (sense(&said.unit, said.role), said.role) {
         // What the conversation began with is what it is for.
@@ -135,12 +151,14 @@ fn item(said: &Said, novelty: u32) -> Option<Item> {
             strength,
         },
         (Some(sense), _) => sense,
-        (None, _) if said.specificity >= TELLING => Sense {
+        (None, _) if said.is_telling() => Sense {
             kind: ItemKind::Note,
             strength: 0,
         },
         (None, _) => return None,
     };
+    // Nobody else can say it again.
+    let by_user = if said.role == Role::User { 25 } else { 0 };
     Some(Item {
         id: 0,
         kind,
@@ -149,7 +167,7 @@ fn item(said: &Said, novelty: u32) -> Option<Item> {
         turn: said.turn,
         message: said.message,
         by: Author::Record,
-        weight: base(kind) + strength * 5 + said.specificity * 2 + novelty,
+        weight: base(kind) + strength * 5 + said.specificity * 2 + said.novelty + by_user,
         pinned: false,
     })
 }

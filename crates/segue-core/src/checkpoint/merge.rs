@@ -9,15 +9,17 @@ use super::{Author, Checkpoint, Item, ItemKind, written};
 /// How much of the room each kind has to itself, of 100. What it does not need goes to whoever tells most.
 fn share(kind: ItemKind) -> u64 {
     match kind {
-        ItemKind::Directive => 28,
-        ItemKind::Pending => 14,
-        ItemKind::Decision => 12,
-        ItemKind::Attempt | ItemKind::Request => 10,
-        ItemKind::File => 8,
-        ItemKind::Goal | ItemKind::Blocker => 4,
-        ItemKind::Check | ItemKind::Done => 3,
-        ItemKind::Command => 2,
-        ItemKind::Focus | ItemKind::NextStep | ItemKind::Note => 1,
+        ItemKind::Directive => 16,
+        ItemKind::Pending => 10,
+        ItemKind::Decision | ItemKind::Attempt | ItemKind::File => 8,
+        ItemKind::Request => 5,
+        ItemKind::Goal | ItemKind::Blocker => 3,
+        ItemKind::Check => 2,
+        ItemKind::Command
+        | ItemKind::Done
+        | ItemKind::Focus
+        | ItemKind::NextStep
+        | ItemKind::Note => 1,
     }
 }
 
