@@ -16,8 +16,9 @@ use crate::Message;
 pub use added::with_added;
 pub use choose::least_tokens;
 pub use sent::Sent;
+use told::both_ends;
+pub(crate) use told::quoted;
 pub use told::told;
-use told::{both_ends, quoted};
 
 /// The line that separates the brief from the prompt.
 pub const END_OF_RECORD: &str = "[End of the record. The user now says:]";

@@ -9,6 +9,7 @@ mod extract;
 mod merge;
 mod novelty;
 mod stored;
+mod summary;
 mod tools;
 mod units;
 mod written;
@@ -19,6 +20,7 @@ pub use delta::Delta;
 pub use extract::extract;
 pub use merge::merge;
 pub use stored::{DeltaError, decode_delta, encode_delta};
+pub use summary::{Objection, Summary, question, summary};
 pub use written::{headed, written};
 
 /// What an item is.

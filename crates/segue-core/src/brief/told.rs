@@ -73,7 +73,7 @@ pub(super) fn clean(text: &str) -> Cow<'_, str> {
 }
 
 /// Writes each line of a text with a mark before it that no line of the frame has.
-pub(super) fn quoted(text: &str, out: &mut String) {
+pub(crate) fn quoted(text: &str, out: &mut String) {
     for line in text.lines() {
         let mark = if line.is_empty() { ">" } else { "> " };
         let _ = writeln!(out, "{mark}{line}");

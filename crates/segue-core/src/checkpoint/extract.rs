@@ -103,6 +103,7 @@ fn together(said: &[Said], words: &Words<'_>) -> Vec<Said> {
             last.is_telling()
                 && next.is_telling()
                 && next.goes_on
+                && last.is_of_one_sort_with(&next)
                 && (last.turn, last.message) == (next.turn, next.message)
                 && last.unit.text.len() + next.unit.text.len() < TOGETHER
         });
@@ -119,6 +120,15 @@ fn together(said: &[Said], words: &Words<'_>) -> Vec<Said> {
 }
 
 impl Said {
+    /// Whether neither of two shows that it is something else than the other.
+    fn is_of_one_sort_with(&self, next: &Self) -> bool {
+        let kind = |said: &Self| sense(&said.unit, said.role).map(|sense| sense.kind);
+        match (kind(self), kind(next)) {
+            (Some(a), Some(b)) => a == b,
+            (None, _) | (_, None) => true,
+        }
+    }
+
     /// Whether it tells something that others do not.
     fn is_telling(&self) -> bool {
         self.specificity >= TELLING || self.novelty >= NEW

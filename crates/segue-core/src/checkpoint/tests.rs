@@ -61,10 +61,8 @@ fn a_text_is_taken_apart_into_sentences() {
         ("", &[]),
     ];
     for (text, expected) in cases {
-        let found: Vec<String> = units::units(text)
-            .into_iter()
-            .map(|unit| unit.text)
-            .collect();
+        let found = units::paragraphs(text).into_iter().flatten();
+        let found: Vec<String> = found.map(|unit| unit.text).collect();
         assert_eq!(found, expected, "{text:?}");
     }
     let long = &units::paragraphs(&"word ".repeat(1000))[0][0];
@@ -109,7 +107,25 @@ fn a_conversation_is_summed_up_without_a_model() {
     ));
     let found = extract(&[first, second], "/w", &words);
     let checkpoint = merge(&Checkpoint::default(), found, 10_000, &words);
-    insta::assert_snapshot!(written(&checkpoint), @r"");
+    insta::assert_snapshot!(written(&checkpoint), @"
+    Goal:
+    - [1] Build a parser for invoices.
+    Rules of the user:
+    - [2] Never touch legacy/.
+    Decided:
+    - [1] I decided to use nom instead of pest, because it streams.
+    Done:
+    - [2] parse dates
+    Files:
+    - [2] src/parser.rs: changed
+    Checks:
+    - [2] cargo test: failed with 101: error: test week failed
+    Still to do:
+    - [2] I tried chrono first, but it didn't help with week dates. The time zones are still missing, not yet done.
+    - [2] write docs
+    Asked for:
+    - [2] And now add dates.
+    ");
 }
 
 #[test]
@@ -195,6 +211,7 @@ fn a_version_is_the_one_before_it_and_what_changed() {
         let found = extract(
             &[turn(n, &text, "I chose blue because of the print.")],
             "/w",
+            &words,
         );
         let mut next = merge(versions.last().unwrap(), found, 40, &words);
         if n == 3 {
