@@ -239,7 +239,10 @@ fn unused(draw: &mut Draw, facts: &[Fact]) -> String {
 /// What is said without being a fact: every other sentence names something all the same.
 fn filler(draw: &mut Draw, from: &[&str]) -> String {
     let said = pick(draw, from);
-    let Some(body) = said.strip_suffix(['.', '?', '!']).filter(|_| draw.below(2) == 0) else {
+    let Some(body) = said
+        .strip_suffix(['.', '?', '!'])
+        .filter(|_| draw.below(2) == 0)
+    else {
         return said.to_owned();
     };
     let end = &said[body.len()..];
@@ -247,7 +250,11 @@ fn filler(draw: &mut Draw, from: &[&str]) -> String {
         0 => format!("{body} in src/{}/{}.rs{end}", name(draw), name(draw)),
         1 => format!("{body} for {}{end}", name(draw)),
         2 => format!("{body} (see {} and {}){end}", name(draw), name(draw)),
-        _ => format!("{body}, as in the {} {}{end}", pick(draw, &COLOURS), pick(draw, &THINGS)),
+        _ => format!(
+            "{body}, as in the {} {}{end}",
+            pick(draw, &COLOURS),
+            pick(draw, &THINGS)
+        ),
     }
 }
 
@@ -268,8 +275,7 @@ fn turn(draw: &mut Draw, facts: &[&Fact], output: usize) -> Turn {
         .map(|_| filler(draw, free::FILLER_BY_AGENT))
         .collect();
     for fact in answered {
-        // Half of the files are only known by what tools did to them.
-        if fact.kind == Kind::File && !fact.free {
+        if fact.kind == Kind::File {
             did.push(edit(fact));
         }
         let at = draw.below(answer.len() + 1);
@@ -330,16 +336,17 @@ fn pick<'a>(draw: &mut Draw, from: &[&'a str]) -> &'a str {
 }
 
 const COLOURS: [&str; 40] = [
-    "amber", "bold", "brisk", "bronze", "calm", "clear", "copper", "coral", "dark", "deep", "dusty", "early", "faint",
-    "fresh", "frozen", "gentle", "golden", "grand", "green", "hidden", "hollow", "humble", "icy", "iron", "late", "light",
-    "lucky", "mellow", "narrow", "noble", "pale", "plain", "quiet", "rapid", "rough", "silver", "steady", "tall", "warm",
-    "young",
+    "amber", "bold", "brisk", "bronze", "calm", "clear", "copper", "coral", "dark", "deep",
+    "dusty", "early", "faint", "fresh", "frozen", "gentle", "golden", "grand", "green", "hidden",
+    "hollow", "humble", "icy", "iron", "late", "light", "lucky", "mellow", "narrow", "noble",
+    "pale", "plain", "quiet", "rapid", "rough", "silver", "steady", "tall", "warm", "young",
 ];
 const THINGS: [&str; 40] = [
-    "anchor", "basket", "bridge", "candle", "canyon", "castle", "cedar", "cellar", "circle", "compass", "corner",
-    "cottage", "drawer", "engine", "falcon", "feather", "fountain", "garden", "hammer", "harbour", "island", "kettle",
-    "ladder", "lantern", "market", "meadow", "mirror", "orchard", "paddle", "pillow", "planet", "pocket", "river", "rocket",
-    "saddle", "shadow", "signal", "temple", "tunnel", "window",
+    "anchor", "basket", "bridge", "candle", "canyon", "castle", "cedar", "cellar", "circle",
+    "compass", "corner", "cottage", "drawer", "engine", "falcon", "feather", "fountain", "garden",
+    "hammer", "harbour", "island", "kettle", "ladder", "lantern", "market", "meadow", "mirror",
+    "orchard", "paddle", "pillow", "planet", "pocket", "river", "rocket", "saddle", "shadow",
+    "signal", "temple", "tunnel", "window",
 ];
 
 /// A name that is nowhere else.

@@ -1,8 +1,10 @@
 //! What the record of some turns tells, found without a model.
 
+use std::collections::HashSet;
+
 use super::cues::{Sense, sense};
 use super::novelty::Words;
-use super::tools::deeds;
+use super::tools::{Deed, deeds};
 use super::units::{Unit, paragraphs};
 use super::{Author, Item, ItemKind};
 use crate::{Role, ToldTurn};
@@ -42,21 +44,29 @@ pub fn extract(turns: &[ToldTurn], cwd: &str, count: &dyn Fn(&str) -> u64) -> Ve
     let said = turns.iter().flat_map(|turn| sentences(turn, count));
     let said: Vec<Said> = said.collect();
     let words = Words::of(said.iter().map(|said| &said.unit));
+    let done: Vec<(u32, Deed)> = turns
+        .iter()
+        .flat_map(|turn| {
+            let deeds = deeds(&turn.messages, cwd).into_iter();
+            deeds.map(|deed| (turn.n, deed))
+        })
+        .collect();
+    let changed = done.iter().filter(|(_, deed)| deed.kind == ItemKind::File);
+    let changed: HashSet<&str> = changed.map(|(_, deed)| deed.subject.as_str()).collect();
     let joined = together(&said, &words);
-    let mut items: Vec<Item> = joined.iter().filter_map(item).collect();
-    for turn in turns {
-        items.extend(deeds(&turn.messages, cwd).into_iter().map(|deed| Item {
-            id: 0,
-            kind: deed.kind,
-            text: deed.text,
-            subject: Some(deed.subject),
-            turn: turn.n,
-            message: deed.message,
-            by: Author::Record,
-            weight: base(deed.kind) + 30,
-            pinned: false,
-        }));
-    }
+    let said = joined.iter().filter_map(|said| item(said, &changed));
+    let mut items: Vec<Item> = said.collect();
+    items.extend(done.iter().map(|(turn, deed)| Item {
+        id: 0,
+        kind: deed.kind,
+        text: deed.text.clone(),
+        subject: Some(deed.subject.clone()),
+        turn: *turn,
+        message: deed.message,
+        by: Author::Record,
+        weight: base(deed.kind) + 80,
+        pinned: false,
+    }));
     items
 }
 
@@ -136,7 +146,7 @@ impl Said {
 }
 
 /// What a sentence is worth as an item; nothing if it says nothing.
-fn item(said: &Said) -> Option<Item> {
+fn item(said: &Said, changed: &HashSet<&str>) -> Option<Item> {
     let path = said.unit.path().filter(|_| said.role == Role::Assistant);
     let Sense { kind, strength } = match (sense(&said.unit, said.role), said.role) {
         // What the conversation began with is what it is for.
@@ -149,16 +159,17 @@ fn item(said: &Said) -> Option<Item> {
             kind: ItemKind::Request,
             strength: 0,
         },
-        // Where a file stands: what is open or did not work is told as such.
+        // What is said of a file that was changed tells where it stands.
         (
             Some(Sense {
-                kind: ItemKind::Focus,
-                strength,
-            }),
+                kind: ItemKind::Focus | ItemKind::Done | ItemKind::NextStep,
+                ..
+            })
+            | None,
             _,
-        ) if path.is_some() => Sense {
+        ) if path.is_some_and(|path| changed.contains(path)) => Sense {
             kind: ItemKind::File,
-            strength,
+            strength: 0,
         },
         (Some(sense), _) => sense,
         (None, _) if said.is_telling() => Sense {
@@ -177,7 +188,7 @@ fn item(said: &Said) -> Option<Item> {
         turn: said.turn,
         message: said.message,
         by: Author::Record,
-        weight: base(kind) + strength * 5 + said.specificity * 2 + said.novelty + by_user,
+        weight: base(kind) + strength * 5 + said.specificity * 2 + said.novelty * 2 + by_user,
         pinned: false,
     })
 }

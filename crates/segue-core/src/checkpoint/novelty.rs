@@ -12,7 +12,7 @@ pub(super) struct Words<'a> {
 }
 
 /// How many of the rarest words of a sentence count.
-const RAREST: usize = 5;
+const RAREST: usize = 4;
 
 impl<'a> Words<'a> {
     pub(super) fn of(units: impl Iterator<Item = &'a Unit>) -> Self {
@@ -36,7 +36,7 @@ impl<'a> Words<'a> {
         rare.sort_unstable_by(|a, b| b.cmp(a));
         rare.truncate(RAREST);
         let sum: u32 = rare.iter().sum();
-        (sum * 40 / (most * 5)).min(40)
+        (sum * 40 / (most * 4)).min(40)
     }
 
     /// How often the number of sentences can be halved until only those with a word are left.
