@@ -12,6 +12,7 @@ mod stored;
 mod summary;
 mod tools;
 mod units;
+mod version;
 mod written;
 
 use crate::names::names;
@@ -21,6 +22,7 @@ pub use extract::extract;
 pub use merge::merge;
 pub use stored::{DeltaError, decode_delta, encode_delta};
 pub use summary::{Objection, Summary, question, summary};
+pub use version::{Occasion, Version};
 pub use written::{headed, written};
 
 /// What an item is.

@@ -50,8 +50,8 @@ pub use chain::{
     plan_revert, untold,
 };
 pub use checkpoint::{
-    Author, Checkpoint, Delta, DeltaError, Item, ItemKind, LoopState, Objection, Summary,
-    decode_delta, encode_delta, extract, headed, merge, question, summary, written,
+    Author, Checkpoint, Delta, DeltaError, Item, ItemKind, LoopState, Objection, Occasion, Summary,
+    Version, decode_delta, encode_delta, extract, headed, merge, question, summary, written,
 };
 pub use cost::Cost;
 pub use event::{

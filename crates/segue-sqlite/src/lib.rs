@@ -18,13 +18,14 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use rusqlite::Connection;
 use segue_core::{
-    Attempt, Candidate, Decision, Failure, Leg, LegEnd, LegId, Lineage, Message, NativeId,
-    ProcessMark, ProviderId, Rest, Session, SessionId, Standing, Title, Turn, TurnId,
+    Attempt, Candidate, Checkpoint, Decision, Failure, Leg, LegEnd, LegId, Lineage, Message,
+    NativeId, ProcessMark, ProviderId, Rest, Session, SessionId, Standing, Title, Turn, TurnId,
+    Version,
 };
 use segue_store::{
     Adopted, Entry, Filter, Finish, ForkPoint, Found, Granted, Holder, Lease, LeaseRequest, Mark,
-    Measured, NewLeg, NewSession, Page, Result, Retag, Said, Started, Store, TagCount, TakenIn,
-    TokenCount,
+    Measured, NewLeg, NewSession, NewVersion, Page, Result, Retag, Said, Started, Store, TagCount,
+    TakenIn, TokenCount,
 };
 
 use fault::Fault;
@@ -291,6 +292,29 @@ impl Store for SqliteStore {
             ops::tokens::measured(db, &provider, limit)
         })
         .await
+    }
+
+    async fn add_checkpoint(&self, lease: &Lease, new: NewVersion) -> Result<Version> {
+        let lease = lease.clone();
+        self.write(move |db| ops::checkpoints::add(db, &lease, &new))
+            .await
+    }
+
+    async fn checkpoint_at(&self, turn: TurnId) -> Result<Option<(Version, Checkpoint)>> {
+        self.read("read", move |db| ops::checkpoints::in_force(db, turn))
+            .await
+    }
+
+    async fn checkpoints(&self, id: &SessionId) -> Result<Vec<Version>> {
+        let id = id.clone();
+        self.read("read", move |db| ops::checkpoints::all(db, &id))
+            .await
+    }
+
+    async fn checkpoint(&self, id: &SessionId, n: u32) -> Result<Option<(Version, Checkpoint)>> {
+        let id = id.clone();
+        self.read("read", move |db| ops::checkpoints::one(db, &id, n))
+            .await
     }
 
     async fn open_leg(&self, lease: &Lease, leg: NewLeg) -> Result<Leg> {

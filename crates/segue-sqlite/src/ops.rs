@@ -1,6 +1,7 @@
 //! What the store does, as plain functions over a connection that is inside a transaction.
 
 pub(crate) mod adopt;
+pub(crate) mod checkpoints;
 pub(crate) mod find;
 pub(crate) mod head;
 pub(crate) mod lease;

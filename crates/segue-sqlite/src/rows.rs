@@ -14,7 +14,7 @@ use segue_store::{BoxError, Holder, Mark};
 
 type Outcome<T> = Result<T, rusqlite::Error>;
 
-fn bad(column: usize, why: impl Into<BoxError>) -> rusqlite::Error {
+pub(crate) fn bad(column: usize, why: impl Into<BoxError>) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(column, Type::Text, why.into())
 }
 

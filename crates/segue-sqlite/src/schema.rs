@@ -21,6 +21,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema/0005_scopes.sql"),
     include_str!("schema/0006_policy.sql"),
     include_str!("schema/0007_outside.sql"),
+    include_str!("schema/0008_checkpoints.sql"),
 ];
 
 /// The format that this build reads and writes.

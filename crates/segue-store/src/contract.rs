@@ -11,6 +11,7 @@
     reason = "a test suite: a panic is how it speaks"
 )]
 
+mod checkpoints;
 mod head;
 mod lease;
 mod outside;
@@ -29,6 +30,10 @@ use segue_core::{
 
 use crate::{Finish, Lease, LeaseRequest, NewLeg, NewSession, Store};
 
+pub use checkpoints::{
+    a_checkpoint_follows_the_head, a_fork_shares_checkpoints,
+    every_version_of_a_checkpoint_can_be_read,
+};
 pub use head::{
     a_fork_shares_and_then_goes_its_own_way, a_leg_is_taken_up_again,
     a_revert_moves_the_head_and_undo_moves_it_back, an_undo_survives_turns_made_in_between,
@@ -123,6 +128,9 @@ macro_rules! store_contract {
             a_leg_is_taken_up_again
             a_fork_shares_and_then_goes_its_own_way
             deleting_a_session_keeps_what_its_forks_share
+            a_checkpoint_follows_the_head
+            every_version_of_a_checkpoint_can_be_read
+            a_fork_shares_checkpoints
             a_session_is_handed_over
             a_standing_is_kept_for_each_agent
             rests_are_of_the_agent_alone

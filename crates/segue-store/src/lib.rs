@@ -15,16 +15,17 @@ pub mod contract;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use segue_core::{
-    Attempt, Candidate, Decision, Failure, Leg, LegEnd, LegId, Lineage, Message, NativeId,
-    ProcessMark, ProviderId, Rest, Session, SessionId, Standing, Title, Turn, TurnId,
+    Attempt, Candidate, Checkpoint, Decision, Failure, Leg, LegEnd, LegId, Lineage, Message,
+    NativeId, ProcessMark, ProviderId, Rest, Session, SessionId, Standing, Title, Turn, TurnId,
+    Version,
 };
 
 pub use error::{BoxError, StoreError};
 pub use lease::{Granted, Holder, Lease, LeaseRequest, Started};
 pub use query::{Cursor, Filter, Found, Mark, Measured, Page, Said, TagCount};
 pub use write::{
-    Adopted, AdoptedTurn, Draft, DraftKind, Entry, Finish, ForkPoint, NewLeg, NewSession, Retag,
-    TakenIn, TokenCount,
+    Adopted, AdoptedTurn, Draft, DraftKind, Entry, Finish, ForkPoint, NewLeg, NewSession,
+    NewVersion, Retag, TakenIn, TokenCount,
 };
 
 /// The outcome of a store operation.
@@ -135,6 +136,17 @@ pub trait Store: Send + Sync {
     async fn note_estimate(&self, lease: &Lease, turn: TurnId, added: Option<u64>) -> Result<()>;
     /// The newest turns with this agent of which both our estimate and its own figure are known, newest first.
     async fn measured(&self, provider: &ProviderId, limit: u32) -> Result<Vec<Measured>>;
+
+    // Checkpoints.
+
+    /// Keeps another version of a checkpoint. All versions stay.
+    async fn add_checkpoint(&self, lease: &Lease, new: NewVersion) -> Result<Version>;
+    /// The version in force at a turn: the newest on the nearest turn at or above it that has one.
+    async fn checkpoint_at(&self, turn: TurnId) -> Result<Option<(Version, Checkpoint)>>;
+    /// All versions that a session has, oldest first, also those that it shares with the session it was forked from.
+    async fn checkpoints(&self, id: &SessionId) -> Result<Vec<Version>>;
+    /// One of them, with what it says.
+    async fn checkpoint(&self, id: &SessionId, n: u32) -> Result<Option<(Version, Checkpoint)>>;
 
     // Legs.
 

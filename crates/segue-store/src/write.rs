@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 use segue_core::{
-    Failure, LegId, Message, NativeId, Project, ProviderId, Purpose, SessionId, Tag, Title, TurnId,
-    TurnState, Usage,
+    Author, Checkpoint, Failure, LegId, Message, NativeId, Occasion, Project, ProviderId, Purpose,
+    SessionId, Tag, Title, TurnId, TurnState, Usage,
 };
 
 /// A session to be made.
@@ -155,4 +155,25 @@ pub struct TokenCount {
     pub seq: u32,
     /// How many.
     pub tokens: u64,
+}
+
+/// A version of a checkpoint that is to be kept.
+#[derive(Debug, Clone)]
+pub struct NewVersion {
+    /// The turn it hangs on.
+    pub turn: TurnId,
+    /// The number of the last turn that it sums up.
+    pub covers: u32,
+    /// What it says.
+    pub checkpoint: Checkpoint,
+    /// How many tokens it takes to tell it.
+    pub tokens: u64,
+    /// How many tokens it stands for.
+    pub replaced: u64,
+    /// Who made it.
+    pub by: Author,
+    /// On which occasion.
+    pub why: Occasion,
+    /// When.
+    pub at: Timestamp,
 }

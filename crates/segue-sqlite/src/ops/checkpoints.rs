@@ -1,0 +1,155 @@
+//! Checkpoints: what a conversation comes to, version by version.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use segue_core::{
+    Author, Checkpoint, Delta, Occasion, SessionId, TurnId, Version, decode_delta, encode_delta,
+};
+use segue_store::{Lease, NewVersion};
+
+use super::{Outcome, lease};
+use crate::fault::Fault;
+use crate::rows::{self, micros};
+
+/// After how many changes one is written whole again, so that none is far from its beginning.
+const CHANGES: u32 = 16;
+
+const COLUMNS: &str =
+    "c.n, c.turn_id, c.covers, c.tokens, c.replaced, c.made_by, c.why, c.at, c.id, c.depth";
+
+/// A version, its key, and how many changes it is away from one that is whole.
+type Kept = (Version, i64, u32);
+
+fn version(row: &Row<'_>) -> rusqlite::Result<Kept> {
+    let version = Version {
+        n: row.get(0)?,
+        turn: TurnId(row.get(1)?),
+        covers: row.get(2)?,
+        tokens: row.get(3)?,
+        replaced: row.get(4)?,
+        by: rows::named(row, 5, Author::from_name)?,
+        why: rows::named(row, 6, Occasion::from_name)?,
+        at: rows::time(row, 7)?,
+    };
+    Ok((version, row.get(8)?, row.get(9)?))
+}
+
+pub(crate) fn add(db: &Connection, held: &Lease, new: &NewVersion) -> Outcome<Version> {
+    lease::check(db, held)?;
+    let before = nearest(db, new.turn)?;
+    let base = match before {
+        Some((_, key, depth)) if depth + 1 < CHANGES => Some((key, depth + 1)),
+        Some(_) | None => None,
+    };
+    let from = match base {
+        Some((key, _)) => content(db, key)?,
+        None => Checkpoint::default(),
+    };
+    let delta = encode_delta(&Delta::between(&from, &new.checkpoint));
+    let of_session = all(db, &held.session)?.into_iter();
+    let last = of_session.map(|version| version.n).max().unwrap_or(0);
+    let version = Version {
+        n: last + 1,
+        turn: new.turn,
+        covers: new.covers,
+        tokens: new.tokens,
+        replaced: new.replaced,
+        by: new.by,
+        why: new.why,
+        at: new.at,
+    };
+    db.prepare_cached(
+        "INSERT INTO checkpoints (session_id, n, turn_id, base, depth, covers, delta, tokens, replaced, made_by, why, at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+    )?
+    .execute(params![
+        held.session.as_str(),
+        version.n,
+        version.turn.0,
+        base.map(|(key, _)| key),
+        base.map_or(0, |(_, depth)| depth),
+        version.covers,
+        delta,
+        version.tokens,
+        version.replaced,
+        version.by.as_str(),
+        version.why.as_str(),
+        micros(version.at)
+    ])?;
+    Ok(version)
+}
+
+/// The version that is in force at a turn, with its content.
+pub(crate) fn in_force(db: &Connection, turn: TurnId) -> Outcome<Option<(Version, Checkpoint)>> {
+    let Some((version, key, _)) = nearest(db, turn)? else {
+        return Ok(None);
+    };
+    Ok(Some((version, content(db, key)?)))
+}
+
+/// The newest version on the nearest turn at or above one that has any.
+fn nearest(db: &Connection, turn: TurnId) -> Outcome<Option<Kept>> {
+    // The chain comes turn by turn as rows are asked for; most sessions have no checkpoint at all.
+    let mut statement = db.prepare_cached(&format!(
+        "WITH RECURSIVE chain (id, parent_id) AS (
+             SELECT id, parent_id FROM turns WHERE id = ?1
+             UNION ALL SELECT t.id, t.parent_id FROM chain c CROSS JOIN turns t ON t.id = c.parent_id
+         )
+         SELECT {COLUMNS} FROM chain h CROSS JOIN checkpoints c ON c.id =
+             (SELECT max(id) FROM checkpoints WHERE turn_id = h.id) LIMIT 1"
+    ))?;
+    Ok(statement.query_row([turn.0], version).optional()?)
+}
+
+/// All versions that a session has, also those that it shares with the session it was forked from.
+pub(crate) fn all(db: &Connection, id: &SessionId) -> Outcome<Vec<Version>> {
+    Ok(kept(db, id)?
+        .into_iter()
+        .map(|(version, ..)| version)
+        .collect())
+}
+
+fn kept(db: &Connection, id: &SessionId) -> Outcome<Vec<Kept>> {
+    let mut statement = db.prepare_cached(&format!(
+        "WITH RECURSIVE chain (id, parent_id) AS (
+             SELECT t.id, t.parent_id FROM sessions s JOIN turns t ON t.id = s.head_id WHERE s.id = ?1
+             UNION ALL SELECT t.id, t.parent_id FROM chain c CROSS JOIN turns t ON t.id = c.parent_id
+         )
+         SELECT {COLUMNS} FROM checkpoints c
+         WHERE c.session_id = ?1 OR c.turn_id IN (SELECT id FROM chain) ORDER BY c.n, c.id"
+    ))?;
+    let found = statement.query_map([id.as_str()], version)?;
+    Ok(found.collect::<Result<_, _>>()?)
+}
+
+/// One version of a session with its content.
+pub(crate) fn one(
+    db: &Connection,
+    id: &SessionId,
+    n: u32,
+) -> Outcome<Option<(Version, Checkpoint)>> {
+    let found = kept(db, id)?
+        .into_iter()
+        .find(|(version, ..)| version.n == n);
+    let Some((version, key, _)) = found else {
+        return Ok(None);
+    };
+    Ok(Some((version, content(db, key)?)))
+}
+
+/// What a version says: all changes up to it, one after the other.
+fn content(db: &Connection, key: i64) -> Outcome<Checkpoint> {
+    let mut statement = db.prepare_cached(
+        "WITH RECURSIVE changes (id, base, delta) AS (
+             SELECT id, base, delta FROM checkpoints WHERE id = ?1
+             UNION ALL SELECT c.id, c.base, c.delta FROM changes d JOIN checkpoints c ON c.id = d.base
+         )
+         SELECT delta FROM changes ORDER BY id",
+    )?;
+    let deltas = statement.query_map([key], |row| row.get::<_, String>(0))?;
+    let mut content = Checkpoint::default();
+    for delta in deltas {
+        let delta = decode_delta(&delta?).map_err(|error| Fault::from(rows::bad(0, error)))?;
+        content = delta.apply(&content);
+    }
+    Ok(content)
+}

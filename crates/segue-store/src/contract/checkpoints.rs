@@ -1,0 +1,157 @@
+//! Checkpoints hang on turns, and follow the head.
+
+use segue_core::{Author, Checkpoint, Item, ItemKind, Occasion, TurnId};
+
+use super::{at, claim, id, new_session, open_session, whole_turn};
+use crate::{ForkPoint, NewVersion, Store, StoreError};
+
+fn item(id: u32, text: &str) -> Item {
+    Item {
+        id,
+        kind: ItemKind::Directive,
+        text: text.to_owned(),
+        subject: None,
+        turn: 1,
+        message: 0,
+        by: Author::Record,
+        weight: 1,
+        pinned: false,
+    }
+}
+
+fn version(turn: TurnId, covers: u32, items: Vec<Item>) -> NewVersion {
+    NewVersion {
+        turn,
+        covers,
+        checkpoint: Checkpoint {
+            items,
+            loop_state: None,
+        },
+        tokens: 10,
+        replaced: 100,
+        by: Author::Record,
+        why: Occasion::Budget,
+        at: at(5),
+    }
+}
+
+async fn in_force(store: &dyn Store, turn: TurnId) -> Option<(u32, Vec<String>)> {
+    let (version, checkpoint) = store.checkpoint_at(turn).await.unwrap()?;
+    let items = checkpoint.items.into_iter().map(|item| item.text);
+    Some((version.n, items.collect()))
+}
+
+/// The one in force is the nearest at or above the head, whichever way the head went; all versions stay.
+pub async fn a_checkpoint_follows_the_head(store: &dyn Store) {
+    let (session, lease) = open_session(store, 1).await;
+    let one = whole_turn(store, &lease, "one").await;
+    let two = whole_turn(store, &lease, "two").await;
+    assert_eq!(in_force(store, two.id).await, None);
+    let first = version(two.id, 2, vec![item(1, "a"), item(2, "b")]);
+    assert_eq!(store.add_checkpoint(&lease, first).await.unwrap().n, 1);
+    let three = whole_turn(store, &lease, "three").await;
+    let second = version(three.id, 3, vec![item(2, "b"), item(3, "c")]);
+    let made = store.add_checkpoint(&lease, second).await.unwrap();
+    assert_eq!((made.n, made.covers, made.saved()), (2, 3, 90));
+    assert_eq!(in_force(store, one.id).await, None);
+    let words = |words: &[&str]| {
+        words
+            .iter()
+            .map(|&word| word.to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(in_force(store, two.id).await, Some((1, words(&["a", "b"]))));
+    assert_eq!(
+        in_force(store, three.id).await,
+        Some((2, words(&["b", "c"])))
+    );
+    // Another one on the same turn takes its place, on another branch it does not count.
+    let third = version(three.id, 3, vec![item(4, "d")]);
+    store.add_checkpoint(&lease, third).await.unwrap();
+    assert_eq!(in_force(store, three.id).await, Some((3, words(&["d"]))));
+    store.revert(&lease, two.id, at(9)).await.unwrap();
+    let other = whole_turn(store, &lease, "other").await;
+    assert_eq!(
+        in_force(store, other.id).await,
+        Some((1, words(&["a", "b"])))
+    );
+    let fourth = version(other.id, 3, vec![item(5, "e")]);
+    assert_eq!(store.add_checkpoint(&lease, fourth).await.unwrap().n, 4);
+    let all = store.checkpoints(&session.id).await.unwrap();
+    let numbers: Vec<u32> = all.iter().map(|version| version.n).collect();
+    assert_eq!(numbers, [1, 2, 3, 4]);
+    let (_, old) = store.checkpoint(&session.id, 2).await.unwrap().unwrap();
+    assert_eq!(old.items.len(), 2);
+    assert_eq!(store.checkpoint(&session.id, 9).await.unwrap(), None);
+    let stale = crate::Lease {
+        epoch: lease.epoch + 1,
+        ..lease
+    };
+    let refused = store
+        .add_checkpoint(&stale, version(other.id, 3, vec![]))
+        .await;
+    assert!(
+        matches!(refused, Err(StoreError::LeaseLost(_))),
+        "{refused:?}"
+    );
+}
+
+/// Versions are kept as differences, however many there are.
+pub async fn every_version_of_a_checkpoint_can_be_read(store: &dyn Store) {
+    let (session, lease) = open_session(store, 1).await;
+    let turn = whole_turn(store, &lease, "one").await;
+    let items = |n: u32| {
+        (n..n + 5)
+            .map(|id| item(id, &format!("{id} of {}", id / 3)))
+            .collect::<Vec<_>>()
+    };
+    for n in 1..=40 {
+        store
+            .add_checkpoint(&lease, version(turn.id, 1, items(n)))
+            .await
+            .unwrap();
+    }
+    for n in 1..=40 {
+        let (_, read) = store.checkpoint(&session.id, n).await.unwrap().unwrap();
+        assert_eq!(read.items, items(n), "version {n}");
+    }
+}
+
+/// A fork has the checkpoints of what it shares, and keeps them when the other session goes.
+pub async fn a_fork_shares_checkpoints(store: &dyn Store) {
+    let (session, lease) = open_session(store, 1).await;
+    let one = whole_turn(store, &lease, "one").await;
+    let two = whole_turn(store, &lease, "two").await;
+    store
+        .add_checkpoint(&lease, version(one.id, 1, vec![item(1, "a")]))
+        .await
+        .unwrap();
+    store
+        .add_checkpoint(&lease, version(two.id, 2, vec![item(1, "a"), item(2, "b")]))
+        .await
+        .unwrap();
+    let from = ForkPoint {
+        session: session.id.clone(),
+        turn: one.n,
+        before_move: None,
+    };
+    let fork = store.fork(new_session(2), from).await.unwrap();
+    let numbers = |versions: Vec<segue_core::Version>| {
+        versions.iter().map(|version| version.n).collect::<Vec<_>>()
+    };
+    assert_eq!(numbers(store.checkpoints(&fork.id).await.unwrap()), [1]);
+    store.delete(&lease).await.unwrap();
+    assert_eq!(
+        in_force(store, one.id).await,
+        Some((1, vec!["a".to_owned()]))
+    );
+    let granted = store.acquire(claim(&id(2), 1, 20)).await.unwrap();
+    let next = version(one.id, 1, vec![item(3, "c")]);
+    assert_eq!(
+        store.add_checkpoint(&granted.lease, next).await.unwrap().n,
+        2
+    );
+    assert_eq!(numbers(store.checkpoints(&fork.id).await.unwrap()), [1, 2]);
+    store.delete(&granted.lease).await.unwrap();
+    assert_eq!(in_force(store, one.id).await, None);
+}
