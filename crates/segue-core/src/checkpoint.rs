@@ -166,6 +166,7 @@ impl Checkpoint {
     }
 
     /// The items of a kind.
+    #[must_use]
     pub fn of(&self, kind: ItemKind) -> impl DoubleEndedIterator<Item = &Item> {
         self.items.iter().filter(move |item| item.kind == kind)
     }

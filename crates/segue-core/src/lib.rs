@@ -28,6 +28,7 @@ mod process;
 mod project;
 mod reference;
 mod rewind;
+mod role;
 mod scope;
 mod session;
 pub mod spend;
@@ -77,6 +78,7 @@ pub use process::ProcessMark;
 pub use project::Project;
 pub use reference::{Candidate, MatchedBy, Pick, SessionRef, pick};
 pub use rewind::native_turns;
+pub use role::RoleDescription;
 pub use scope::{
     Evidence, Purpose, RECENT, RoleName, Scope, Sighting, Tagged, TaskId, TaskState, is_recent,
 };

@@ -54,9 +54,12 @@ const fn cues(role: Role, kind: ItemKind, weight: u32, phrases: &'static [&'stat
     }
 }
 
-/// The phrases that begin with a word: the words after it, and which cue they are.
-static BY_FIRST_WORD: LazyLock<HashMap<&str, Vec<(Vec<&str>, usize)>>> = LazyLock::new(|| {
-    let mut by_first: HashMap<&str, Vec<(Vec<&str>, usize)>> = HashMap::new();
+/// The words after the first one of a phrase, and which cue it is.
+type Rest = (Vec<&'static str>, usize);
+
+/// The phrases that begin with a word.
+static BY_FIRST_WORD: LazyLock<HashMap<&str, Vec<Rest>>> = LazyLock::new(|| {
+    let mut by_first: HashMap<&str, Vec<Rest>> = HashMap::new();
     for (index, cues) in CUES.iter().enumerate() {
         for phrase in cues.phrases {
             let mut words = phrase.split(' ');

@@ -198,9 +198,8 @@ pub(super) fn base(kind: ItemKind) -> u32 {
     match kind {
         ItemKind::Directive => 60,
         ItemKind::Goal => 55,
-        ItemKind::Pending | ItemKind::File => 50,
+        ItemKind::Pending | ItemKind::File | ItemKind::Request => 50,
         ItemKind::Attempt | ItemKind::Decision | ItemKind::Blocker => 45,
-        ItemKind::Request => 50,
         ItemKind::Focus | ItemKind::NextStep | ItemKind::Check => 30,
         ItemKind::Command => 20,
         ItemKind::Note => 15,

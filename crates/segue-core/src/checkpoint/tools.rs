@@ -207,7 +207,7 @@ fn telling(text: &str) -> Option<&str> {
         .iter()
         .any(|word| line.contains(word))
     };
-    lines().find(speaks).or_else(|| lines().last())
+    lines().find(speaks).or_else(|| lines().next_back())
 }
 
 /// Whether a command checks the work.

@@ -1,0 +1,227 @@
+//! What an agent is told to be, and which tools it may use as that.
+
+use std::fmt::Write as _;
+
+use crate::{RoleName, ToolCall};
+
+/// What an agent is told to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RoleDescription {
+    /// What it is called.
+    pub name: RoleName,
+    /// What it is, in a sentence or two.
+    pub role: String,
+    /// What it keeps to.
+    pub instructions: Vec<String>,
+    /// The tools that it may use, by the names of Claude Code's or its own; none for all.
+    pub allowed_tools: Option<Vec<String>>,
+    /// How it uses them.
+    pub tool_instructions: Option<String>,
+}
+
+/// What reads, and what looks for something.
+const READING: [&str; 3] = ["Read", "Glob", "Grep"];
+
+/// A role that comes with segue.
+struct BuiltIn {
+    name: &'static str,
+    role: &'static str,
+    instructions: &'static [&'static str],
+    more_tools: &'static [&'static str],
+    tool_instructions: &'static str,
+}
+
+const BUILT_IN: [BuiltIn; 5] = [
+    BuiltIn {
+        name: "pm",
+        role: "You are the project manager of a feature: you find out what is wanted, write it down so that others can \
+               build it, and split it into tasks.",
+        instructions: &[
+            "Ask when something is unclear, one question at a time, and propose an answer with each.",
+            "Write down goals, requirements and how each of them will be checked, in the user's words where they have some.",
+            "Split the work into tasks that one developer can finish and somebody else can check, and name what each depends on.",
+            "Do not change the code.",
+        ],
+        more_tools: &[],
+        tool_instructions: "Read the project to know what is there before you ask or propose.",
+    },
+    BuiltIn {
+        name: "dev",
+        role: "You are a developer: you carry one task to its end, in the style of the code that is there.",
+        instructions: &[
+            "Do what the task says and nothing beside it; what else you notice, say at the end.",
+            "Read what you change before you change it, and what calls it.",
+            "Add or change tests with the code, and run the project's own checks before you say that something works.",
+            "If a check fails twice for the same reason, say what you tried and try another way.",
+        ],
+        more_tools: &["Edit", "Write", "Bash"],
+        tool_instructions: "Change files with the tools for that, and run commands for building and testing.",
+    },
+    BuiltIn {
+        name: "qa",
+        role: "You are the tester: you find out whether the work does what was asked, and say so plainly.",
+        instructions: &[
+            "Check against what was asked, point by point, by running it and not by reading it alone.",
+            "Try what nobody thought of: empty, huge, twice, interrupted.",
+            "Report each fault with what you did, what happened and what should have; then say passed or failed.",
+            "Do not repair anything.",
+        ],
+        more_tools: &["Bash"],
+        tool_instructions: "Run commands to build, test and try out; change no file of the project.",
+    },
+    BuiltIn {
+        name: "harness",
+        role: "You watch over work that others do: you answer whether its goal is met, and what should happen next.",
+        instructions: &[
+            "Judge by evidence: what checks said, what is in the files; not by what somebody claims.",
+            "Answer in the form that is asked for and with nothing around it.",
+            "If you can't tell, say what is missing in order to tell.",
+        ],
+        more_tools: &[],
+        tool_instructions: "Read what you need for your answer, and nothing more.",
+    },
+    BuiltIn {
+        name: "merge",
+        role: "You bring finished work together: you merge branches, resolve conflicts, and leave everything working.",
+        instructions: &[
+            "Understand both sides of a conflict before you resolve it, and keep what each of them meant.",
+            "Run the project's checks after the merge; if they fail, say which side they fail for.",
+            "Never drop work of others, and never rewrite history that is shared.",
+        ],
+        more_tools: &["Edit", "Write", "Bash"],
+        tool_instructions: "Use git by commands; edit files only to resolve conflicts.",
+    },
+];
+
+impl RoleDescription {
+    /// The names of the roles that come with segue.
+    pub fn built_in_names() -> impl Iterator<Item = &'static str> {
+        BUILT_IN.iter().map(|role| role.name)
+    }
+
+    /// A role that comes with segue.
+    #[must_use]
+    pub fn built_in(name: &RoleName) -> Option<Self> {
+        let role = BUILT_IN.iter().find(|role| role.name == name.as_str())?;
+        let tools = READING.iter().chain(role.more_tools);
+        Some(Self {
+            name: name.clone(),
+            role: role.role.to_owned(),
+            instructions: role
+                .instructions
+                .iter()
+                .map(|&text| text.to_owned())
+                .collect(),
+            allowed_tools: Some(tools.map(|&tool| tool.to_owned()).collect()),
+            tool_instructions: Some(role.tool_instructions.to_owned()),
+        })
+    }
+
+    /// It in words, as the agent is told.
+    #[must_use]
+    pub fn written(&self) -> String {
+        let mut text = format!("{}\n", self.role.trim_end());
+        for instruction in &self.instructions {
+            let _ = writeln!(text, "- {instruction}");
+        }
+        if let Some(tools) = &self.allowed_tools {
+            let _ = writeln!(text, "Tools you may use: {}.", tools.join(", "));
+        }
+        if let Some(how) = &self.tool_instructions {
+            let _ = writeln!(text, "{}", how.trim_end());
+        }
+        text
+    }
+
+    /// Whether a call is of a tool that it may use.
+    #[must_use]
+    pub fn allows(&self, call: &ToolCall) -> bool {
+        let Some(tools) = &self.allowed_tools else {
+            return true;
+        };
+        // Thinking and planning touch nothing.
+        call.kind == "think" || tools.iter().any(|tool| is_of(tool, call))
+    }
+}
+
+/// Whether a call is one of a tool: by its name, or as another agent's tool of the same kind.
+fn is_of(tool: &str, call: &ToolCall) -> bool {
+    if tool.eq_ignore_ascii_case(&call.name) {
+        return true;
+    }
+    let kinds: &[&str] = match tool.to_ascii_lowercase().as_str() {
+        "read" => &["read"],
+        "glob" | "grep" => &["search"],
+        "edit" | "write" => &["edit", "delete", "move"],
+        "bash" => &["execute"],
+        "webfetch" | "websearch" => &["fetch"],
+        _ => &[],
+    };
+    kinds.contains(&call.kind.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Json, ToolStatus};
+
+    fn call(name: &str, kind: &str) -> ToolCall {
+        ToolCall {
+            id: "1".into(),
+            name: name.into(),
+            kind: kind.into(),
+            args: Json::parse("{}").unwrap(),
+            status: ToolStatus::Pending,
+            output: None,
+            diffs: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_role_uses_its_tools_whatever_an_agent_calls_them() {
+        let role = |name: &str| RoleDescription::built_in(&RoleName::parse(name).unwrap()).unwrap();
+        for (name, tool, kind, allowed) in [
+            ("pm", "Read", "read", true),
+            ("pm", "read_file", "read", true),
+            ("pm", "TodoWrite", "think", true),
+            ("pm", "Edit", "edit", false),
+            ("pm", "run_shell_command", "execute", false),
+            ("pm", "mcp__jira__create", "other", false),
+            ("dev", "replace", "edit", true),
+            ("dev", "shell", "execute", true),
+            ("dev", "rm", "delete", true),
+            ("qa", "shell", "execute", true),
+            ("qa", "apply_patch", "edit", false),
+            ("harness", "web_fetch", "fetch", false),
+            ("merge", "apply_patch", "edit", true),
+        ] {
+            assert_eq!(
+                role(name).allows(&call(tool, kind)),
+                allowed,
+                "{name} {tool}"
+            );
+        }
+        let mut own = role("pm");
+        own.allowed_tools = Some(vec!["mcp__jira__create".into()]);
+        assert!(own.allows(&call("mcp__jira__create", "other")));
+        assert!(!own.allows(&call("Read", "read")));
+        own.allowed_tools = None;
+        assert!(own.allows(&call("anything", "execute")));
+    }
+
+    #[test]
+    fn every_role_tells_what_it_is() {
+        for name in RoleDescription::built_in_names() {
+            let role = RoleDescription::built_in(&RoleName::parse(name).unwrap()).unwrap();
+            let text = role.written();
+            assert!(
+                text.starts_with("You ") && text.contains("Tools you may use: Read"),
+                "{text}"
+            );
+        }
+        assert_eq!(
+            RoleDescription::built_in(&RoleName::parse("cook").unwrap()),
+            None
+        );
+    }
+}
