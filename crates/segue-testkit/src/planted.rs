@@ -6,6 +6,8 @@
 mod free;
 mod plain;
 
+use std::fmt::Write as _;
+
 use serde_json::{Value, json};
 
 use crate::corpus::draw::Draw;
@@ -152,7 +154,7 @@ fn facts(draw: &mut Draw, turns: usize) -> Vec<Fact> {
     let mut facts = Vec::new();
     for kind in Kind::ALL {
         for nth in 0..kind.count() {
-            let free = (nth + draw.below(2)) % 2 == 0;
+            let free = (nth + draw.below(2)).is_multiple_of(2);
             let templates = templates(kind, free);
             let template = templates[draw.below(templates.len())];
             let mut names = [unused(draw, &facts), unused(draw, &facts)];
@@ -326,7 +328,7 @@ fn lines(draw: &mut Draw, bytes: usize, before: &str, after: &str) -> String {
     let mut out = String::with_capacity(bytes + 80);
     while out.len() < bytes {
         let (a, b) = (name(draw), name(draw));
-        out.push_str(&format!("{before} {a}::{b} {after}\n"));
+        let _ = writeln!(out, "{before} {a}::{b} {after}");
     }
     out
 }
