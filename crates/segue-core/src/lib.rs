@@ -20,6 +20,7 @@ mod mcp;
 mod message;
 mod model;
 mod names;
+mod noted;
 mod outside;
 mod permission;
 mod policy;
@@ -60,6 +61,7 @@ pub use json::{Json, JsonError};
 pub use leg::{Leg, LegEnd, Opened};
 pub use mcp::{McpReach, McpServer};
 pub use message::{InlineData, Message, Part, Role};
+pub use noted::{noted_answer, noted_call};
 pub use outside::{Changed, Ours, Theirs, Verdict, completed, verdict, whose};
 pub use permission::{
     PermissionAnswer, PermissionKind, PermissionOption, PermissionPolicy, PermissionRequest,
