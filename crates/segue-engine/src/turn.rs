@@ -344,6 +344,15 @@ impl Run<'_> {
         self.emit(TurnEvent::Decided(decision)).await
     }
 
+    /// Tells what was done to keep a native session from harm: once a turn, however often it had to be done.
+    async fn protected(&mut self, line: &str) -> Result<(), StoreError> {
+        let decision = Decision::new(DecisionKind::Protected, line);
+        if self.report.decisions.contains(&decision) {
+            return Ok(());
+        }
+        self.decide(decision).await
+    }
+
     /// The whole turn, from the written prompt to the settled figures.
     async fn play(mut self, trail: Trail) -> Result<TurnReport, EngineError> {
         let began = TurnEvent::Began {
@@ -461,8 +470,7 @@ impl Run<'_> {
             return Ok(());
         }
         for line in conversation.close().await {
-            self.decide(Decision::new(DecisionKind::Protected, line))
-                .await?;
+            self.protected(&line).await?;
         }
         Ok(())
     }
@@ -516,8 +524,7 @@ impl Run<'_> {
                 .await?;
         }
         for line in &leg.protected {
-            self.decide(Decision::new(DecisionKind::Protected, line.as_str()))
-                .await?;
+            self.protected(line).await?;
         }
         if leg.branched {
             self.decide(Decision::new(DecisionKind::Opened, leg.why.as_str()))

@@ -1,5 +1,7 @@
 //! Moving the head: which native session goes on then, and what is left behind.
 
+use std::sync::atomic::Ordering;
+
 use segue_core::{
     AgentEvent, Change, Failure, FailureClass, Json, LegEnd, Message, Opened, Role, Session,
     ToolCall, ToolStatus, TurnState, Usage,
@@ -75,6 +77,35 @@ async fn a_native_session_that_has_gone_on_since_is_not_taken_up_where_it_was() 
         told.contains("> three") && !told.contains("> four"),
         "{told}"
     );
+}
+
+/// Nothing is wrong with what only could not go on at one moment.
+#[tokio::test]
+async fn a_native_session_that_could_not_go_on_yet_is_not_lost() {
+    let stage = Stage::new();
+    let first = stage.turn("one", Target::New).await;
+    *stage.agent.goes_on.lock().unwrap() = Opened::Fresh;
+    stage.agent.not_now.store(true, Ordering::Relaxed);
+    let second = stage.turn("two", same(&first)).await;
+    let (opened, why) = second.opened.unwrap();
+    assert_eq!(opened, Opened::Briefed);
+    assert!(
+        why.contains("could not go on with its own session yet"),
+        "{why}"
+    );
+    let legs = stage.store.legs(&first.session).await.unwrap();
+    assert_eq!(legs[0].ended.map(|(_, why)| why), Some(LegEnd::NotNow));
+
+    *stage.agent.goes_on.lock().unwrap() = Opened::Resumed;
+    let session = session(&stage, &first).await;
+    let back = stage.engine.revert(&session, 1).await.unwrap();
+    assert!(
+        back.decisions[0].text.contains("knows all turns"),
+        "{back:?}"
+    );
+    let next = stage.turn("another two", same(&first)).await;
+    assert_eq!(next.opened.unwrap().0, Opened::Resumed);
+    assert_eq!(next.native_id, first.native_id);
 }
 
 #[tokio::test]

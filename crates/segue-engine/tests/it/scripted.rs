@@ -61,6 +61,10 @@ pub(crate) struct Scripted {
     pub(crate) heard: Arc<Mutex<Heard>>,
     /// How a native session is gone on with; `Fresh` for "it can't be".
     pub(crate) goes_on: Mutex<Opened>,
+    /// Whether it could go on later.
+    pub(crate) not_now: AtomicBool,
+    /// What is done against harm, on opening and again on closing.
+    pub(crate) protects: Mutex<Vec<String>>,
     /// What the agent is configured to do.
     pub(crate) defaults: Mutex<Defaults>,
     /// What the agent lists; `None` for "it can't".
@@ -80,6 +84,8 @@ impl Scripted {
             cues: Arc::default(),
             heard: Arc::default(),
             goes_on: Mutex::new(Opened::Resumed),
+            not_now: AtomicBool::new(false),
+            protects: Mutex::default(),
             defaults: Mutex::default(),
             listed: Mutex::default(),
             there: AtomicBool::new(true),
@@ -95,6 +101,7 @@ struct Play {
     cues: Arc<Mutex<VecDeque<Cue>>>,
     heard: Arc<Mutex<Heard>>,
     cancelled: bool,
+    protects: Vec<String>,
 }
 
 #[async_trait]
@@ -133,8 +140,11 @@ impl Agent for Scripted {
             cues: Arc::clone(&self.cues),
             heard: Arc::clone(&self.heard),
             cancelled: false,
+            protects: self.protects.lock().unwrap().clone(),
         };
         Ok(Opening {
+            protected: conversation.protects.clone(),
+            not_now: why_not.is_some() && self.not_now.load(Ordering::Relaxed),
             why_not,
             ..Opening::new(conversation, opened)
         })
@@ -229,7 +239,7 @@ impl Conversation for Play {
 
     async fn close(self: Box<Self>) -> Vec<String> {
         self.heard.lock().unwrap().closed += 1;
-        Vec::new()
+        self.protects
     }
 }
 
