@@ -133,6 +133,21 @@ fn a_revert_lists_the_files_that_stay_as_they_are() {
 }
 
 #[test]
+fn an_undo_to_another_turn_of_the_same_number_says_so() {
+    let world = world();
+    let id = session(&world, 2);
+    let _ = world.segue(["session", "revert", &id, "--to", "1"]);
+    let _ = world.json(["chat", "--json", "--resume", &id, "turn 2b"]);
+    let undone = world.segue(["session", "undo", &id]);
+    assert!(
+        undone
+            .stdout
+            .starts_with("Back at turn 2 as it was before the revert.\nThe 1 turn(s) made since"),
+        "{undone}"
+    );
+}
+
+#[test]
 fn nothing_is_shown_to_be_changed_by_a_plan_that_cannot_be() {
     let world = world();
     let id = session(&world, 2);
@@ -140,6 +155,10 @@ fn nothing_is_shown_to_be_changed_by_a_plan_that_cannot_be() {
         ("0", "turn 0 does not exist; turns are numbered from 1 to 2"),
         ("-1", "turn -1 does not exist"),
         ("3", "turn 3 does not exist"),
+        (
+            "99999999999999999999",
+            "does not exist; turns are numbered from 1 to 2",
+        ),
         ("two", "it is not the number of a turn"),
     ] {
         let ran = world.segue(["session", "revert", &id, "--to", to, "--dry-run"]);
