@@ -40,8 +40,8 @@ mod usage;
 mod when;
 
 pub use brief::{
-    Brief, BriefError, DEFAULT_BUDGET, END_OF_RECORD, Section, Sent, Story, ToldTurn, compose,
-    least_tokens, prompt_after_brief, told, with_added,
+    Brief, BriefError, DEFAULT_BUDGET, END_OF_RECORD, Missing, Section, Sent, Story, ToldTurn,
+    compose, least_tokens, prompt_after_brief, told, with_added,
 };
 pub use calibrate::{Calibration, Sample, budget_within, calibrate};
 pub use capability::{Capabilities, How};
