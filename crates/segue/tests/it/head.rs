@@ -133,6 +133,19 @@ fn a_revert_lists_the_files_that_stay_as_they_are() {
 }
 
 #[test]
+fn what_the_rehearsal_agent_edits_is_listed() {
+    let world = world();
+    let id = session(&world, 1);
+    let edit = ["--permissions", "allow-edits", "rehearse: ask"];
+    let _ = world.json([&["chat", "--json", "--resume", &id][..], &edit].concat());
+    let plan = ["session", "revert", &id, "--to", "1", "--dry-run", "--json"];
+    assert_eq!(
+        world.json(plan)["files"],
+        json!([{"path": "notes.txt", "change": "edited"}])
+    );
+}
+
+#[test]
 fn an_undo_to_another_turn_of_the_same_number_says_so() {
     let world = world();
     let id = session(&world, 2);
