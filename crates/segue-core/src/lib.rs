@@ -28,6 +28,7 @@ mod process;
 mod project;
 mod reference;
 mod rewind;
+mod same_prompt;
 mod scope;
 mod session;
 pub mod spend;
