@@ -14,11 +14,12 @@ use segue_agents::{
 use segue_catalog::Catalog;
 use segue_core::{
     AgentEvent, FailureClass, Haste, NativeId, Opened, PermissionAnswer, PermissionPolicy,
-    PermissionRequest, Policy, ProcessMark, Project, ProviderId, SessionId, StopReason, TurnEnd,
-    Usage,
+    PermissionRequest, Policy, ProcessMark, Project, ProviderId, Session, SessionId, StopReason,
+    TurnEnd, Usage,
 };
 use segue_engine::{ChatRequest, Engine, EngineError, Stop, Target, TurnEvent, TurnReport, World};
 use segue_sqlite::SqliteStore;
+use segue_store::{Lease, LeaseRequest, Store};
 use tokio::sync::{mpsc, watch};
 
 /// What the agent does next.
@@ -363,12 +364,42 @@ impl Stage {
         tokio::join!(chat, listening).0
     }
 
+    /// The session of a report, as it is now.
+    pub(crate) async fn session_of(&self, report: &TurnReport) -> Session {
+        self.store.session(&report.session).await.unwrap().unwrap()
+    }
+
+    /// Claims a session for a process.
+    pub(crate) async fn claim(&self, session: &SessionId, owner: ProcessMark) -> Lease {
+        let request = LeaseRequest {
+            session: session.clone(),
+            owner,
+            at: Timestamp::now(),
+            expires_after: jiff::SignedDuration::from_secs(30),
+            dead_epoch: None,
+        };
+        self.store.acquire(request).await.unwrap().lease
+    }
+
     /// A whole small turn.
     pub(crate) async fn turn(&self, prompt: &str, target: Target) -> TurnReport {
         self.script([say(&format!("heard {prompt}")), done()]);
         self.chat(self.request(prompt, target), |_| {})
             .await
             .unwrap()
+    }
+}
+
+/// This process.
+pub(crate) fn living() -> ProcessMark {
+    segue_agents::mark_of(std::process::id()).unwrap()
+}
+
+/// A process that is gone.
+pub(crate) fn dead() -> ProcessMark {
+    ProcessMark {
+        pid: u32::MAX - 1,
+        ..living()
     }
 }
 
