@@ -118,10 +118,10 @@ fn size(value: &Value) -> usize {
 }
 
 /// The fields that say something, without those that are told already.
-fn rest<'a>(
-    fields: &'a Map<String, Value>,
+fn rest(
+    fields: &Map<String, Value>,
     told: impl Fn(&str) -> bool,
-) -> impl Iterator<Item = (&'a String, &'a Value)> {
+) -> impl Iterator<Item = (&String, &Value)> {
     fields.iter().filter(move |(key, value)| {
         let says = match value {
             Value::Null => false,

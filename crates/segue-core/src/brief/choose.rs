@@ -217,18 +217,14 @@ impl Scribe<'_> {
         } else {
             both_ends(text, tokens, self.room / share)
         };
-        let (tokens, missing) = match shown {
-            Cow::Borrowed(_) => (tokens, Missing::default()),
-            Cow::Owned(_) => {
-                let bytes = text.len().saturating_sub(shown.len());
-                let missing = Missing {
-                    shortened: 1,
-                    bytes: u64::try_from(bytes).unwrap_or(u64::MAX),
-                    messages: 0,
-                };
-                ((self.count)(&shown), missing)
-            }
-        };
+        let mut missing = Missing::default();
+        let mut tokens = tokens;
+        if let Cow::Owned(cut) = &shown {
+            tokens = (self.count)(cut);
+            missing.shortened = 1;
+            let bytes = text.len().saturating_sub(cut.len());
+            missing.bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        }
         let cut_off = if message.complete { "" } else { " (cut off)" };
         let mut out = format!("{}{cut_off}:\n", message.role.as_str());
         quoted(&shown, &mut out);

@@ -126,7 +126,8 @@ fn add(stage: &Stage, session: &str, text: &str) {
     let engine = Engine::new(store, Vec::new(), Catalog::default(), world);
     let session = SessionId::parse(session).unwrap();
     let adding = engine.add_message(&session, Speaker::User, text);
-    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().build().unwrap();
     runtime.block_on(adding).unwrap();
 }
 
