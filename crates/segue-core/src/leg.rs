@@ -41,6 +41,8 @@ impl Opened {
 pub enum LegEnd {
     /// The agent no longer knows the native session, or it can't be opened.
     Lost,
+    /// The agent could not go on with the native session just then, with which nothing is wrong.
+    NotNow,
     /// The head was moved to a turn the native session is not at.
     HeadMoved,
     /// Another provider took over.
@@ -53,6 +55,7 @@ pub enum LegEnd {
 
 names!(LegEnd {
     Lost => "lost",
+    NotNow => "not_now",
     HeadMoved => "head_moved",
     Handoff => "handoff",
     Full => "full",

@@ -20,6 +20,7 @@ mod mcp;
 mod message;
 mod model;
 mod names;
+mod noted;
 mod outside;
 mod permission;
 mod policy;
@@ -27,6 +28,7 @@ mod process;
 mod project;
 mod reference;
 mod rewind;
+mod same_prompt;
 mod scope;
 mod session;
 pub mod spend;
@@ -39,8 +41,8 @@ mod usage;
 mod when;
 
 pub use brief::{
-    Brief, BriefError, DEFAULT_BUDGET, END_OF_RECORD, Section, Sent, Story, ToldTurn, compose,
-    least_tokens, prompt_after_brief, told, with_added,
+    Brief, BriefError, DEFAULT_BUDGET, END_OF_RECORD, Missing, Section, Sent, Story, ToldTurn,
+    compose, least_tokens, prompt_after_brief, told, with_added,
 };
 pub use calibrate::{Calibration, Sample, budget_within, calibrate};
 pub use capability::{Capabilities, How};
@@ -60,6 +62,7 @@ pub use json::{Json, JsonError};
 pub use leg::{Leg, LegEnd, Opened};
 pub use mcp::{McpReach, McpServer};
 pub use message::{InlineData, Message, Part, Role};
+pub use noted::{noted_answer, noted_call};
 pub use outside::{Changed, Ours, Theirs, Verdict, completed, verdict, whose};
 pub use permission::{
     PermissionAnswer, PermissionKind, PermissionOption, PermissionPolicy, PermissionRequest,

@@ -3,7 +3,7 @@
 use segue_agents::{Life, life};
 use segue_core::{
     Decision, Effects, Leg, Lineage, Message, Project, ProviderId, Purpose, Session, SessionId,
-    SessionStatus, Title, TitleSource, Turn, TurnState, plan_fork, plan_revert,
+    SessionStatus, Title, Turn, TurnState, plan_fork, plan_revert,
 };
 use segue_store::{Cursor, Filter, ForkPoint, Holder, Page, Retag, StoreError, TagCount};
 
@@ -321,7 +321,7 @@ impl Engine {
             }
         };
         let turn = plan_fork(last, at)?;
-        let title = fork_title(&session.title);
+        let title = session.title.marked("fork");
         let point = ForkPoint {
             session: session.id.clone(),
             turn,
@@ -374,16 +374,6 @@ impl Engine {
                 hold.release().await;
                 Err(error)
             }
-        }
-    }
-}
-
-fn fork_title(title: &Title) -> Title {
-    match title.source() {
-        TitleSource::Prompt => title.clone(),
-        source @ (TitleSource::Model | TitleSource::User) => {
-            let text: String = title.as_str().chars().take(190).collect();
-            Title::given(&format!("{text} (fork)"), source).unwrap_or_else(|_| title.clone())
         }
     }
 }

@@ -15,6 +15,7 @@ mod tag;
 mod talk;
 
 use std::ffi::{OsStr, OsString};
+use std::num::IntErrorKind;
 use std::path::PathBuf;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -166,7 +167,19 @@ fn seconds(text: &str) -> Result<f64, String> {
 }
 
 fn turn_number(text: &str) -> Result<i64, &'static str> {
-    text.parse().map_err(|_| "it is not the number of a turn")
+    whole_number(text).ok_or("it is not the number of a turn")
+}
+
+/// A whole number, of any size: what is too large for us is as large as can be, which is too large for any question.
+pub(crate) fn whole_number(text: &str) -> Option<i64> {
+    match text.parse::<i64>() {
+        Ok(number) => Some(number),
+        Err(error) => match error.kind() {
+            IntErrorKind::PosOverflow => Some(i64::MAX),
+            IntErrorKind::NegOverflow => Some(i64::MIN),
+            _ => None,
+        },
+    }
 }
 
 /// List, show and change sessions

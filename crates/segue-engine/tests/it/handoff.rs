@@ -144,7 +144,7 @@ async fn one_that_knows_it_all_is_taken_up_again_which_is_told() {
     assert!(to("scripted").await);
     let next = stage.turn("two", same(&first)).await;
     assert_eq!(next.opened.unwrap().0, Opened::Resumed);
-    let told = "going on with scripted's own session native-1, which knows all turns of";
+    let told = "asking scripted to go on with its own session native-1, which knows all turns of";
     let decisions = next.decisions.iter();
     let telling = decisions.filter(|decision| decision.text.starts_with(told));
     assert_eq!(telling.count(), 1, "{:?}", next.decisions);

@@ -14,11 +14,12 @@ use segue_agents::{
 use segue_catalog::Catalog;
 use segue_core::{
     AgentEvent, FailureClass, Haste, NativeId, Opened, PermissionAnswer, PermissionPolicy,
-    PermissionRequest, Policy, ProcessMark, Project, ProviderId, SessionId, StopReason, TurnEnd,
-    Usage,
+    PermissionRequest, Policy, ProcessMark, Project, ProviderId, Session, SessionId, StopReason,
+    TurnEnd, Usage,
 };
 use segue_engine::{ChatRequest, Engine, EngineError, Stop, Target, TurnEvent, TurnReport, World};
 use segue_sqlite::SqliteStore;
+use segue_store::{Lease, LeaseRequest, Store};
 use tokio::sync::{mpsc, watch};
 
 /// What the agent does next.
@@ -61,6 +62,10 @@ pub(crate) struct Scripted {
     pub(crate) heard: Arc<Mutex<Heard>>,
     /// How a native session is gone on with; `Fresh` for "it can't be".
     pub(crate) goes_on: Mutex<Opened>,
+    /// Whether it could go on later.
+    pub(crate) not_now: AtomicBool,
+    /// What is done against harm, on opening and again on closing.
+    pub(crate) protects: Mutex<Vec<String>>,
     /// What the agent is configured to do.
     pub(crate) defaults: Mutex<Defaults>,
     /// What the agent lists; `None` for "it can't".
@@ -80,6 +85,8 @@ impl Scripted {
             cues: Arc::default(),
             heard: Arc::default(),
             goes_on: Mutex::new(Opened::Resumed),
+            not_now: AtomicBool::new(false),
+            protects: Mutex::default(),
             defaults: Mutex::default(),
             listed: Mutex::default(),
             there: AtomicBool::new(true),
@@ -95,6 +102,7 @@ struct Play {
     cues: Arc<Mutex<VecDeque<Cue>>>,
     heard: Arc<Mutex<Heard>>,
     cancelled: bool,
+    protects: Vec<String>,
 }
 
 #[async_trait]
@@ -133,8 +141,11 @@ impl Agent for Scripted {
             cues: Arc::clone(&self.cues),
             heard: Arc::clone(&self.heard),
             cancelled: false,
+            protects: self.protects.lock().unwrap().clone(),
         };
         Ok(Opening {
+            protected: conversation.protects.clone(),
+            not_now: why_not.is_some() && self.not_now.load(Ordering::Relaxed),
             why_not,
             ..Opening::new(conversation, opened)
         })
@@ -229,7 +240,7 @@ impl Conversation for Play {
 
     async fn close(self: Box<Self>) -> Vec<String> {
         self.heard.lock().unwrap().closed += 1;
-        Vec::new()
+        self.protects
     }
 }
 
@@ -353,12 +364,42 @@ impl Stage {
         tokio::join!(chat, listening).0
     }
 
+    /// The session of a report, as it is now.
+    pub(crate) async fn session_of(&self, report: &TurnReport) -> Session {
+        self.store.session(&report.session).await.unwrap().unwrap()
+    }
+
+    /// Claims a session for a process.
+    pub(crate) async fn claim(&self, session: &SessionId, owner: ProcessMark) -> Lease {
+        let request = LeaseRequest {
+            session: session.clone(),
+            owner,
+            at: Timestamp::now(),
+            expires_after: jiff::SignedDuration::from_secs(30),
+            dead_epoch: None,
+        };
+        self.store.acquire(request).await.unwrap().lease
+    }
+
     /// A whole small turn.
     pub(crate) async fn turn(&self, prompt: &str, target: Target) -> TurnReport {
         self.script([say(&format!("heard {prompt}")), done()]);
         self.chat(self.request(prompt, target), |_| {})
             .await
             .unwrap()
+    }
+}
+
+/// This process.
+pub(crate) fn living() -> ProcessMark {
+    segue_agents::mark_of(std::process::id()).unwrap()
+}
+
+/// A process that is gone.
+pub(crate) fn dead() -> ProcessMark {
+    ProcessMark {
+        pid: u32::MAX - 1,
+        ..living()
     }
 }
 

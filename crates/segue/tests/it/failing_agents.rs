@@ -43,7 +43,8 @@ fn an_agent_that_dies_in_the_middle_of_a_turn() {
       half an
       ▸ Read notes.txt {"path":"notes.txt"}
     tool
-      ✗ {"interrupted":true,"output":"The turn was interrupted before this call ended; whether it took effect is unknown."}
+      ✗ The turn was interrupted before this call ended; whether it took effect is unknown.
+      (interrupted: true)
       the agent went away before it was done with the prompt (killed by signal 6)
     --- exit 0
     "#);

@@ -333,7 +333,7 @@ fn a_revert_drops_whole_turns_and_undo_brings_them_back() {
     Back at turn 4 (it was at turn 3).
     The 1 turn(s) made since the revert are kept; go on with them: segue session fork [SESSION] --moved 2
     --- stderr
-    segue: going on with rehearsal's own session [NATIVE], which knows all turns of [SESSION]
+    segue: asking rehearsal to go on with its own session [NATIVE], which knows all turns of [SESSION]
     --- exit 0
     ");
     assert_eq!(
