@@ -1,9 +1,9 @@
 //! The session for a purpose, without a prompt.
 
 use segue_core::{Decision, DecisionKind, Project, ProviderId, Purpose, Session, Title};
-use segue_store::StoreError;
+use segue_store::{Filter, NewSession, StoreError};
 
-use crate::resolve::Trail;
+use crate::resolve::{Trail, having};
 use crate::{ChatRequest, Engine, EngineError, Target};
 
 /// The session that has a purpose.
@@ -33,13 +33,22 @@ impl Engine {
             ..ChatRequest::new("", project.clone())
         };
         let mut trail = Trail::after(&request);
-        let found = self.resolve(&request, &mut trail).await?;
-        let decisions = trail.decisions;
-        let is_new = found.session.is_none();
-        let session = match found.session {
-            Some(session) => session,
-            None => self.create_for(purpose, &found.provider, project).await?,
+        let (session, is_new) = loop {
+            let found = self.resolve(&request, &mut trail).await?;
+            if let Some(session) = found.session {
+                break (session, false);
+            }
+            let unless = having(purpose, project, provider);
+            match self
+                .create_for(purpose, &found.provider, project, &unless)
+                .await
+            {
+                // Somebody else made it since we looked, so that it is found now.
+                Err(StoreError::Fits(_)) => trail.begin_again(&request),
+                made => break (made?, true),
+            }
         };
+        let decisions = trail.decisions;
         let is_known = |decision: &Decision| {
             matches!(
                 decision.kind,
@@ -66,14 +75,18 @@ impl Engine {
         purpose: &Purpose,
         provider: &ProviderId,
         project: &Project,
-    ) -> Result<Session, EngineError> {
+        unless: &Filter,
+    ) -> Result<Session, StoreError> {
         let title = Title::from_prompt(&purpose.to_string());
         loop {
-            let new = self.new_session(project, &title, Some(purpose), provider);
+            let new = NewSession {
+                unless: Some(unless.clone()),
+                ..self.new_session(project, &title, Some(purpose), provider)
+            };
             match self.store.create(new).await {
                 // Another session of this second drew the same four characters: draw again.
                 Err(StoreError::Exists(_)) => {}
-                outcome => return Ok(outcome?),
+                outcome => return outcome,
             }
         }
     }

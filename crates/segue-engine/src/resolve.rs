@@ -16,6 +16,7 @@ use segue_core::{
 };
 use segue_store::{Filter, NewSession, Page, Started, StoreError};
 
+pub(crate) use scoped::having;
 pub(crate) use trail::Trail;
 
 use crate::{ChatRequest, Conversation, ConversationId, Engine, EngineError, Native, Target};
@@ -481,17 +482,21 @@ impl Engine {
         Ok(provider)
     }
 
-    /// Makes a session with its first prompt, claimed by us.
+    /// Makes a session with its first prompt, claimed by us, unless one has come to be that fits.
     pub(crate) async fn start(
         &self,
         request: &ChatRequest,
         provider: &ProviderId,
         prompt: &Message,
+        unless: Option<&Filter>,
     ) -> Result<Started, EngineError> {
         let title = Title::from_prompt(&request.prompt);
         loop {
             let purpose = request.purpose.as_ref();
-            let new = self.new_session(&request.project, &title, purpose, provider);
+            let new = NewSession {
+                unless: unless.cloned(),
+                ..self.new_session(&request.project, &title, purpose, provider)
+            };
             match self.store.start(new, self.world.me.clone(), prompt).await {
                 // Another session of this second drew the same four characters: draw again.
                 Err(StoreError::Exists(_)) => {}
@@ -516,6 +521,7 @@ impl Engine {
             purpose: purpose.cloned(),
             provider: provider.clone(),
             at,
+            unless: None,
         }
     }
 }

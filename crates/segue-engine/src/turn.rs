@@ -23,9 +23,9 @@ use crate::outside::Ahead;
 use crate::pieces::Text;
 use crate::policy::Admitted;
 use crate::record::Recorder;
-use crate::resolve::{Resolved, Trail};
+use crate::resolve::{Resolved, Trail, having};
 use crate::warm::Waiting;
-use crate::{ChatRequest, Engine, EngineError, Stop, TurnEvent, TurnReport};
+use crate::{ChatRequest, Engine, EngineError, Stop, Target, TurnEvent, TurnReport};
 
 /// How the agent's part of a turn ended.
 struct Outcome {
@@ -80,12 +80,8 @@ impl Engine {
         events: mpsc::Sender<TurnEvent>,
     ) -> Result<TurnReport, EngineError> {
         let mut trail = Trail::after(&request);
-        let begun = async {
-            let resolved = self.resolve(&request, &mut trail).await?;
-            self.begin(&request, resolved, &mut trail).await
-        };
         // In boxes, all steps: whoever holds the future of a turn does not want to hold all of them in it.
-        let begun = Box::pin(begun).await;
+        let begun = Box::pin(self.enter(&request, &mut trail)).await;
         let Begun {
             session,
             hold,
@@ -157,6 +153,18 @@ impl Engine {
         report
     }
 
+    /// Finds the session, and writes the prompt down in it.
+    async fn enter(&self, request: &ChatRequest, trail: &mut Trail) -> Result<Begun, EngineError> {
+        loop {
+            let resolved = self.resolve(request, trail).await?;
+            match self.begin(request, resolved, trail).await {
+                // Somebody else began it since we looked, so that it is found now.
+                Err(EngineError::Store(StoreError::Fits(_))) => trail.begin_again(request),
+                begun => return begun,
+            }
+        }
+    }
+
     /// Writes the prompt down: as the first turn of a new session, or as the next one of a session that is
     /// claimed and, if need be, tidied up.
     async fn begin(
@@ -185,7 +193,21 @@ impl Engine {
         }
         trail.decisions.append(&mut admitted.decisions);
         let prompt = self.prompt_of(request);
-        let started = self.start(request, &admitted.provider, &prompt).await?;
+        let provider = &admitted.provider;
+        let unless = match (&resolved.target, &request.purpose) {
+            (Target::Scope, Some(purpose)) => {
+                // As it was looked up: with an agent if one was asked for or goes on instead.
+                let chosen = request.provider.is_some() || admitted.instead_of.is_some();
+                Some(having(
+                    purpose,
+                    &request.project,
+                    chosen.then_some(provider),
+                ))
+            }
+            _ => None,
+        };
+        let started = self.start(request, provider, &prompt, unless.as_ref());
+        let started = started.await?;
         Ok(Begun {
             session: started.session,
             hold: self.keep(started.lease),

@@ -48,7 +48,7 @@ pub use policy::{
 };
 pub use scopes::{
     a_fork_has_its_own_purpose, a_purpose_finds_the_newest_by_who_carries_it,
-    purposes_are_told_apart,
+    one_session_is_begun_for_a_purpose, purposes_are_told_apart,
 };
 pub use sessions::{
     a_native_session_is_adopted_whole, a_persons_title_stays, a_session_starts_whole,
@@ -98,6 +98,7 @@ macro_rules! store_contract {
             purposes_are_told_apart
             a_purpose_finds_the_newest_by_who_carries_it
             a_fork_has_its_own_purpose
+            one_session_is_begun_for_a_purpose
             tags_are_put_on_and_taken_off
             tags_select
             tags_are_counted
@@ -176,6 +177,7 @@ fn new_session(n: u32) -> NewSession {
         purpose: None,
         provider: ProviderId::rehearsal(),
         at: at(i64::from(n)),
+        unless: None,
     }
 }
 

@@ -367,6 +367,7 @@ impl From<StoreError> for CliError {
             | StoreError::TurnUnderWay(_)
             | StoreError::NoLeg(_)
             | StoreError::Exists(_)
+            | StoreError::Fits(_)
             | StoreError::Carried(_)
             | StoreError::LeaseLost(_)
             | StoreError::Backend { .. } => failed,

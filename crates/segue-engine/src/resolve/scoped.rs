@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use segue_core::{DecisionKind, ProviderId, Scope, Session, StepKind};
+use segue_core::{DecisionKind, Project, ProviderId, Purpose, Scope, Session, StepKind};
 use segue_store::Filter;
 
 use super::{Trail, told};
@@ -23,12 +23,7 @@ impl Engine {
             return Ok(None);
         };
         let kind = pass(&purpose.scope, trail);
-        let filter = Filter {
-            project: Some(request.project.key.clone()),
-            purpose: Some(purpose.clone()),
-            provider: provider.cloned(),
-            ..Filter::default()
-        };
+        let filter = having(purpose, &request.project, provider);
         let with = provider.map_or(String::new(), |provider| format!(" with {provider}"));
         if let Some(session) = self.newest(filter).await? {
             let text = format!(
@@ -54,6 +49,21 @@ impl Engine {
         let text = format!("there is no session for {purpose}{with} yet; starting one");
         trail.decide(DecisionKind::Session, text);
         Ok(None)
+    }
+}
+
+/// Which sessions have a purpose, with this agent or with any: by this they are looked up, and none is begun while one
+/// fits.
+pub(crate) fn having(
+    purpose: &Purpose,
+    project: &Project,
+    provider: Option<&ProviderId>,
+) -> Filter {
+    Filter {
+        project: Some(project.key.clone()),
+        purpose: Some(purpose.clone()),
+        provider: provider.cloned(),
+        ..Filter::default()
     }
 }
 

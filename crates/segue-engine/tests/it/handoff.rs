@@ -101,6 +101,7 @@ async fn what_can_not_be_handed_over_stays_as_it_is() {
         purpose: None,
         provider: provider("scripted"),
         at: jiff::Timestamp::now(),
+        unless: None,
     };
     let blank = stage.store.create(blank).await.unwrap();
     let nothing = stage.engine.handoff(&blank, &provider("codex")).await;

@@ -2,11 +2,11 @@
 
 use jiff::{SignedDuration, Timestamp};
 use segue_core::{
-    FailureClass, FeatureId, Haste, Opened, Policy, Project, ProviderId, Purpose, Rest, RoleName,
-    Scope, SessionId, SessionRef, StepKind, TaskId, TaskState,
+    DecisionKind, FailureClass, FeatureId, Haste, Opened, Policy, Project, ProviderId, Purpose,
+    Rest, RoleName, Scope, SessionId, SessionRef, StepKind, TaskId, TaskState,
 };
 use segue_engine::{ChatRequest, EngineError, Standpoint, Target, TurnEvent, TurnReport};
-use segue_store::Store;
+use segue_store::{Filter, Page, Store, StoreError};
 
 use crate::scripted::{Stage, done, same, say};
 
@@ -292,4 +292,52 @@ async fn the_way_to_a_session_is_told_even_if_there_is_no_turn() {
     let refused = refused.await.unwrap_err();
     assert!(matches!(refused, EngineError::NotYet { .. }), "{refused:?}");
     assert!(steps[2].text.contains(session.as_str()), "{steps:?}");
+}
+
+#[tokio::test]
+async fn two_first_prompts_at_once_make_one_session() {
+    let stage = Stage::new();
+    let other = stage.beside_it();
+    let auth = feature("auth");
+    for _ in 0..2 {
+        stage.script([say("heard"), done()]);
+    }
+    let ask = |prompt: &str| ChatRequest {
+        purpose: Some(auth.clone()),
+        ..stage.request(prompt, Target::Scope)
+    };
+    let unheard = || tokio::sync::mpsc::channel(1).0;
+    let (one, two) = tokio::join!(
+        stage.engine.chat(ask("one"), unheard()),
+        other.chat(ask("two"), unheard()),
+    );
+    let mut sessions = Vec::new();
+    for outcome in [one, two] {
+        sessions.push(match outcome {
+            Ok(report) => {
+                let told = report
+                    .decisions
+                    .iter()
+                    .filter(|told| told.kind == DecisionKind::Session);
+                assert_eq!(told.count(), 1, "{:?}", report.decisions);
+                report.session
+            }
+            Err(EngineError::Store(StoreError::Held { session, .. })) => session,
+            Err(error) => panic!("{error}"),
+        });
+    }
+    assert_eq!(sessions[0], sessions[1]);
+    let found = stage.store.find(&Filter::default(), Page::first(9)).await;
+    assert_eq!(found.unwrap().sessions.len(), 1);
+
+    // Nor do two that look it up without a prompt.
+    let pay = feature("pay");
+    let project = stage.request("", Target::New).project;
+    let (one, two) = tokio::join!(
+        stage.engine.session_for(&pay, None, &project),
+        other.session_for(&pay, None, &project),
+    );
+    let (one, two) = (one.unwrap(), two.unwrap());
+    assert_eq!(one.session.id, two.session.id);
+    assert_ne!(one.is_new, two.is_new);
 }

@@ -5,9 +5,9 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 use segue_core::{
     FeatureId, Message, ProcessMark, Purpose, RoleName, Scope, Session, SessionId, Title, TurnState,
 };
-use segue_store::{ForkPoint, Lease, LeaseRequest, NewSession, Started, StoreError};
+use segue_store::{ForkPoint, Lease, LeaseRequest, NewSession, Page, Started, StoreError};
 
-use super::{Outcome, lease, lineage, tags, turns};
+use super::{Outcome, find, lease, lineage, tags, turns};
 use crate::rows::{self, micros};
 
 pub(crate) fn get(db: &Connection, id: &SessionId) -> Outcome<Option<Session>> {
@@ -23,6 +23,12 @@ pub(crate) fn existing(db: &Connection, id: &SessionId) -> Outcome<Session> {
 }
 
 pub(crate) fn create(db: &Connection, new: &NewSession) -> Outcome<Session> {
+    if let Some(filter) = &new.unless {
+        let fitting = find::find(db, filter, &Page::first(1))?.sessions;
+        if let Some(fitting) = fitting.into_iter().next() {
+            return Err(StoreError::Fits(fitting.id).into());
+        }
+    }
     db.prepare_cached("INSERT INTO projects (key) VALUES (?1) ON CONFLICT DO NOTHING")?
         .execute([&new.project.key])?;
     let scope = new.purpose.as_ref().map(|purpose| &purpose.scope);

@@ -454,3 +454,22 @@ fn a_fork_leaves_the_feature_with_its_origin() {
     let next = world.json(["chat", "--json", "--feature", "auth", "two"]);
     assert_eq!(next["session_id"], id, "{next:#}");
 }
+
+#[test]
+fn two_first_prompts_at_once_are_one_conversation() {
+    let world = world();
+    let outputs: Vec<Output> = std::thread::scope(|scope| {
+        let chat = |prompt: &'static str| {
+            let world = &world;
+            scope.spawn(move || world.segue(["chat", "--feature", "auth", prompt]))
+        };
+        let both = [chat("one"), chat("two")];
+        both.map(|one| one.join().unwrap()).into()
+    });
+    for output in &outputs {
+        let told = output.code == Some(1) && output.stderr.contains("is in use by process");
+        assert!(output.code == Some(0) || told, "{output}");
+    }
+    assert!(outputs.iter().any(|output| output.code == Some(0)));
+    assert_eq!(count_sessions(&world), 1);
+}
