@@ -207,9 +207,9 @@ impl Engine {
         })
     }
 
-    /// Gives a session the title a person chose.
+    /// Gives a session the title a person chose. It does not become newer by it.
     pub async fn rename(&self, id: &SessionId, title: &Title) -> Result<(), EngineError> {
-        Ok(self.store.rename(id, title, (self.world.now)()).await?)
+        Ok(self.store.rename(id, title).await?)
     }
 
     /// Changes the tags of a session.

@@ -63,6 +63,7 @@ pub(crate) fn mark(row: &Row<'_>) -> Outcome<Mark> {
         id: parsed(row, 0)?,
         updated_at: time(row, 1)?,
         head: row.get::<_, Option<i64>>(2)?.map(TurnId),
+        title: row.get(3)?,
     })
 }
 

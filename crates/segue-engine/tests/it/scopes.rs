@@ -3,10 +3,11 @@
 use jiff::{SignedDuration, Timestamp};
 use segue_core::{
     DecisionKind, FailureClass, FeatureId, Haste, Opened, Policy, Project, ProviderId, Purpose,
-    Rest, RoleName, Scope, SessionId, SessionRef, StepKind, TaskId, TaskState,
+    Rest, RoleName, Scope, SessionId, SessionRef, StepKind, Tag, TaskId, TaskState, Title,
+    TitleSource,
 };
 use segue_engine::{ChatRequest, EngineError, Standpoint, Target, TurnEvent, TurnReport};
-use segue_store::{Filter, Page, Store, StoreError};
+use segue_store::{Filter, Page, Retag, Store, StoreError};
 
 use crate::scripted::{Stage, done, same, say};
 
@@ -103,6 +104,16 @@ async fn the_session_worked_in_last_goes_on() {
     assert_ne!(first.session, second.session);
     assert_eq!(scoped(&stage, &auth).await, second.session);
     stage.turn("three", same(&first)).await;
+    assert_eq!(scoped(&stage, &auth).await, first.session);
+    // To be called something, or tagged, is no work.
+    let title = Title::given("the other one", TitleSource::User).unwrap();
+    let engine = &stage.engine;
+    engine.rename(&second.session, &title).await.unwrap();
+    let retag = Retag {
+        add: vec![Tag::parse("old").unwrap()],
+        ..Retag::default()
+    };
+    engine.retag(&second.session, retag).await.unwrap();
     assert_eq!(scoped(&stage, &auth).await, first.session);
 }
 
