@@ -3,7 +3,7 @@
 use segue_core::{Decision, DecisionKind, Project, ProviderId, Purpose, Session, Title};
 use segue_store::{Filter, NewSession, StoreError};
 
-use crate::resolve::{Trail, having};
+use crate::resolve::{Resolved, Trail, having};
 use crate::{ChatRequest, Engine, EngineError, Target};
 
 /// The session that has a purpose.
@@ -34,15 +34,12 @@ impl Engine {
         };
         let mut trail = Trail::after(&request);
         let (session, is_new) = loop {
-            let found = self.resolve(&request, &mut trail).await?;
-            if let Some(session) = found.session {
-                break (session, false);
-            }
+            let carrier = match self.resolve(&request, &mut trail).await? {
+                Resolved::There(session, _) => break (*session, false),
+                Resolved::New(carrier, _) => carrier,
+            };
             let unless = having(purpose, project, provider);
-            match self
-                .create_for(purpose, &found.provider, project, &unless)
-                .await
-            {
+            match self.create_for(purpose, &carrier, project, &unless).await {
                 // Somebody else made it since we looked, so that it is found now.
                 Err(StoreError::Fits(_)) => trail.begin_again(&request),
                 made => break (made?, true),

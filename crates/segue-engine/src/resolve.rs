@@ -79,12 +79,11 @@ impl From<&NativeSession> for Fitting {
 }
 
 /// Which session a prompt is for, and who is to answer.
-pub(crate) struct Resolved {
-    /// The session; none if one is to be made.
-    pub(crate) session: Option<Session>,
-    pub(crate) provider: ProviderId,
-    /// By what it was looked up.
-    pub(crate) target: Target,
+pub(crate) enum Resolved {
+    /// One that there is, and who was chosen to answer; else it is whoever carries it by the time it is ours.
+    There(Box<Session>, Option<ProviderId>),
+    /// One that is to be made, for whom, and by what it was looked up.
+    New(ProviderId, Target),
 }
 
 impl Engine {
@@ -270,26 +269,23 @@ impl Engine {
         if session.is_none() {
             trail.step(StepKind::New, new_one(request));
         }
-        let provider = match (chosen, &session) {
-            (Some(asked_for), _) => {
-                if request.provider.is_some() {
-                    trail.step(StepKind::Provider, format!("{asked_for}, as asked for"));
-                }
-                asked_for
-            }
-            (None, Some(session)) => {
-                let text = format!("{}, who carries the session", session.provider);
-                trail.step(StepKind::Provider, text);
-                session.provider.clone()
-            }
-            (None, None) => self.choose_provider(request, trail).await?,
+        if let Some(asked_for) = &request.provider {
+            trail.step(StepKind::Provider, format!("{asked_for}, as asked for"));
+        }
+        let Some(session) = session else {
+            let provider = match chosen {
+                Some(provider) => provider,
+                None => self.choose_provider(request, trail).await?,
+            };
+            self.agent(&provider)?;
+            return Ok(Resolved::New(provider, target));
         };
-        self.agent(&provider)?;
-        Ok(Resolved {
-            session,
-            provider,
-            target,
-        })
+        if chosen.is_none() {
+            let text = format!("{}, who carries the session", session.provider);
+            trail.step(StepKind::Provider, text);
+        }
+        self.agent(chosen.as_ref().unwrap_or(&session.provider))?;
+        Ok(Resolved::There(Box::new(session), chosen))
     }
 
     /// The session that has the key of a request with an agent that nobody asked for: what was handed over to it goes

@@ -9,7 +9,7 @@ mod tokens;
 use segue_agents::{Conversation, Timeouts};
 use segue_core::{
     Decision, DecisionKind, Failure, FailureClass, Leg, LegId, Message, Opened, PermissionPolicy,
-    ProviderId, Role, Session, Turn, TurnId, TurnState, Usage,
+    ProviderId, Role, Session, StepKind, Turn, TurnId, TurnState, Usage,
 };
 use segue_store::StoreError;
 use tokio::sync::{mpsc, watch};
@@ -173,17 +173,19 @@ impl Engine {
         resolved: Resolved,
         trail: &mut Trail,
     ) -> Result<Begun, EngineError> {
-        let provider = resolved.provider;
-        if let Some(session) = resolved.session {
-            return self.begin_in(request, &session, provider, trail).await;
-        }
+        let (provider, target) = match resolved {
+            Resolved::There(session, chosen) => {
+                return self.begin_in(request, &session, chosen, trail).await;
+            }
+            Resolved::New(provider, target) => (provider, target),
+        };
         let mut admitted = self.admit(request, None, provider).await?;
         if admitted.instead_of.is_some() {
             let other = &admitted.provider;
-            let found = self.with_other(request, &resolved.target, other, trail);
+            let found = self.with_other(request, &target, other, trail);
             if let Some(session) = found.await? {
                 trail.decisions.append(&mut admitted.decisions);
-                let other = admitted.provider;
+                let other = Some(admitted.provider);
                 let mut begun = self.begin_in(request, &session, other, trail).await?;
                 // Nobody asked for it here either.
                 let instead_of = &mut begun.admitted.instead_of;
@@ -194,7 +196,7 @@ impl Engine {
         trail.decisions.append(&mut admitted.decisions);
         let prompt = self.prompt_of(request);
         let provider = &admitted.provider;
-        let unless = match (&resolved.target, &request.purpose) {
+        let unless = match (&target, &request.purpose) {
             (Target::Scope, Some(purpose)) => {
                 // As it was looked up: with an agent if one was asked for or goes on instead.
                 let chosen = request.provider.is_some() || admitted.instead_of.is_some();
@@ -220,20 +222,27 @@ impl Engine {
         Message::text(Role::User, request.prompt.as_str(), (self.world.now)())
     }
 
-    /// The next turn of a session that there is.
+    /// The next turn of a session that there is, with whoever carries it unless somebody was chosen.
     async fn begin_in(
         &self,
         request: &ChatRequest,
         session: &Session,
-        provider: ProviderId,
+        chosen: Option<ProviderId>,
         trail: &mut Trail,
     ) -> Result<Begun, EngineError> {
+        let carrier = &session.provider;
         let prompt = self.prompt_of(request);
         let (hold, taken_over) = self.hold(&session.id).await?;
         let begun = async {
             // Somebody else may have changed the session since it was looked up.
             let session = self.existing(&session.id).await?;
             let from = session.provider.clone();
+            if chosen.is_none() && from != *carrier {
+                let text = format!("{from}, who carries the session by now");
+                trail.step(StepKind::Provider, text);
+                self.agent(&from)?;
+            }
+            let provider = chosen.unwrap_or_else(|| from.clone());
             let mut admitted = self.admit_to(request, &session, provider, &hold).await?;
             if let Some(native) = &session.native_id
                 && session.provider == admitted.provider

@@ -37,7 +37,7 @@ impl Trail {
         self.decisions.push(Decision::new(kind, text));
     }
 
-    pub(super) fn step(&mut self, kind: StepKind, text: impl Into<String>) {
+    pub(crate) fn step(&mut self, kind: StepKind, text: impl Into<String>) {
         self.steps.push(Step::new(kind, text));
     }
 }
