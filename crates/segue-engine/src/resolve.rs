@@ -1,6 +1,7 @@
 //! Which session, and which agent?
 
 mod catalog;
+mod feature;
 mod scoped;
 mod trail;
 
@@ -11,8 +12,8 @@ use jiff::Timestamp;
 use segue_agents::SessionDefault;
 use segue_catalog::{Kind, NativeSession};
 use segue_core::{
-    Decision, DecisionKind, MatchedBy, Message, NativeId, Pick, Project, ProviderId, Purpose,
-    Scope, Sent, Session, SessionId, SessionRef, StepKind, Title, pick,
+    Decision, DecisionKind, MatchedBy, Message, NativeId, Pick, Project, ProviderId, Purpose, Sent,
+    Session, SessionId, SessionRef, StepKind, Title, pick,
 };
 use segue_store::{Filter, NewSession, Page, Started, StoreError};
 
@@ -39,6 +40,8 @@ pub struct Fitting {
     pub title: Option<String>,
     /// When something last happened in it.
     pub updated_at: Timestamp,
+    /// Who carries it, where its id does not tell.
+    pub agent: Option<ProviderId>,
 }
 
 impl fmt::Display for Fitting {
@@ -53,6 +56,7 @@ impl From<&Session> for Fitting {
             id: ConversationId::Session(session.id.clone()),
             title: Some(session.title.as_str().to_owned()),
             updated_at: session.updated_at,
+            agent: Some(session.provider.clone()),
         }
     }
 }
@@ -74,6 +78,7 @@ impl From<&NativeSession> for Fitting {
                 prompt.map(|prompt| Sent::words(prompt).to_owned())
             }),
             updated_at: head.updated_at,
+            agent: None,
         }
     }
 }
@@ -139,19 +144,7 @@ impl Engine {
                 .await?
                 .ok_or_else(no_match("latest".into())),
             SessionRef::Feature(feature) => {
-                // Its own session is meant before those of its tasks and roles.
-                let own = Filter {
-                    purpose: Some(Scope::Feature(feature.clone()).into()),
-                    ..here.clone()
-                };
-                let any = Filter {
-                    feature: Some(feature.clone()),
-                    ..here
-                };
-                let found = match self.newest(own).await? {
-                    Some(own) => Some(own),
-                    None => self.newest(any).await?,
-                };
+                let found = self.of_feature(feature, here).await?;
                 found.ok_or_else(no_match(format!("feature:{feature}")))
             }
             SessionRef::Number(number) => {
@@ -340,6 +333,17 @@ impl Engine {
             last_list: Vec::new(),
         };
         let reference = SessionRef::parse(&text).map_err(|_| EngineError::NoMatch(text.clone()))?;
+        if let SessionRef::Feature(feature) = &reference {
+            // What is configured for an agent means its own session before those of others.
+            let theirs = Filter {
+                project: Some(request.project.key.clone()),
+                provider: Some(provider.clone()),
+                ..Filter::default()
+            };
+            if let Some(session) = self.of_feature(feature, theirs).await? {
+                return Ok(Target::Session(session.id));
+            }
+        }
         Ok(match self.find_any(&reference, &standpoint).await {
             Ok(found) => found.id().into(),
             // An agent whose files we can't read may know it.

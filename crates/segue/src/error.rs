@@ -115,7 +115,13 @@ fn told(candidates: &[Fitting]) -> String {
         let title = fitting.title.as_deref().unwrap_or("(no title)");
         let title = Title::from_prompt(&one_line(title));
         let when = ago(fitting.updated_at, now);
-        let _ = write!(lines, "\n  {fitting}  {when:<14}  {}", title.as_str());
+        let agent = fitting.agent.as_ref();
+        let agent = agent.map_or(String::new(), |agent| format!("{agent:<10}  "));
+        let _ = write!(
+            lines,
+            "\n  {fitting}  {agent}{when:<14}  {}",
+            title.as_str()
+        );
     }
     let more = candidates.len().saturating_sub(SHOWN);
     if more > 0 {

@@ -3,6 +3,7 @@
 //! A task has a session of its own in each of its states. It never falls back to that of its feature, and no feature to
 //! that of the project: whoever is handed another's conversation has the wrong past.
 
+use std::fmt::Write as _;
 use std::path::Path;
 
 use segue_core::{DecisionKind, Project, ProviderId, Purpose, Scope, Session, StepKind};
@@ -46,7 +47,19 @@ impl Engine {
         if let Some(session) = self.known_again(request, purpose, provider, trail).await? {
             return Ok(Some(session));
         }
-        let text = format!("there is no session for {purpose}{with} yet; starting one");
+        let mut text = format!("there is no session for {purpose}{with} yet; starting one");
+        if let Some(provider) = provider {
+            let anybody = having(purpose, &request.project, None);
+            if let Some(other) = self.newest_said(&anybody).await? {
+                let _ = write!(
+                    text,
+                    ". To go on with {}, which {} has for it: segue session handoff {} -p {provider}",
+                    told(&other),
+                    other.provider,
+                    other.id
+                );
+            }
+        }
         trail.decide(DecisionKind::Session, text);
         Ok(None)
     }

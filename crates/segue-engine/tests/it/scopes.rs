@@ -266,7 +266,7 @@ async fn what_was_handed_over_goes_on_there_while_its_agent_rests() {
 
 #[tokio::test]
 async fn a_feature_by_name_is_its_own_session_before_those_of_its_tasks() {
-    let stage = Stage::new();
+    let stage = Stage::with(&["spare"], Policy::default());
     let standpoint = Standpoint {
         project: Project {
             key: "/project".into(),
@@ -275,12 +275,44 @@ async fn a_feature_by_name_is_its_own_session_before_those_of_its_tasks() {
         last_list: Vec::new(),
     };
     let reference = SessionRef::parse("feature:auth").unwrap();
-    let find = async || stage.engine.find(&reference, &standpoint).await.unwrap().id;
+    let find = async || {
+        let found = stage.engine.find(&reference, &standpoint).await;
+        found.map(|session| session.id)
+    };
+    let auth = feature("auth");
+    let made = stage
+        .engine
+        .session_for(&auth, None, &standpoint.project)
+        .await;
+    assert_eq!(find().await.unwrap(), made.unwrap().session.id);
     let task = scoped(&stage, &task(Some("auth"), "dev")).await;
-    assert_eq!(find().await, task);
-    let own = scoped(&stage, &feature("auth")).await;
-    scoped(&stage, &as_qa(feature("auth"))).await;
-    assert_eq!(find().await, own);
+    assert_eq!(find().await.unwrap(), task, "nothing was said in the other");
+    let own = scoped(&stage, &auth).await;
+    scoped(&stage, &as_qa(auth.clone())).await;
+    assert_eq!(find().await.unwrap(), own);
+
+    // Another agent has one, too: in the first moment it is blank, and then it may as well be meant.
+    let spare = provider("spare");
+    let theirs = stage
+        .engine
+        .session_for(&auth, Some(&spare), &standpoint.project)
+        .await
+        .unwrap();
+    assert_eq!(find().await.unwrap(), own);
+    let told = &theirs.decisions[0].text;
+    let command = format!("which scripted has for it: segue session handoff {own} -p spare");
+    assert!(told.ends_with(&command), "{told}");
+    let cues = [say("heard"), done()];
+    stage.others[0].cues.lock().unwrap().extend(cues);
+    let request = stage.request("go", Target::Session(theirs.session.id.clone()));
+    stage.chat(request, |_| {}).await.unwrap();
+    match find().await {
+        Err(EngineError::Ambiguous { candidates, .. }) => {
+            let agents: Vec<_> = candidates.into_iter().filter_map(|one| one.agent).collect();
+            assert_eq!(agents, [spare, provider("scripted")]);
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 #[tokio::test]

@@ -473,3 +473,21 @@ fn two_first_prompts_at_once_are_one_conversation() {
     assert!(outputs.iter().any(|output| output.code == Some(0)));
     assert_eq!(count_sessions(&world), 1);
 }
+
+#[test]
+fn the_session_that_another_agent_has_for_a_feature_is_told() {
+    let world = world();
+    agents(&world, &["one", "two"]);
+    say(&world, &["-p", "acp:one", "--feature", "auth", "x"]);
+    let chat = world.segue(["chat", "-p", "acp:two", "--feature", "auth", "y"]);
+    assert_snapshot!(chat.stderr, @"segue: there is no session for feature auth with acp:two yet; starting one. To go on with [SESSION] (x), which acp:one has for it: segue session handoff [SESSION] -p acp:two");
+    let handoff = world.segue(["session", "handoff", "feature:auth", "-p", "acp:two"]);
+    assert_snapshot!(handoff, @r#"
+    --- stderr
+    error: "feature:auth" matches 2 sessions
+    hint: say which:
+      [SESSION]  acp:two     just now        y
+      [SESSION]  acp:one     just now        x
+    --- exit 2
+    "#);
+}

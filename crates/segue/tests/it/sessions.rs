@@ -262,7 +262,7 @@ fn a_session_is_found_by_every_name_it_has() {
     assert!(
         output
             .stderr
-            .contains("matches 2 sessions\nhint: say which:\n  [SESSION]  just now        turn 1\n  [SESSION]  just now        turn 1\n"),
+            .contains("matches 2 sessions\nhint: say which:\n  [SESSION]  rehearsal   just now        turn 1\n  [SESSION]  rehearsal   just now        turn 1\n"),
         "{output}"
     );
     assert_snapshot!(world.segue(["session", "info", "nothing"]), @r#"
