@@ -491,3 +491,30 @@ fn the_session_that_another_agent_has_for_a_feature_is_told() {
     --- exit 2
     "#);
 }
+
+#[test]
+fn a_list_tells_what_sessions_are_for_where_any_is_for_something() {
+    let world = world();
+    say(&world, &["for nothing in particular"]);
+    let plain = world.segue(["session", "list"]);
+    assert!(!plain.stdout.contains("FOR"), "{plain}");
+    say(&world, &["--feature", "auth", "the feature"]);
+    say(&world, &["--role", "pm", "the project"]);
+    let task = ["--feature", "auth", "--task", "T1", "--state", "in_dev"];
+    say(&world, &[&task[..], &["the task"]].concat());
+    assert_snapshot!(world.segue(["session", "list"]), @"
+    #  ID                    AGENT      TURNS  UPDATED   FOR              TITLE
+    1  [SESSION]  rehearsal  1      just now  @auth T1/in_dev  the task
+    2  [SESSION]  rehearsal  1      just now  pm               the project
+    3  [SESSION]  rehearsal  1      just now  @auth            the feature
+    4  [SESSION]  rehearsal  1      just now                   for nothing in particular
+    --- exit 0
+    ");
+    let listed = world.json(["session", "list", "--json"]);
+    let task = &listed[0];
+    let told = ["feature", "task", "task_state", "role"].map(|field| task[field].clone());
+    assert_eq!(
+        told,
+        [json!("auth"), json!("T1"), json!("in_dev"), json!(null)]
+    );
+}

@@ -4,7 +4,7 @@ mod order;
 
 use jiff::{Timestamp, Zoned};
 use segue_catalog::index::State;
-use segue_core::{SessionStatus, Tag, WhenError, parse_when};
+use segue_core::{Purpose, SessionStatus, Tag, WhenError, parse_when};
 use segue_engine::{Conversation, Native};
 use segue_store::Filter;
 
@@ -120,11 +120,13 @@ enum Ids {
 
 fn table(rows: &[Conversation], all: bool, now: Timestamp, ids: Ids) -> Table {
     let tagged = rows.iter().any(|row| !tags(row).is_empty());
+    let scoped = rows.iter().any(|row| !purpose(row).is_empty());
     let mut head = vec!["#", "ID", "AGENT", "TURNS", "UPDATED"];
+    head.extend(scoped.then_some("FOR"));
     head.extend(tagged.then_some("TAGS"));
     head.extend(all.then_some("DIRECTORY"));
     head.push("TITLE");
-    let shed = ["TURNS", "TAGS", "DIRECTORY", "UPDATED", "AGENT"];
+    let shed = ["TURNS", "TAGS", "DIRECTORY", "UPDATED", "FOR", "AGENT"];
     let longest = match ids {
         Ids::Long => 28,
         Ids::Short => 16,
@@ -133,6 +135,7 @@ fn table(rows: &[Conversation], all: bool, now: Timestamp, ids: Ids) -> Table {
     for (number, row) in (1..).zip(rows) {
         let [agent, turns, updated, title] = cells(row, now);
         let mut cells = vec![number.to_string(), id(row, ids), agent, turns, updated];
+        cells.extend(scoped.then(|| purpose(row)));
         cells.extend(tagged.then(|| tags(row)));
         cells.extend(all.then(|| short_path(directory(row), longest)));
         cells.push(title);
@@ -195,15 +198,38 @@ pub(super) fn short_path(path: &str, longest: usize) -> String {
     format!("…{end}")
 }
 
+/// What a conversation is for, in short: `@auth`, `@auth T1/in_dev`, `pm`.
+fn purpose(row: &Conversation) -> String {
+    let purpose = match row {
+        Conversation::Session(session, _) => session.purpose.as_ref(),
+        Conversation::Native(_) => None,
+    };
+    let Some(Purpose { scope, role }) = purpose else {
+        return String::new();
+    };
+    let feature = scope.feature().map(|feature| format!("@{feature}"));
+    let task = scope.task().map(|(task, state)| format!("{task}/{state}"));
+    let role = role.as_ref().map(ToString::to_string);
+    let parts: Vec<String> = [feature, task, role].into_iter().flatten().collect();
+    if parts.is_empty() {
+        return "project".to_owned();
+    }
+    short(parts.join(" "))
+}
+
 /// What a conversation is tagged with, as far as there is room.
 fn tags(row: &Conversation) -> String {
-    const LONGEST: usize = 24;
     let tags = match row {
         Conversation::Session(session, _) => session.tags.as_slice(),
         Conversation::Native(_) => &[],
     };
     let tags: Vec<&str> = tags.iter().map(Tag::as_str).collect();
-    let all = tags.join(" ");
+    short(tags.join(" "))
+}
+
+/// A cell that leaves room for a title.
+fn short(all: String) -> String {
+    const LONGEST: usize = 24;
     if all.chars().count() <= LONGEST {
         return all;
     }
