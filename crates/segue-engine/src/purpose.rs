@@ -49,7 +49,7 @@ impl Engine {
         let is_known = |decision: &Decision| {
             matches!(
                 decision.kind,
-                DecisionKind::Session | DecisionKind::Provider
+                DecisionKind::Session | DecisionKind::Continued | DecisionKind::Provider
             )
         };
         // A session that is merely found again is not changed by that, its log included.

@@ -390,20 +390,17 @@ impl Engine {
             newest_at = Some(at);
             newest = Some(session);
         }
-        let text = match &newest {
-            Some(session) => format!(
-                "continuing session {} ({})",
-                session.id,
-                session.title.as_str()
-            ),
-            None => "there is nothing to continue in this directory; starting a new session".into(),
-        };
-        let step = match &newest {
-            Some(session) => format!("the newest one here is {}", told(session)),
-            None => "there is none here".to_owned(),
-        };
-        trail.step(StepKind::Directory, step);
-        trail.decide(DecisionKind::Session, text);
+        if let Some(session) = &newest {
+            let named = told(session);
+            let step = format!("the newest one here is {named}");
+            trail.step(StepKind::Directory, step);
+            let text = format!("continuing session {named}");
+            trail.decide(DecisionKind::Continued, text);
+        } else {
+            trail.step(StepKind::Directory, "there is none here");
+            let text = "there is nothing to continue in this directory; starting a new session";
+            trail.decide(DecisionKind::Session, text);
+        }
         Ok(newest)
     }
 

@@ -13,8 +13,8 @@ use crate::outside::Ahead;
 use crate::pieces::joined;
 use crate::{Conversation, Engine, EngineError};
 
-/// How many decisions a view shows.
-const DECISIONS: u32 = 20;
+/// How many decisions a view has.
+const DECISIONS: u32 = 1000;
 
 /// A page of sessions, each with where it stands, and where the next page starts.
 pub type Listed = (Vec<(Session, SessionStatus)>, Option<Cursor>);

@@ -37,7 +37,7 @@ impl Engine {
                 return Err(EngineError::NoDirectoryOf(session.id, session.project.cwd));
             }
             let text = format!("continuing session {} for {purpose}", told(&session));
-            trail.decide(DecisionKind::Session, text);
+            trail.decide(DecisionKind::Continued, text);
             return Ok(Some(session));
         }
         trail.step(

@@ -358,10 +358,9 @@ async fn two_first_prompts_at_once_make_one_session() {
     for outcome in [one, two] {
         sessions.push(match outcome {
             Ok(report) => {
-                let told = report
-                    .decisions
-                    .iter()
-                    .filter(|told| told.kind == DecisionKind::Session);
+                let told = report.decisions.iter().filter(|told| {
+                    matches!(told.kind, DecisionKind::Session | DecisionKind::Continued)
+                });
                 assert_eq!(told.count(), 1, "{:?}", report.decisions);
                 report.session
             }

@@ -518,3 +518,21 @@ fn a_list_tells_what_sessions_are_for_where_any_is_for_something() {
         [json!("auth"), json!("T1"), json!("in_dev"), json!(null)]
     );
 }
+
+#[test]
+fn that_a_session_goes_on_does_not_bury_what_happened_to_it() {
+    let world = world();
+    let feature = ["--feature", "auth", "x"];
+    let (id, _) = say(&world, &feature);
+    for _ in 0..21 {
+        say(&world, &feature);
+    }
+    let info = world.segue(["session", "info", &id]);
+    assert!(!info.stdout.contains("continuing session"), "{info}");
+    let began = "there is no session for feature auth yet; starting one";
+    assert!(info.stdout.contains(began), "{info}");
+    let info = world.json(["session", "info", "--json", &id]);
+    let kinds = info["decisions"].as_array().unwrap().iter();
+    let went_on = kinds.filter(|decision| decision["kind"] == "continued");
+    assert_eq!(went_on.count(), 21);
+}

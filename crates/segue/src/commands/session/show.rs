@@ -3,7 +3,9 @@
 use std::ops::ControlFlow;
 
 use jiff::Timestamp;
-use segue_core::{Json, Message, Part, Role, SessionStatus, Tag, TurnState};
+use segue_core::{
+    Decision, DecisionKind, Json, Message, Part, Role, SessionStatus, Tag, TurnState,
+};
 use segue_engine::{Conversation, SessionView, Transcript};
 use serde_json::Value;
 
@@ -72,12 +74,23 @@ fn print_info(view: &SessionView) {
     for (name, value) in lineage::lines(view) {
         field(&name, &value);
     }
-    for (at, decision) in &view.decisions {
+    for (at, decision) in news(view) {
         field(
             "decided",
             &format!("{}: {}", at.strftime("%F %T"), decision.text),
         );
     }
+}
+
+/// How many decisions are shown.
+const DECISIONS: usize = 20;
+
+/// The newest decisions, oldest first. That it simply went on tells nothing of a session.
+fn news(view: &SessionView) -> impl Iterator<Item = &(Timestamp, Decision)> {
+    let all = view.decisions.iter();
+    let news = all.filter(|(_, decision)| decision.kind != DecisionKind::Continued);
+    let skipped = news.clone().count().saturating_sub(DECISIONS);
+    news.skip(skipped)
 }
 
 fn status(view: &SessionView) -> String {
