@@ -13,6 +13,7 @@ mod search;
 mod stats;
 mod tag;
 mod talk;
+mod typed;
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -34,6 +35,7 @@ pub(crate) use search::SearchArgs;
 pub(crate) use stats::StatsArgs;
 pub(crate) use tag::TagArgs;
 pub(crate) use talk::{ReplArgs, TalkArgs, TermsArgs};
+pub(crate) use typed::Reader;
 
 /// The session layer for AI coding agents: sessions that outlive the agent's process.
 ///

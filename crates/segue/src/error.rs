@@ -65,6 +65,21 @@ impl CliError {
         Self::new(Kind::Usage, message)
     }
 
+    /// What was typed is not understood.
+    pub(crate) fn mistyped(error: &clap::Error) -> Self {
+        let text = error.render().to_string();
+        let mut paragraphs = text.split("\n\n").map(str::trim);
+        let message = paragraphs.next().unwrap_or_default();
+        let message = message.strip_prefix("error: ").unwrap_or(message);
+        let hints = paragraphs.filter_map(|paragraph| paragraph.strip_prefix("tip: "));
+        let hints: Vec<String> = hints.map(str::to_owned).collect();
+        Self {
+            hints,
+            ..Self::usage(message)
+        }
+        .hint("`--help` after the command shows what it takes")
+    }
+
     /// Adds a cause to the message.
     pub(crate) fn because(mut self, cause: &dyn Error) -> Self {
         self.message = format!("{}: {}", self.message, chain(cause));

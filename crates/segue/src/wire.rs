@@ -26,6 +26,11 @@ pub(crate) fn print_json(value: &impl Serialize) {
     }
 }
 
+/// Prints a failure of a command that has no shape of its own for it.
+pub(crate) fn print_error(error: &CliError) {
+    print_json(&json!({ "error": ErrorJson::from(error) }));
+}
+
 fn time(at: Timestamp) -> String {
     at.to_string()
 }

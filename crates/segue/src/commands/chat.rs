@@ -25,7 +25,7 @@ use crate::wire::{self, ChatJson, print_json};
 
 /// In which form the turn is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(crate) enum Form {
     Words,
     Json,
     Events,
@@ -223,6 +223,11 @@ fn tell(report: &TurnReport, form: Form) -> ExitCode {
         }
     }
     kind.exit_code()
+}
+
+/// Prints what `chat` does where what was typed is not understood.
+pub(crate) fn print_mistake(error: &CliError, form: Form) {
+    print_result(&ChatJson::failed(play::Told::default(), error), form);
 }
 
 fn print_result(result: &ChatJson, form: Form) {

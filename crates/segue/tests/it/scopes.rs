@@ -133,6 +133,29 @@ fn names_are_carried_exactly_or_refused() {
         assert_eq!(refused.code, Some(2), "{refused}");
         assert!(refused.stderr.contains(why), "{refused}");
     }
+    // Whoever reads JSON is told in JSON.
+    let refused = world.segue(["chat", "--json", "--feature", "a]b", "x"]);
+    assert_eq!(refused.code, Some(2), "{refused}");
+    let told: Value = serde_json::from_str(&refused.raw_stdout).unwrap();
+    assert_eq!(
+        (&told["stop"], &told["turn"]),
+        (&json!("failed"), &json!(null))
+    );
+    assert_eq!(told["error"]["class"], "usage");
+    let message = told["error"]["message"].as_str().unwrap();
+    assert!(
+        message.contains("a feature name may not contain ']'; it begins"),
+        "{message}"
+    );
+    for args in [
+        &["session", "list", "--json", "--feature", "a]b"][..],
+        &["session", "info", "--json", "nobody"],
+    ] {
+        let refused = world.segue(args);
+        let told: Value = serde_json::from_str(&refused.raw_stdout).unwrap();
+        assert!(told["error"]["message"].is_string(), "{refused}");
+        assert!(refused.stderr.starts_with("error: "), "{refused}");
+    }
     for args in [
         &["--task", "t"][..],
         &["--state", "s"],
