@@ -1,5 +1,7 @@
 //! Errors as a person sees them: what happened, why, and what to do next.
 
+mod about;
+
 use std::error::Error;
 use std::fmt::Write;
 use std::io::ErrorKind;
@@ -12,6 +14,8 @@ use segue_catalog::KeepError;
 use segue_core::{ProviderId, Title};
 use segue_engine::{ConversationId, EngineError, Fitting, Obstacle};
 use segue_store::StoreError;
+
+pub(crate) use about::About;
 
 use crate::terminal::{Style, ago, clean, one_line, say};
 
@@ -45,6 +49,8 @@ pub(crate) struct CliError {
     pub(crate) hints: Vec<String>,
     /// When it makes sense to try again, where that is known.
     pub(crate) retry_at: Option<Timestamp>,
+    /// What it is about, for programs.
+    pub(crate) about: About,
 }
 
 impl CliError {
@@ -54,6 +60,7 @@ impl CliError {
             message: message.into(),
             hints: Vec::new(),
             retry_at: None,
+            about: About::default(),
         }
     }
 
@@ -179,6 +186,17 @@ fn instead(id: &ConversationId, why: &Obstacle) -> String {
 
 impl From<EngineError> for CliError {
     fn from(error: EngineError) -> Self {
+        let about = About::of(&error);
+        Self {
+            about,
+            ..Self::told_of(error)
+        }
+    }
+}
+
+impl CliError {
+    /// What happened, and what to do next.
+    fn told_of(error: EngineError) -> Self {
         match error {
             EngineError::Store(error) => error.into(),
             EngineError::NoMatch(_) => Self::failed(error.to_string())

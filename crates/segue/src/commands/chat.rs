@@ -80,7 +80,16 @@ async fn turn(args: ChatArgs, form: Form, told: &mut play::Told) -> Result<TurnR
     let (outcome, all) = play::play(&app.engine, request, form, impatience(stopped)).await;
     *told = all;
     listening.abort();
-    Ok(outcome?)
+    let mut error = match outcome {
+        Ok(report) => return Ok(report),
+        Err(error) => CliError::from(error),
+    };
+    // Whoever is at work there does so with whoever carries it.
+    if let (Some(session), None) = (&error.about.session, &error.about.provider) {
+        let session = app.engine.session(session).await;
+        error.about.provider = session.ok().map(|session| session.provider);
+    }
+    Err(error)
 }
 
 /// A prompt on these terms, whose answer is told as it comes and not again.
