@@ -27,8 +27,7 @@ impl Engine {
         project: &Project,
     ) -> Result<ForPurpose, EngineError> {
         let request = ChatRequest {
-            target: Target::Scope,
-            purpose: Some(purpose.clone()),
+            target: Target::Scope(purpose.clone()),
             provider: provider.cloned(),
             ..ChatRequest::new("", project.clone())
         };

@@ -227,8 +227,11 @@ impl Engine {
             chosen = Some(provider);
         }
         let session = match &target {
-            Target::Usual | Target::New => None,
-            Target::Scope => self.scoped(request, chosen.as_ref(), trail).await?,
+            Target::Usual | Target::New | Target::NewFor(_) => None,
+            Target::Scope(purpose) => {
+                let found = self.scoped(request, purpose, chosen.as_ref(), trail);
+                found.await?
+            }
             Target::Session(id) => {
                 let session = self.existing(id).await?;
                 trail.step(StepKind::Id, format!("session {}", told(&session)));
@@ -292,12 +295,16 @@ impl Engine {
     ) -> Result<Option<Session>, EngineError> {
         let mut way = Trail::default();
         let found = match target {
-            Target::Scope => self.scoped(request, Some(other), &mut way).await,
+            Target::Scope(purpose) => self.scoped(request, purpose, Some(other), &mut way).await,
             Target::Continue => {
                 self.newest_here(&request.project, Some(other), &mut way)
                     .await
             }
-            Target::Usual | Target::New | Target::Session(_) | Target::Native(..) => {
+            Target::Usual
+            | Target::New
+            | Target::NewFor(_)
+            | Target::Session(_)
+            | Target::Native(..) => {
                 return Ok(None);
             }
         };
@@ -489,7 +496,7 @@ impl Engine {
     ) -> Result<Started, EngineError> {
         let title = Title::from_prompt(&request.prompt);
         loop {
-            let purpose = request.purpose.as_ref();
+            let purpose = request.target.purpose();
             let new = NewSession {
                 unless: unless.cloned(),
                 ..self.new_session(&request.project, &title, purpose, provider)
@@ -534,7 +541,7 @@ fn configured(provider: &ProviderId, target: &Target) -> String {
         Target::Continue => format!("{provider} goes on with the newest session of the directory"),
         Target::Session(id) => format!("{provider} goes on with session {id}"),
         Target::Native(keeper, id) => format!("{provider} goes on with {keeper}:{id}"),
-        Target::Usual | Target::New | Target::Scope => {
+        Target::Usual | Target::New | Target::NewFor(_) | Target::Scope(_) => {
             format!("nothing for {provider} to go on with")
         }
     }
@@ -542,7 +549,7 @@ fn configured(provider: &ProviderId, target: &Target) -> String {
 
 /// What is to be made, in words.
 fn new_one(request: &ChatRequest) -> String {
-    match &request.purpose {
+    match request.target.purpose() {
         Some(purpose) => format!("a session for {purpose}"),
         None => "a session".to_owned(),
     }

@@ -196,8 +196,8 @@ impl Engine {
         trail.decisions.append(&mut admitted.decisions);
         let prompt = self.prompt_of(request);
         let provider = &admitted.provider;
-        let unless = match (&target, &request.purpose) {
-            (Target::Scope, Some(purpose)) => {
+        let unless = match &target {
+            Target::Scope(purpose) => {
                 // As it was looked up: with an agent if one was asked for or goes on instead.
                 let chosen = request.provider.is_some() || admitted.instead_of.is_some();
                 Some(having(

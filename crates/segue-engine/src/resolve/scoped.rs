@@ -13,16 +13,14 @@ use super::{Trail, told};
 use crate::{ChatRequest, Engine, EngineError};
 
 impl Engine {
-    /// The session that has the purpose of a request: the newest in the store, else one that the catalog knows.
+    /// The session that has a purpose: the newest in the store, else one that the catalog knows.
     pub(super) async fn scoped(
         &self,
         request: &ChatRequest,
+        purpose: &Purpose,
         provider: Option<&ProviderId>,
         trail: &mut Trail,
     ) -> Result<Option<Session>, EngineError> {
-        let Some(purpose) = &request.purpose else {
-            return Ok(None);
-        };
         let kind = pass(&purpose.scope, trail);
         let filter = having(purpose, &request.project, provider);
         let with = provider.map_or(String::new(), |provider| format!(" with {provider}"));

@@ -30,12 +30,14 @@ fn as_qa(purpose: Purpose) -> Purpose {
     }
 }
 
-async fn turn(stage: &Stage, target: Target, purpose: &Purpose, prompt: &str) -> TurnReport {
+async fn turn(
+    stage: &Stage,
+    target: fn(Purpose) -> Target,
+    purpose: &Purpose,
+    prompt: &str,
+) -> TurnReport {
     stage.script([say("heard"), done()]);
-    let request = ChatRequest {
-        purpose: Some(purpose.clone()),
-        ..stage.request(prompt, target)
-    };
+    let request = stage.request(prompt, target(purpose.clone()));
     stage.chat(request, |_| {}).await.unwrap()
 }
 
@@ -100,7 +102,7 @@ async fn the_session_worked_in_last_goes_on() {
     let stage = Stage::new();
     let auth = feature("auth");
     let first = turn(&stage, Target::Scope, &auth, "one").await;
-    let second = turn(&stage, Target::New, &auth, "two").await;
+    let second = turn(&stage, Target::NewFor, &auth, "two").await;
     assert_ne!(first.session, second.session);
     assert_eq!(scoped(&stage, &auth).await, second.session);
     stage.turn("three", same(&first)).await;
@@ -124,9 +126,8 @@ async fn each_step_is_told_to_those_who_ask() {
     for _ in 0..2 {
         stage.script([say("heard"), done()]);
         let request = ChatRequest {
-            purpose: Some(as_qa(feature("auth"))),
             explain: Some(Vec::new()),
-            ..stage.request("go", Target::Scope)
+            ..stage.request("go", Target::Scope(as_qa(feature("auth"))))
         };
         let mut steps = None;
         let report = stage.chat(request, |event| {
@@ -173,10 +174,7 @@ async fn each_step_is_told_to_those_who_ask() {
 async fn a_session_whose_directory_is_gone_is_not_passed_over() {
     let stage = Stage::new();
     let directory = tempfile::tempdir().unwrap();
-    let mut request = ChatRequest {
-        purpose: Some(feature("auth")),
-        ..stage.request("go", Target::Scope)
-    };
+    let mut request = stage.request("go", Target::Scope(feature("auth")));
     let elsewhere = directory.path().canonicalize().unwrap();
     request.project.cwd = elsewhere.display().to_string();
     stage.script([say("heard"), done()]);
@@ -186,7 +184,7 @@ async fn a_session_whose_directory_is_gone_is_not_passed_over() {
     assert!(matches!(refused, Err(EngineError::NoDirectoryOf(..))));
     // A new one takes its place.
     request.project.cwd = "/".into();
-    request.target = Target::New;
+    request.target = Target::NewFor(feature("auth"));
     stage.script([say("heard"), done()]);
     let new = stage.chat(request.clone(), |_| {}).await.unwrap();
     assert_eq!(scoped(&stage, &feature("auth")).await, new.session);
@@ -216,11 +214,10 @@ async fn what_was_handed_over_goes_on_there_while_its_agent_rests() {
         let stage = Stage::with(&["spare"], policy.clone());
         let ask = async |prompt: &str| {
             let target = match &purpose {
-                Some(_) => Target::Scope,
+                Some(purpose) => Target::Scope(purpose.clone()),
                 None => Target::Continue,
             };
             let request = ChatRequest {
-                purpose: purpose.clone(),
                 provider: Some(provider("scripted")),
                 explain: Some(Vec::new()),
                 ..stage.request(prompt, target)
@@ -321,10 +318,9 @@ async fn the_way_to_a_session_is_told_even_if_there_is_no_turn() {
     let session = scoped(&stage, &feature("auth")).await;
     put_to_rest(&stage).await;
     let request = ChatRequest {
-        purpose: Some(feature("auth")),
         explain: Some(Vec::new()),
         haste: Haste::Refuse,
-        ..stage.request("go", Target::Scope)
+        ..stage.request("go", Target::Scope(feature("auth")))
     };
     let mut steps = Vec::new();
     let refused = stage.chat(request, |event| {
@@ -345,10 +341,7 @@ async fn two_first_prompts_at_once_make_one_session() {
     for _ in 0..2 {
         stage.script([say("heard"), done()]);
     }
-    let ask = |prompt: &str| ChatRequest {
-        purpose: Some(auth.clone()),
-        ..stage.request(prompt, Target::Scope)
-    };
+    let ask = |prompt: &str| stage.request(prompt, Target::Scope(auth.clone()));
     let unheard = || tokio::sync::mpsc::channel(1).0;
     let (one, two) = tokio::join!(
         stage.engine.chat(ask("one"), unheard()),

@@ -330,7 +330,6 @@ impl Stage {
             },
             provider: None,
             model: None,
-            purpose: None,
             explain: None,
             strict: false,
             haste: Haste::Wait,

@@ -73,7 +73,6 @@ async fn turn(args: ChatArgs, form: Form, told: &mut play::Told) -> Result<TurnR
     let listening = tokio::spawn(listen_for_signals(stop));
     let request = ChatRequest {
         text_up_to: form.text_up_to(),
-        purpose: aim.purpose,
         explain: aim.explain,
         ..request(&app, &args.talk.terms, prompt, aim.target, stopped.clone())
     };
@@ -106,7 +105,6 @@ pub(super) fn request(
         project: app.project.clone(),
         provider: terms.provider.clone(),
         model: terms.model.clone(),
-        purpose: None,
         explain: None,
         strict: terms.strict,
         haste: if terms.now {
