@@ -251,15 +251,15 @@ impl Engine {
             }
             let strict = request.strict;
             let ahead = Ahead::Prompt { strict };
-            let (mut session, mut told) = self.bring_up_to_date(session, &hold, ahead).await?;
+            let (mut session, mut decisions) = self.bring_up_to_date(session, &hold, ahead).await?;
             let again = self.take_up_again(&hold.lease, &session, &admitted.provider);
             if let Some(decision) = again.await? {
-                told.push(decision);
+                decisions.push(decision);
                 // Its agent may have been talked to without us since it was left.
                 session = self.existing(&session.id).await?;
                 let (brought, news) = self.bring_up_to_date(session, &hold, ahead).await?;
                 session = brought;
-                told.extend(news);
+                decisions.extend(news);
             }
             let turn = self.store.begin_turn(&hold.lease, &prompt).await?;
             if admitted.instead_of.is_none() {
@@ -268,11 +268,13 @@ impl Engine {
                 let left = left.map(|line| Decision::new(DecisionKind::HandedOver, line));
                 admitted.decisions.extend(left);
             }
-            Ok((session, told, turn, admitted))
+            Ok((session, decisions, turn, admitted))
         };
         match begun.await {
-            Ok((session, told, turn, mut admitted)) => {
-                trail.decisions.extend(taken_over.into_iter().chain(told));
+            Ok((session, decisions, turn, mut admitted)) => {
+                trail
+                    .decisions
+                    .extend(taken_over.into_iter().chain(decisions));
                 trail.decisions.append(&mut admitted.decisions);
                 Ok(Begun {
                     session,

@@ -9,7 +9,7 @@ use std::path::Path;
 use segue_core::{DecisionKind, Project, ProviderId, Purpose, Scope, Session, StepKind};
 use segue_store::Filter;
 
-use super::{Trail, told};
+use super::{Trail, named};
 use crate::{ChatRequest, Engine, EngineError};
 
 impl Engine {
@@ -27,14 +27,14 @@ impl Engine {
         if let Some(session) = self.newest(filter).await? {
             let text = format!(
                 "the newest session for {purpose}{with} is {}, last used {}",
-                told(&session),
+                named(&session),
                 session.updated_at.strftime("%F %T UTC")
             );
             trail.step(kind, text);
             if !Path::new(&session.project.cwd).is_dir() {
                 return Err(EngineError::NoDirectoryOf(session.id, session.project.cwd));
             }
-            let text = format!("continuing session {} for {purpose}", told(&session));
+            let text = format!("continuing session {} for {purpose}", named(&session));
             trail.decide(DecisionKind::Continued, text);
             return Ok(Some(session));
         }
@@ -52,7 +52,7 @@ impl Engine {
                 let _ = write!(
                     text,
                     ". To go on with {}, which {} has for it: segue session handoff {} -p {provider}",
-                    told(&other),
+                    named(&other),
                     other.provider,
                     other.id
                 );
