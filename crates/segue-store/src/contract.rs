@@ -65,10 +65,10 @@ pub use tokens::{
     estimates_are_measured_by_agent, the_newest_turns_are_read_until_there_is_enough,
 };
 pub use turns::{
-    a_failed_attempt_leaves_room_for_another, a_finished_turn_is_immutable, a_leg_is_named_later,
-    a_message_is_added_whole, a_turn_is_recorded_whole, an_unsent_turn_is_told_apart,
-    drafts_become_messages, every_kind_of_part_survives, failures_are_counted_on_the_leg,
-    one_turn_at_a_time, parallel_appends_are_all_there,
+    a_failed_attempt_leaves_room_for_another, a_failure_is_kept_and_counted_once,
+    a_finished_turn_is_immutable, a_leg_is_named_later, a_message_is_added_whole,
+    a_turn_is_recorded_whole, an_unsent_turn_is_told_apart, drafts_become_messages,
+    every_kind_of_part_survives, one_turn_at_a_time, parallel_appends_are_all_there,
 };
 
 /// Makes a test of each contract case.
@@ -111,7 +111,7 @@ macro_rules! store_contract {
             a_finished_turn_is_immutable
             an_unsent_turn_is_told_apart
             a_message_is_added_whole
-            failures_are_counted_on_the_leg
+            a_failure_is_kept_and_counted_once
             parallel_appends_are_all_there
             counts_are_kept_and_filled_in
             the_newest_turns_are_read_until_there_is_enough

@@ -36,6 +36,9 @@ fn a_session_that_fails_again_and_again_is_stopped() {
     };
     let _ = world.segue(["chat", "-p", "rehearsal", "the password is swordfish"]);
     assert_eq!((fail().code, fail().code), (Some(3), Some(3)));
+    let info = world.json(["session", "info", "latest", "--json"]);
+    assert_eq!(info["standings"][0]["failures"], 2);
+    assert_eq!(info["legs"][0]["consecutive_failures"], 2);
     assert_snapshot!(fail(), @r#"
     --- stderr
     segue: 3 failures in a row: the native session is over; the next prompt opens a new one, which is told the story so far
