@@ -46,13 +46,10 @@ impl ReadError {
         }
     }
 
-    /// What went wrong, with its cause.
+    /// What went wrong, with its causes.
     #[must_use]
     pub fn in_full(&self) -> String {
-        match std::error::Error::source(self) {
-            Some(cause) => format!("{self}: {cause}"),
-            None => self.to_string(),
-        }
+        in_full(self)
     }
 
     pub(crate) fn io(path: &Path, source: io::Error) -> Self {
@@ -204,4 +201,13 @@ pub(crate) fn turn(
         &mut tell,
     )?;
     Ok(read.unwrap_or_else(|| outlined.clone()))
+}
+
+/// What went wrong, with its causes.
+#[must_use]
+pub fn in_full(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    let causes = causes.map(ToString::to_string);
+    let all: Vec<String> = std::iter::once(error.to_string()).chain(causes).collect();
+    all.join(": ")
 }

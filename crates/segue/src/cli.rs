@@ -223,9 +223,9 @@ pub(crate) struct ListArgs {
     #[arg(long)]
     pub(crate) all: bool,
 
-    /// Only those of this agent
-    #[arg(short, long, value_name = "NAME")]
-    pub(crate) provider: Option<ProviderId>,
+    /// Only those of this agent, or of several: claude,codex
+    #[arg(short, long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) provider: Vec<ProviderId>,
 
     /// Only those about this feature, or a task of it
     #[arg(long, value_name = "NAME")]

@@ -153,6 +153,12 @@ fn info_and_show_tell_the_story() {
     decided   [TIME]: refused "Edit notes.txt" since nobody answered and no policy allows it
     --- exit 0
     "#);
+    let second = world.segue(["session", "show", "latest", "--turn", "2"]);
+    assert!(
+        second.stdout.contains("9 message(s), 2 turn(s)"),
+        "{second}"
+    );
+    assert!(!second.stdout.contains("── turn 1"), "{second}");
     assert_snapshot!(world.segue(["session", "show", "latest"]), @r#"
     turn 1
     [SESSION] · rehearsal · 9 message(s), 2 turn(s)

@@ -193,7 +193,7 @@ impl Talk {
     async fn list(&mut self, all: bool) -> Result<(), CliError> {
         let args = ListArgs {
             all,
-            provider: None,
+            provider: Vec::new(),
             feature: None,
             task: None,
             role: None,

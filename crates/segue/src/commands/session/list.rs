@@ -5,11 +5,11 @@ mod order;
 use jiff::{Timestamp, Zoned};
 use segue_catalog::index::State;
 use segue_core::{Purpose, SessionStatus, Tag, WhenError, parse_when};
-use segue_engine::{Conversation, Native};
+use segue_engine::{Conversation, Conversations, Native};
 use segue_store::Filter;
 
 use super::asked;
-use crate::catch_up::{Behind, tell_without_index};
+use crate::catch_up::{Behind, CaughtUp, tell_without_index};
 use crate::cli::ListArgs;
 use crate::error::CliError;
 use crate::last_list;
@@ -35,17 +35,7 @@ pub(super) async fn run(app: &App, args: &ListArgs) -> Result<(), CliError> {
     if let Some(Behind::Failed(why)) = &caught.behind {
         tell_without_index(why);
     }
-    let mut listed = app
-        .engine
-        .conversations(&filter, wanted, caught.freshness)
-        .await?;
-    listed.lack(&filter, caught.unreadable);
-    if let Some(provider) = args.provider.as_ref().filter(|_| listed.rows.is_empty())
-        && !app.engine.knows(provider)
-    {
-        let known = app.engine.known_providers().join(", ");
-        return Err(unknown(provider.as_str(), &known));
-    }
+    let mut listed = gather(app, args, &filter, wanted, &caught).await?;
     let mark = Style::stderr().yellow("segue:");
     if let Some(why) = &listed.without_index {
         tell_without_index(why);
@@ -91,10 +81,42 @@ pub(super) async fn run(app: &App, args: &ListArgs) -> Result<(), CliError> {
     Ok(())
 }
 
+/// The newest that fit, of each agent that was asked for.
+async fn gather(
+    app: &App,
+    args: &ListArgs,
+    filter: &Filter,
+    wanted: u32,
+    caught: &CaughtUp,
+) -> Result<Conversations, CliError> {
+    let each = args.provider.iter().cloned().map(Some);
+    let everybody = args.provider.is_empty().then_some(None);
+    let mut listed = Conversations::default();
+    for provider in each.chain(everybody) {
+        let filter = Filter {
+            provider: provider.clone(),
+            ..filter.clone()
+        };
+        let found = app.engine.conversations(&filter, wanted, caught.freshness);
+        let mut found = found.await?;
+        found.lack(&filter, caught.unreadable.clone());
+        if let Some(provider) = provider.filter(|_| found.rows.is_empty())
+            && !app.engine.knows(&provider)
+        {
+            let known = app.engine.known_providers().join(", ");
+            return Err(unknown(provider.as_str(), &known));
+        }
+        listed.join(found, wanted);
+    }
+    Ok(listed)
+}
+
 fn filter(app: &App, args: &ListArgs) -> Result<Filter, CliError> {
+    // Only of Gemini CLI something can be asked; what is listed is narrowed to each of several in turn.
+    let gemini = args.provider.iter().find(|agent| asked::is_gemini(agent));
     Ok(Filter {
         project: (!args.all).then(|| app.project.key.clone()),
-        provider: args.provider.clone(),
+        provider: gemini.or(args.provider.first()).cloned(),
         feature: args.feature.clone(),
         task: args.task.clone(),
         role: args.role.clone(),
@@ -148,7 +170,7 @@ fn table(rows: &[Conversation], all: bool, now: Timestamp, ids: Ids) -> Table {
 fn nothing(args: &ListArgs) -> String {
     let scoped = args.feature.is_some() || args.task.is_some() || args.role.is_some();
     let narrowed = scoped || args.since.is_some() || !args.tag.is_empty();
-    if narrowed || args.provider.is_some() {
+    if narrowed || !args.provider.is_empty() {
         return "no sessions match".to_owned();
     }
     let elsewhere = if args.all {

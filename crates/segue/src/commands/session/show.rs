@@ -112,6 +112,11 @@ pub(super) async fn transcript(app: &App, args: &ShowArgs) -> Result<(), CliErro
     };
     let session = app.up_to_date(*session).await;
     let mut transcript = app.engine.transcript(session).await?;
+    let messages = transcript.turns.iter().map(|turn| turn.messages.len());
+    let whole = Counted {
+        messages: messages.sum(),
+        turns: transcript.turns.len(),
+    };
     if let Some(last) = args.last {
         let skipped = transcript.turns.len().saturating_sub(last);
         transcript.turns.drain(..skipped);
@@ -124,7 +129,7 @@ pub(super) async fn transcript(app: &App, args: &ShowArgs) -> Result<(), CliErro
     if args.one.json {
         print_json(&TranscriptJson::from(&transcript));
     } else {
-        print_transcript(&transcript, args.full);
+        print_transcript(&transcript, whole, args.full);
     }
     Ok(())
 }
@@ -141,20 +146,21 @@ pub(super) fn turn_index(n: i64, turns: usize) -> Result<usize, CliError> {
     })
 }
 
-fn print_transcript(transcript: &Transcript, full: bool) {
+/// How much there is in a session, also of what is not shown.
+#[derive(Clone, Copy)]
+struct Counted {
+    messages: usize,
+    turns: usize,
+}
+
+fn print_transcript(transcript: &Transcript, whole: Counted, full: bool) {
     let style = Style::stdout();
     let session = &transcript.session;
     print(&style.bold(&clean(session.title.as_str())));
-    let messages: usize = transcript
-        .turns
-        .iter()
-        .map(|turn| turn.messages.len())
-        .sum();
+    let Counted { messages, turns } = whole;
     print(&style.dim(&format!(
-        "{} · {} · {messages} message(s), {} turn(s)",
-        session.id,
-        session.provider,
-        transcript.turns.len()
+        "{} · {} · {messages} message(s), {turns} turn(s)",
+        session.id, session.provider,
     )));
     for entry in &transcript.turns {
         let turn = &entry.turn;
