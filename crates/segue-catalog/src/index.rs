@@ -73,7 +73,7 @@ impl IndexError {
         }
     }
 
-    /// What went wrong, with its causes.
+    /// What went wrong, with its cause.
     #[must_use]
     pub fn in_full(&self) -> String {
         crate::in_full(self)

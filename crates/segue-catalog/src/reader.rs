@@ -46,7 +46,7 @@ impl ReadError {
         }
     }
 
-    /// What went wrong, with its causes.
+    /// What went wrong, with its cause.
     #[must_use]
     pub fn in_full(&self) -> String {
         in_full(self)
@@ -203,11 +203,11 @@ pub(crate) fn turn(
     Ok(read.unwrap_or_else(|| outlined.clone()))
 }
 
-/// What went wrong, with its causes.
+/// What went wrong, with its cause. What that was caused by in turn says the same in other words.
 #[must_use]
 pub fn in_full(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    let causes = causes.map(ToString::to_string);
-    let all: Vec<String> = std::iter::once(error.to_string()).chain(causes).collect();
-    all.join(": ")
+    match error.source() {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    }
 }

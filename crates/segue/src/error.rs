@@ -15,7 +15,7 @@ use segue_core::{ProviderId, Title};
 use segue_engine::{ConversationId, EngineError, Fitting, Obstacle};
 use segue_store::StoreError;
 
-pub(crate) use about::About;
+use about::About;
 
 use crate::terminal::{Style, ago, clean, one_line, say};
 
@@ -50,7 +50,7 @@ pub(crate) struct CliError {
     /// When it makes sense to try again, where that is known.
     pub(crate) retry_at: Option<Timestamp>,
     /// What it is about, for programs.
-    pub(crate) about: About,
+    pub(crate) about: Box<About>,
 }
 
 impl CliError {
@@ -60,7 +60,7 @@ impl CliError {
             message: message.into(),
             hints: Vec::new(),
             retry_at: None,
-            about: About::default(),
+            about: Box::default(),
         }
     }
 
@@ -186,7 +186,7 @@ fn instead(id: &ConversationId, why: &Obstacle) -> String {
 
 impl From<EngineError> for CliError {
     fn from(error: EngineError) -> Self {
-        let about = About::of(&error);
+        let about = Box::new(About::of(&error));
         Self {
             about,
             ..Self::told_of(error)

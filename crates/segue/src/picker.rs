@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use crate::error::{About, CliError, Kind};
+use crate::error::{CliError, Kind};
 use crate::terminal::{clean, say};
 use screen::Screen;
 pub(crate) use screen::is_possible;
@@ -56,7 +56,7 @@ pub(crate) fn run<S: Shelf>(
         End::Chosen(chosen) => Ok(Some(*chosen)),
         End::Told => Err(CliError {
             retry_at: None,
-            about: About::default(),
+            about: Box::default(),
             kind: Kind::Interrupted,
             message: "interrupted; nothing was chosen".to_owned(),
             hints: Vec::new(),

@@ -156,9 +156,9 @@ pub async fn one_session_is_begun_for_a_purpose(store: &dyn Store) {
         ..new_session(n)
     };
     let prompts: Vec<_> = (1..5).map(|n| super::prompt("go", n)).collect();
-    let begin = prompts.iter().zip(1..);
-    let begin = begin.map(|(prompt, n)| store.start(new(n), super::owner(n), prompt));
-    let outcomes = join_all(begin).await;
+    let starts = prompts.iter().zip(1..);
+    let starts = starts.map(|(prompt, n)| store.start(new(n), super::owner(n), prompt));
+    let outcomes = join_all(starts).await;
     let begun: Vec<_> = outcomes.iter().flatten().collect();
     assert_eq!(begun.len(), 1, "{outcomes:?}");
     let first = begun[0].session.id.clone();

@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::Form;
 use super::printer::{self, Printer};
-use crate::error::{About, CliError, Kind};
+use crate::error::{CliError, Kind};
 use crate::terminal::{Style, clean, say};
 
 /// How many events may wait to be printed before the turn does.
@@ -146,7 +146,7 @@ pub(in crate::commands) fn tell_failure(provider: &ProviderId, failure: &Failure
         message: failure.message.clone(),
         hints: failure.hint.clone().into_iter().collect(),
         retry_at: failure.retry_at,
-        about: About::default(),
+        about: Box::default(),
     };
     error.report();
 }
