@@ -40,7 +40,8 @@ fn assert_listed_without(list: &Output, sessions: usize) {
 /// A search that can't be made says so, and what to do.
 fn assert_not_searched(search: &Output) {
     assert_eq!(search.code, Some(1), "{search}");
-    assert_eq!(search.stdout, "", "{search}");
+    let told: serde_json::Value = serde_json::from_str(&search.raw_stdout).unwrap();
+    assert!(told["error"]["message"].is_string(), "{search}");
     let error = search
         .stderr
         .lines()
