@@ -77,7 +77,7 @@ pub struct Leg {
     pub tip: Option<TurnId>,
     /// The native record that the last attempt on it ended at, as far as one was noted.
     pub mark: Option<String>,
-    /// Failed attempts since the last success.
+    /// Failures in a row, as the standing of its agent has them; none once it has ended.
     pub consecutive_failures: u32,
     /// Spend on this leg, where known.
     pub total_tokens: Option<u64>,

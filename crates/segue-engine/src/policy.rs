@@ -9,7 +9,7 @@ use segue_core::{
     Standing, admit,
 };
 
-use crate::error::told;
+use crate::error::moment;
 use crate::{ChatRequest, Engine, EngineError};
 
 /// A prompt that was let through.
@@ -111,7 +111,7 @@ impl Engine {
                 let mut text = format!(
                     "{other} goes on, since {} rests until {}: {}",
                     admitted.provider,
-                    told(until),
+                    moment(until),
                     why.words()
                 );
                 let from = &admitted.provider;

@@ -3,7 +3,7 @@
 use segue_agents::{Life, life};
 use segue_core::{
     Decision, Effects, Leg, Lineage, Message, Project, ProviderId, Purpose, Session, SessionId,
-    SessionStatus, Title, Turn, TurnState, plan_fork, plan_revert,
+    SessionStatus, Standing, Title, Turn, TurnState, plan_fork, plan_revert,
 };
 use segue_store::{Cursor, Filter, ForkPoint, Holder, Page, Retag, StoreError, TagCount};
 
@@ -13,8 +13,8 @@ use crate::outside::Ahead;
 use crate::pieces::joined;
 use crate::{Conversation, Engine, EngineError};
 
-/// How many decisions a view shows.
-const DECISIONS: u32 = 20;
+/// How many decisions a view has.
+const DECISIONS: u32 = 1000;
 
 /// A page of sessions, each with where it stands, and where the next page starts.
 pub type Listed = (Vec<(Session, SessionStatus)>, Option<Cursor>);
@@ -36,6 +36,8 @@ pub struct SessionView {
     pub lineage: Lineage,
     /// The turns that each leg carried, as far as they lead to the head: the first and the last, in the order of legs.
     pub carried: Vec<Option<(u32, u32)>>,
+    /// How it fares with each of its agents that something is held against.
+    pub standings: Vec<(ProviderId, Standing)>,
 }
 
 /// A session and all that was said in it.
@@ -151,12 +153,21 @@ impl Engine {
     pub async fn view(&self, session: Session) -> Result<SessionView, EngineError> {
         let legs = self.store.legs(&session.id).await?;
         let carried = self.carried_by(&legs, &session).await?;
+        let mut standings: Vec<(ProviderId, Standing)> = Vec::new();
+        for leg in &legs {
+            let standing = self.store.standing(&session.id, &leg.provider).await?;
+            let told = standings.iter().any(|(agent, _)| *agent == leg.provider);
+            if !standing.is_clean() && !told {
+                standings.push((leg.provider.clone(), standing));
+            }
+        }
         Ok(SessionView {
             status: self.status(&session).await?,
             decisions: self.store.decisions(&session.id, DECISIONS).await?,
             holder: self.living_holder(&session.id).await?,
             lineage: self.store.lineage(&session.id).await?,
             carried,
+            standings,
             legs,
             session,
         })
@@ -207,9 +218,9 @@ impl Engine {
         })
     }
 
-    /// Gives a session the title a person chose.
+    /// Gives a session the title a person chose. It does not become newer by it.
     pub async fn rename(&self, id: &SessionId, title: &Title) -> Result<(), EngineError> {
-        Ok(self.store.rename(id, title, (self.world.now)()).await?)
+        Ok(self.store.rename(id, title).await?)
     }
 
     /// Changes the tags of a session.

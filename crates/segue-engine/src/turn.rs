@@ -10,7 +10,7 @@ mod tokens;
 use segue_agents::{Conversation, Timeouts};
 use segue_core::{
     Decision, DecisionKind, Failure, Leg, LegId, Message, PermissionPolicy, ProviderId, Role,
-    Session, Turn, TurnId, TurnState, Usage,
+    Session, StepKind, Turn, TurnId, TurnState, Usage,
 };
 use segue_store::StoreError;
 use tokio::sync::{mpsc, watch};
@@ -23,9 +23,9 @@ use crate::outside::Ahead;
 use crate::pieces::Text;
 use crate::policy::Admitted;
 use crate::record::Recorder;
-use crate::resolve::{Resolved, Trail};
+use crate::resolve::{Resolved, Trail, having};
 use crate::warm::Waiting;
-use crate::{ChatRequest, Engine, EngineError, Stop, TurnEvent, TurnReport};
+use crate::{ChatRequest, Engine, EngineError, Stop, Target, TurnEvent, TurnReport};
 
 /// How the agent's part of a turn ended.
 struct Outcome {
@@ -80,12 +80,8 @@ impl Engine {
         events: mpsc::Sender<TurnEvent>,
     ) -> Result<TurnReport, EngineError> {
         let mut trail = Trail::after(&request);
-        let begun = async {
-            let resolved = self.resolve(&request, &mut trail).await?;
-            self.begin(&request, resolved, &mut trail).await
-        };
         // In boxes, all steps: whoever holds the future of a turn does not want to hold all of them in it.
-        let begun = Box::pin(begun).await;
+        let begun = Box::pin(self.enter(&request, &mut trail)).await;
         let Begun {
             session,
             hold,
@@ -157,6 +153,18 @@ impl Engine {
         report
     }
 
+    /// Finds the session, and writes the prompt down in it.
+    async fn enter(&self, request: &ChatRequest, trail: &mut Trail) -> Result<Begun, EngineError> {
+        loop {
+            let resolved = self.resolve(request, trail).await?;
+            match self.begin(request, resolved, trail).await {
+                // Somebody else began it since we looked, so that it is found now.
+                Err(EngineError::Store(StoreError::Fits(_))) => trail.begin_again(request),
+                begun => return begun,
+            }
+        }
+    }
+
     /// Writes the prompt down: as the first turn of a new session, or as the next one of a session that is
     /// claimed and, if need be, tidied up.
     async fn begin(
@@ -165,17 +173,19 @@ impl Engine {
         resolved: Resolved,
         trail: &mut Trail,
     ) -> Result<Begun, EngineError> {
-        let provider = resolved.provider;
-        if let Some(session) = resolved.session {
-            return self.begin_in(request, &session, provider, trail).await;
-        }
+        let (provider, target) = match resolved {
+            Resolved::There(session, chosen) => {
+                return self.begin_in(request, &session, chosen, trail).await;
+            }
+            Resolved::New(provider, target) => (provider, target),
+        };
         let mut admitted = self.admit(request, None, provider).await?;
         if admitted.instead_of.is_some() {
             let other = &admitted.provider;
-            let found = self.with_other(request, &resolved.target, other, trail);
+            let found = self.with_other(request, &target, other, trail);
             if let Some(session) = found.await? {
                 trail.decisions.append(&mut admitted.decisions);
-                let other = admitted.provider;
+                let other = Some(admitted.provider);
                 let mut begun = self.begin_in(request, &session, other, trail).await?;
                 // Nobody asked for it here either.
                 let instead_of = &mut begun.admitted.instead_of;
@@ -185,7 +195,21 @@ impl Engine {
         }
         trail.decisions.append(&mut admitted.decisions);
         let prompt = self.prompt_of(request);
-        let started = self.start(request, &admitted.provider, &prompt).await?;
+        let provider = &admitted.provider;
+        let unless = match &target {
+            Target::Scope(purpose) => {
+                // As it was looked up: with an agent if one was asked for or goes on instead.
+                let chosen = request.provider.is_some() || admitted.instead_of.is_some();
+                Some(having(
+                    purpose,
+                    &request.project,
+                    chosen.then_some(provider),
+                ))
+            }
+            _ => None,
+        };
+        let started = self.start(request, provider, &prompt, unless.as_ref());
+        let started = started.await?;
         Ok(Begun {
             session: started.session,
             hold: self.keep(started.lease),
@@ -198,20 +222,27 @@ impl Engine {
         Message::text(Role::User, request.prompt.as_str(), (self.world.now)())
     }
 
-    /// The next turn of a session that there is.
+    /// The next turn of a session that there is, with whoever carries it unless somebody was chosen.
     async fn begin_in(
         &self,
         request: &ChatRequest,
         session: &Session,
-        provider: ProviderId,
+        chosen: Option<ProviderId>,
         trail: &mut Trail,
     ) -> Result<Begun, EngineError> {
+        let carrier = &session.provider;
         let prompt = self.prompt_of(request);
         let (hold, taken_over) = self.hold(&session.id).await?;
         let begun = async {
             // Somebody else may have changed the session since it was looked up.
             let session = self.existing(&session.id).await?;
             let from = session.provider.clone();
+            if chosen.is_none() && from != *carrier {
+                let text = format!("{from}, who carries the session by now");
+                trail.step(StepKind::Provider, text);
+                self.agent(&from)?;
+            }
+            let provider = chosen.unwrap_or_else(|| from.clone());
             let mut admitted = self.admit_to(request, &session, provider, &hold).await?;
             if let Some(native) = &session.native_id
                 && session.provider == admitted.provider
@@ -220,15 +251,15 @@ impl Engine {
             }
             let strict = request.strict;
             let ahead = Ahead::Prompt { strict };
-            let (mut session, mut told) = self.bring_up_to_date(session, &hold, ahead).await?;
+            let (mut session, mut decisions) = self.bring_up_to_date(session, &hold, ahead).await?;
             let again = self.take_up_again(&hold.lease, &session, &admitted.provider);
             if let Some(decision) = again.await? {
-                told.push(decision);
+                decisions.push(decision);
                 // Its agent may have been talked to without us since it was left.
                 session = self.existing(&session.id).await?;
                 let (brought, news) = self.bring_up_to_date(session, &hold, ahead).await?;
                 session = brought;
-                told.extend(news);
+                decisions.extend(news);
             }
             let turn = self.store.begin_turn(&hold.lease, &prompt).await?;
             if admitted.instead_of.is_none() {
@@ -237,11 +268,13 @@ impl Engine {
                 let left = left.map(|line| Decision::new(DecisionKind::HandedOver, line));
                 admitted.decisions.extend(left);
             }
-            Ok((session, told, turn, admitted))
+            Ok((session, decisions, turn, admitted))
         };
         match begun.await {
-            Ok((session, told, turn, mut admitted)) => {
-                trail.decisions.extend(taken_over.into_iter().chain(told));
+            Ok((session, decisions, turn, mut admitted)) => {
+                trail
+                    .decisions
+                    .extend(taken_over.into_iter().chain(decisions));
                 trail.decisions.append(&mut admitted.decisions);
                 Ok(Begun {
                     session,

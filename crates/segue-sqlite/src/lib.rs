@@ -118,15 +118,15 @@ impl Store for SqliteStore {
             .await
     }
 
-    async fn rename(&self, id: &SessionId, title: &Title, at: Timestamp) -> Result<()> {
+    async fn rename(&self, id: &SessionId, title: &Title) -> Result<()> {
         let (id, title) = (id.clone(), title.clone());
-        self.write(move |db| ops::sessions::rename(db, &id, &title, at))
+        self.write(move |db| ops::sessions::rename(db, &id, &title))
             .await
     }
 
-    async fn suggest_title(&self, id: &SessionId, title: &Title, at: Timestamp) -> Result<()> {
+    async fn suggest_title(&self, id: &SessionId, title: &Title) -> Result<()> {
         let (id, title) = (id.clone(), title.clone());
-        self.write(move |db| ops::sessions::suggest_title(db, &id, &title, at))
+        self.write(move |db| ops::sessions::suggest_title(db, &id, &title))
             .await
     }
 

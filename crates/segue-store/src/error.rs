@@ -27,6 +27,9 @@ pub enum StoreError {
     /// The id is taken.
     #[error("there is already a session {0}")]
     Exists(SessionId),
+    /// Another session is what this one was to be.
+    #[error("session {0} was made for the same meanwhile")]
+    Fits(SessionId),
     /// The native session is carried by this session already.
     #[error("session {0} carries this native session already")]
     Carried(SessionId),

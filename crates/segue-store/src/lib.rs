@@ -51,11 +51,11 @@ pub trait Store: Send + Sync {
     /// Makes a session whose head is a turn of another; the turns up to there are shared, not copied. It has the tags
     /// of the other.
     async fn fork(&self, new: NewSession, from: ForkPoint) -> Result<Session>;
-    /// Gives a session the title a person chose.
-    async fn rename(&self, id: &SessionId, title: &Title, at: Timestamp) -> Result<()>;
-    /// Gives a session the title that the model proposes, unless a person chose one.
-    async fn suggest_title(&self, id: &SessionId, title: &Title, at: Timestamp) -> Result<()>;
-    /// Changes the tags of a session. That is no event in its life: it does not become newer by it.
+    /// Gives a session the title a person chose. That is no event in its life: it does not become newer by it.
+    async fn rename(&self, id: &SessionId, title: &Title) -> Result<()>;
+    /// Gives a session the title that the model proposes, unless a person chose one. It does not become newer by it.
+    async fn suggest_title(&self, id: &SessionId, title: &Title) -> Result<()>;
+    /// Changes the tags of a session. It does not become newer by it.
     async fn retag(&self, id: &SessionId, retag: Retag) -> Result<Session>;
     /// All tags that some session has, in order.
     async fn tags(&self) -> Result<Vec<TagCount>>;

@@ -13,6 +13,7 @@ mod search;
 mod stats;
 mod tag;
 mod talk;
+mod typed;
 
 use std::ffi::{OsStr, OsString};
 use std::num::IntErrorKind;
@@ -35,6 +36,7 @@ pub(crate) use search::SearchArgs;
 pub(crate) use stats::StatsArgs;
 pub(crate) use tag::TagArgs;
 pub(crate) use talk::{ReplArgs, TalkArgs, TermsArgs};
+pub(crate) use typed::Reader;
 
 /// The session layer for AI coding agents: sessions that outlive the agent's process.
 ///
@@ -234,9 +236,9 @@ pub(crate) struct ListArgs {
     #[arg(long)]
     pub(crate) all: bool,
 
-    /// Only those of this agent
-    #[arg(short, long, value_name = "NAME")]
-    pub(crate) provider: Option<ProviderId>,
+    /// Only those of this agent, or of several: claude,codex
+    #[arg(short, long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) provider: Vec<ProviderId>,
 
     /// Only those about this feature, or a task of it
     #[arg(long, value_name = "NAME")]

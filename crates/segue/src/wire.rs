@@ -25,6 +25,11 @@ pub(crate) fn print_json(value: &impl Serialize) {
     }
 }
 
+/// Prints a failure of a command that has no shape of its own for it.
+pub(crate) fn print_error(error: &CliError) {
+    print_json(&json!({ "error": ErrorJson::from(error) }));
+}
+
 fn time(at: Timestamp) -> String {
     at.to_string()
 }
@@ -57,8 +62,10 @@ pub(crate) struct ErrorJson {
     class: String,
     message: String,
     hint: Option<String>,
+    hints: Vec<String>,
     stderr: Option<String>,
     retry_at: Option<String>,
+    held_by: Option<Value>,
 }
 
 impl From<&Failure> for ErrorJson {
@@ -67,8 +74,10 @@ impl From<&Failure> for ErrorJson {
             class: failure.class.as_str().to_owned(),
             message: failure.message.clone(),
             hint: failure.hint.clone(),
+            hints: failure.hint.iter().cloned().collect(),
             stderr: failure.stderr.clone(),
             retry_at: failure.retry_at.map(|at| at.to_string()),
+            held_by: None,
         }
     }
 }
@@ -84,8 +93,13 @@ impl From<&CliError> for ErrorJson {
             class: class.to_owned(),
             message: error.message.clone(),
             hint: error.hints.first().cloned(),
+            hints: error.hints.clone(),
             stderr: None,
             retry_at: error.retry_at.map(time),
+            held_by: error.about.held_by.as_ref().map(|holder| {
+                let (host, since) = holder.host_and_since.clone().unzip();
+                json!({ "host": host, "pid": holder.pid, "since": since.map(time) })
+            }),
         }
     }
 }
@@ -137,10 +151,14 @@ impl ChatJson {
     /// The same shape for a turn that did not happen, or whose record could not be kept.
     pub(crate) fn failed(told: Told, error: &CliError) -> Self {
         let (session, turn) = told.began.unzip();
+        let about = &error.about;
         Self {
-            session_id: session.map(|session| session.to_string()),
+            session_id: session
+                .as_ref()
+                .or(about.session.as_ref())
+                .map(ToString::to_string),
             turn,
-            provider: None,
+            provider: about.provider.as_ref().map(ToString::to_string),
             native_session_id: None,
             leg: None,
             opened: None,

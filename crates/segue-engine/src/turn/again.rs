@@ -10,7 +10,7 @@ use segue_core::{
 use segue_store::Finish;
 
 use super::{Outcome, Run, Tried, stopped};
-use crate::error::told;
+use crate::error::moment;
 use crate::outside::Ahead;
 use crate::pieces::Text;
 use crate::record::Recorder;
@@ -126,7 +126,7 @@ impl Run<'_> {
     async fn hand_to(&mut self, other: ProviderId, failure: &Failure) -> Result<(), EngineError> {
         self.fail_attempt(failure).await?;
         let rests = match (failure.class, failure.retry_at) {
-            (_, Some(until)) => format!("which rests until {}", told(until)),
+            (_, Some(until)) => format!("which rests until {}", moment(until)),
             (FailureClass::Quota, None) => "whose quota is spent".to_owned(),
             (_, None) => "which takes no more".to_owned(),
         };
@@ -253,7 +253,7 @@ impl Run<'_> {
             "waiting {} s for {}, until {}: {}",
             wait.as_secs_f64().ceil(),
             self.report.provider,
-            told(until),
+            moment(until),
             why.words()
         );
         self.decide(Decision::new(DecisionKind::BackedOff, text))

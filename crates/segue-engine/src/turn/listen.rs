@@ -253,9 +253,8 @@ impl Run<'_> {
         {
             return Ok(());
         }
-        let at = self.now();
         let store = &self.engine.store;
-        store.suggest_title(&self.session.id, &title, at).await?;
+        store.suggest_title(&self.session.id, &title).await?;
         Ok(())
     }
 

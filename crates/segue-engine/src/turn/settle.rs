@@ -8,7 +8,7 @@ use segue_core::{
 use segue_store::Finish;
 
 use super::{Outcome, Run};
-use crate::error::told;
+use crate::error::moment;
 use crate::{EngineError, TurnEvent, TurnReport};
 
 impl Run<'_> {
@@ -217,7 +217,7 @@ fn with_next_step(failure: Failure, report: &TurnReport) -> Failure {
         }
         FailureClass::Quota | FailureClass::RateLimited => {
             let when = match failure.retry_at {
-                Some(at) => format!("it can be tried again at {}", told(at)),
+                Some(at) => format!("it can be tried again at {}", moment(at)),
                 None => "wait a while".to_owned(),
             };
             format!("{when}: {go_on}; or go on with another agent by -p NAME")

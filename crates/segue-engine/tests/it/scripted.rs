@@ -319,6 +319,13 @@ impl Stage {
         Engine::new(self.store.clone(), vec![agent], Catalog::default(), world())
     }
 
+    /// Another engine on the same store and with all of the agents.
+    pub(crate) fn beside_all(&self) -> Engine {
+        let all = std::iter::once(&self.agent).chain(&self.others);
+        let agents = all.map(|agent| agent.clone() as Arc<dyn Agent>).collect();
+        Engine::new(self.store.clone(), agents, Catalog::default(), world())
+    }
+
     /// What the agent will do in the next turn.
     pub(crate) fn script(&self, cues: impl IntoIterator<Item = Cue>) {
         self.agent.cues.lock().unwrap().extend(cues);
@@ -334,7 +341,6 @@ impl Stage {
             },
             provider: None,
             model: None,
-            purpose: None,
             explain: None,
             strict: false,
             haste: Haste::Wait,

@@ -232,15 +232,12 @@ fn settle_attempt(db: &Connection, turn: TurnId, finish: &Finish) -> Outcome<()>
     let Some(leg) = leg else { return Ok(()) };
     db.prepare_cached(
         "UPDATE legs SET
-             consecutive_failures = CASE ?2 WHEN 'finished' THEN 0 WHEN 'failed' THEN consecutive_failures + 1
-                                            ELSE consecutive_failures END,
-             total_tokens = CASE WHEN ?3 IS NULL THEN total_tokens ELSE coalesce(total_tokens, 0) + ?3 END,
-             context_tokens = coalesce(?4, context_tokens)
+             total_tokens = CASE WHEN ?2 IS NULL THEN total_tokens ELSE coalesce(total_tokens, 0) + ?2 END,
+             context_tokens = coalesce(?3, context_tokens)
          WHERE id = ?1",
     )?
     .execute(params![
         leg,
-        finish.state.as_str(),
         finish.usage.total_tokens,
         finish.usage.context_tokens
     ])?;

@@ -26,7 +26,7 @@ pub async fn a_lease_excludes_others_until_released(store: &dyn Store) {
     assert!(granted.lease.epoch > lease.epoch);
     // What needs no lease is not held up by one.
     store
-        .rename(&session.id, &Title::from_prompt("x"), at(5))
+        .rename(&session.id, &Title::from_prompt("x"))
         .await
         .unwrap();
 }

@@ -202,6 +202,10 @@ pub(crate) fn info(view: &SessionView) -> Value {
             "n": moved.n, "kind": moved.kind.as_str(), "from": moved.from, "to": moved.to,
             "undone": moved.undone, "at": time(moved.at)
         })).collect::<Vec<_>>(),
+        "standings": view.standings.iter().map(|(agent, standing)| json!({
+            "provider": agent.as_str(), "failures": standing.failures, "limited": standing.limited,
+            "rotations": standing.rotations, "retry_at": standing.retry_at.map(time)
+        })).collect::<Vec<_>>(),
         "decisions": decisions,
         "held_by": view.holder.as_ref().map(|holder| json!({
             "host": holder.owner.host, "pid": holder.owner.pid, "since": time(holder.since)

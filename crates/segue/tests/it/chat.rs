@@ -154,7 +154,7 @@ fn resuming_what_is_not_there_starts_nothing() {
     --- exit 1
     "#);
     assert_snapshot!(world.segue(["chat", "--resume", "latest", "--json", "hi"]), @r#"
-    {"session_id":null,"turn":null,"provider":null,"native_session_id":null,"leg":null,"opened":null,"opened_why":null,"text":"","stop":"failed","usage":{"input_tokens":null,"output_tokens":null,"cached_tokens":null,"total_tokens":null,"context_tokens":null,"context_window":null},"decisions":[],"error":{"class":"failed","message":"no session matches \"latest\"","hint":"`segue session list --all` shows every session there is","stderr":null,"retry_at":null}}
+    {"session_id":null,"turn":null,"provider":null,"native_session_id":null,"leg":null,"opened":null,"opened_why":null,"text":"","stop":"failed","usage":{"input_tokens":null,"output_tokens":null,"cached_tokens":null,"total_tokens":null,"context_tokens":null,"context_window":null},"decisions":[],"error":{"class":"failed","message":"no session matches \"latest\"","hint":"`segue session list --all` shows every session there is","hints":["`segue session list --all` shows every session there is"],"stderr":null,"retry_at":null,"held_by":null}}
     --- exit 1
     "#);
     assert_eq!(count_sessions(&world), 0);

@@ -66,7 +66,7 @@ fn an_agent_that_answers_with_an_error() {
     --- exit 3
     "#);
     assert_snapshot!(world.segue(["chat", "--json", "rehearse: fail \u{1b}[31mno"]), @r#"
-    {"session_id":"[SESSION]","turn":1,"provider":"rehearsal","native_session_id":"[NATIVE]","leg":1,"opened":"fresh","opened_why":"a new session","text":"","stop":"failed","usage":{"input_tokens":null,"output_tokens":null,"cached_tokens":null,"total_tokens":null,"context_tokens":null,"context_window":null},"decisions":["using rehearsal, the agent last used in this project"],"error":{"class":"agent_error","message":"the agent answered the prompt with an error: \u001b[31mno","hint":"what was said is kept; go on with: segue chat --resume [SESSION] \"…\"","stderr":null,"retry_at":null}}
+    {"session_id":"[SESSION]","turn":1,"provider":"rehearsal","native_session_id":"[NATIVE]","leg":1,"opened":"fresh","opened_why":"a new session","text":"","stop":"failed","usage":{"input_tokens":null,"output_tokens":null,"cached_tokens":null,"total_tokens":null,"context_tokens":null,"context_window":null},"decisions":["using rehearsal, the agent last used in this project"],"error":{"class":"agent_error","message":"the agent answered the prompt with an error: \u001b[31mno","hint":"what was said is kept; go on with: segue chat --resume [SESSION] \"…\"","hints":["what was said is kept; go on with: segue chat --resume [SESSION] \"…\""],"stderr":null,"retry_at":null,"held_by":null}}
     --- exit 3
     "#);
     assert_snapshot!(world.segue(["chat", "rehearse: dance"]), @r#"

@@ -137,6 +137,20 @@ fn a_session_in_use_says_by_whom_and_can_be_read() {
     let info = world.json(["session", "info", "--json", "latest"]);
     assert_eq!(info["session"]["status"], "running");
     assert!(info["held_by"]["pid"].is_u64());
+    for args in [
+        &["chat", "--json", "--continue", "me too"][..],
+        &["session", "undo", "--json", "latest"],
+    ] {
+        let output = world.segue(args.iter().copied());
+        let refused: serde_json::Value = serde_json::from_str(&output.raw_stdout).unwrap();
+        assert_eq!(refused["error"]["held_by"], info["held_by"], "{output}");
+        assert_eq!(refused["error"]["hints"].as_array().unwrap().len(), 2);
+        if args[0] == "chat" {
+            assert_eq!(refused["session_id"], info["session"]["id"]);
+            assert_eq!(refused["provider"], info["session"]["provider"]);
+            assert!(refused["turn"].is_null());
+        }
+    }
     let list = world.segue(["session", "list"]);
     assert!(list.stdout.contains("(running)"), "{list}");
     let _ = events.kill();

@@ -146,6 +146,7 @@ pub(in crate::commands) fn tell_failure(provider: &ProviderId, failure: &Failure
         message: failure.message.clone(),
         hints: failure.hint.clone().into_iter().collect(),
         retry_at: failure.retry_at,
+        about: Box::default(),
     };
     error.report();
 }

@@ -51,18 +51,19 @@ pub(super) struct Talk {
 
 impl Talk {
     pub(super) async fn new(app: App, args: TalkArgs, signals: Signals) -> Result<Self, CliError> {
-        let Aim {
-            target,
-            purpose,
-            explain,
-        } = Aim::of(&app, &args).await?;
+        let Aim { target, explain } = Aim::of(&app, &args).await?;
+        let purpose = target.purpose().cloned();
         let agent = match &target {
             Target::Session(id) => {
                 let session = app.find(&by_id(id)).await?;
                 Some(app.up_to_date(session).await.provider)
             }
             Target::Native(provider, _) => Some(provider.clone()),
-            Target::Usual | Target::New | Target::Continue | Target::Scope => None,
+            Target::Usual
+            | Target::New
+            | Target::NewFor(_)
+            | Target::Continue
+            | Target::Scope(_) => None,
         };
         let config = setup::configuration(&Flags::default())?.config;
         let agents = setup::agents(&app.home, &config).into_iter();
@@ -93,9 +94,12 @@ impl Talk {
     pub(super) fn session(&self) -> Option<&SessionId> {
         match &self.target {
             Target::Session(id) => Some(id),
-            Target::Usual | Target::New | Target::Native(..) | Target::Continue | Target::Scope => {
-                None
-            }
+            Target::Usual
+            | Target::New
+            | Target::NewFor(_)
+            | Target::Native(..)
+            | Target::Continue
+            | Target::Scope(_) => None,
         }
     }
 
@@ -108,7 +112,11 @@ impl Talk {
                 let start: String = id.as_str().chars().take(4).collect();
                 format!("{agent} {start}")
             }
-            Target::Usual | Target::New | Target::Continue | Target::Scope => agent.to_owned(),
+            Target::Usual
+            | Target::New
+            | Target::NewFor(_)
+            | Target::Continue
+            | Target::Scope(_) => agent.to_owned(),
         }
     }
 
@@ -127,7 +135,6 @@ impl Talk {
         let stop = self.signals.turn_begins();
         let request = ChatRequest {
             keep_open: true,
-            purpose: self.purpose.clone(),
             explain: self.explain.take(),
             ..chat::request(&self.app, &self.terms, prompt, self.target.clone(), stop)
         };
@@ -186,7 +193,7 @@ impl Talk {
     async fn list(&mut self, all: bool) -> Result<(), CliError> {
         let args = ListArgs {
             all,
-            provider: None,
+            provider: Vec::new(),
             feature: None,
             task: None,
             role: None,
@@ -221,15 +228,13 @@ impl Talk {
                 );
                 Ok(())
             }
-            Target::Scope => {
-                let purpose = self.purpose.as_ref().map(ToString::to_string);
-                let purpose = purpose.unwrap_or_default();
+            Target::Scope(purpose) => {
                 say(&format!(
                     "no session yet: the next prompt goes on with the one for {purpose}, or starts it"
                 ));
                 Ok(())
             }
-            Target::Usual | Target::New => {
+            Target::Usual | Target::New | Target::NewFor(_) => {
                 say("no session yet: the next prompt starts one");
                 Ok(())
             }
@@ -296,7 +301,7 @@ impl Talk {
     async fn start_anew(&mut self) {
         self.close_agents().await;
         self.terms.provider = self.answers().cloned();
-        self.target = Target::New;
+        self.target = Target::new_for(self.purpose.clone());
         self.last = None;
         say("the next prompt starts a new session");
     }
@@ -305,7 +310,11 @@ impl Talk {
         let id = match &self.target {
             Target::Session(id) => ConversationId::Session(id.clone()),
             Target::Native(provider, id) => ConversationId::Native(provider.clone(), id.clone()),
-            Target::Usual | Target::New | Target::Continue | Target::Scope => {
+            Target::Usual
+            | Target::New
+            | Target::NewFor(_)
+            | Target::Continue
+            | Target::Scope(_) => {
                 return Err(no_session());
             }
         };
@@ -329,7 +338,11 @@ impl Talk {
                 self.target = Target::Session(session.id.clone());
                 session.id
             }
-            Target::Usual | Target::New | Target::Continue | Target::Scope => {
+            Target::Usual
+            | Target::New
+            | Target::NewFor(_)
+            | Target::Continue
+            | Target::Scope(_) => {
                 return Err(no_session());
             }
         };
@@ -351,7 +364,7 @@ impl Talk {
                 ", which is told the recent messages"
             }
             // With another agent, another session is that of the scope.
-            Target::Usual | Target::New | Target::Scope => "",
+            Target::Usual | Target::New | Target::NewFor(_) | Target::Scope(_) => "",
         };
         say(&format!("the next prompt goes to {agent}{told}"));
         // A model is called by a name that only its agent knows.
@@ -365,7 +378,11 @@ impl Talk {
         let id = match &self.target {
             Target::Session(id) => ConversationId::Session(id.clone()),
             Target::Native(provider, id) => ConversationId::Native(provider.clone(), id.clone()),
-            Target::Usual | Target::New | Target::Continue | Target::Scope => {
+            Target::Usual
+            | Target::New
+            | Target::NewFor(_)
+            | Target::Continue
+            | Target::Scope(_) => {
                 return self.hand_to(agent);
             }
         };

@@ -3,7 +3,9 @@
 use std::ops::ControlFlow;
 
 use jiff::Timestamp;
-use segue_core::{Message, Part, Role, SessionStatus, Tag, TurnState, noted_answer};
+use segue_core::{
+    Decision, DecisionKind, Message, Part, Role, SessionStatus, Tag, TurnState, noted_answer,
+};
 use segue_engine::{Conversation, SessionView, Transcript};
 
 use super::lineage;
@@ -71,12 +73,23 @@ fn print_info(view: &SessionView) {
     for (name, value) in lineage::lines(view) {
         field(&name, &value);
     }
-    for (at, decision) in &view.decisions {
+    for (at, decision) in news(view) {
         field(
             "decided",
             &format!("{}: {}", at.strftime("%F %T"), decision.text),
         );
     }
+}
+
+/// How many decisions are shown.
+const DECISIONS: usize = 20;
+
+/// The newest decisions, oldest first. That it simply went on tells nothing of a session.
+fn news(view: &SessionView) -> impl Iterator<Item = &(Timestamp, Decision)> {
+    let all = view.decisions.iter();
+    let news = all.filter(|(_, decision)| decision.kind != DecisionKind::Continued);
+    let skipped = news.clone().count().saturating_sub(DECISIONS);
+    news.skip(skipped)
 }
 
 fn status(view: &SessionView) -> String {
@@ -98,6 +111,11 @@ pub(super) async fn transcript(app: &App, args: &ShowArgs) -> Result<(), CliErro
     };
     let session = app.up_to_date(*session).await;
     let mut transcript = app.engine.transcript(session).await?;
+    let messages = transcript.turns.iter().map(|turn| turn.messages.len());
+    let whole = Counted {
+        messages: messages.sum(),
+        turns: transcript.turns.len(),
+    };
     if let Some(last) = args.last {
         let skipped = transcript.turns.len().saturating_sub(last);
         transcript.turns.drain(..skipped);
@@ -110,7 +128,7 @@ pub(super) async fn transcript(app: &App, args: &ShowArgs) -> Result<(), CliErro
     if args.one.json {
         print_json(&TranscriptJson::from(&transcript));
     } else {
-        print_transcript(&transcript, args.full);
+        print_transcript(&transcript, whole, args.full);
     }
     Ok(())
 }
@@ -127,20 +145,21 @@ pub(super) fn turn_index(n: i64, turns: usize) -> Result<usize, CliError> {
     })
 }
 
-fn print_transcript(transcript: &Transcript, full: bool) {
+/// How much there is in a session, also of what is not shown.
+#[derive(Clone, Copy)]
+struct Counted {
+    messages: usize,
+    turns: usize,
+}
+
+fn print_transcript(transcript: &Transcript, whole: Counted, full: bool) {
     let style = Style::stdout();
     let session = &transcript.session;
     print(&style.bold(&clean(session.title.as_str())));
-    let messages: usize = transcript
-        .turns
-        .iter()
-        .map(|turn| turn.messages.len())
-        .sum();
+    let Counted { messages, turns } = whole;
     print(&style.dim(&format!(
-        "{} · {} · {messages} message(s), {} turn(s)",
-        session.id,
-        session.provider,
-        transcript.turns.len()
+        "{} · {} · {messages} message(s), {turns} turn(s)",
+        session.id, session.provider,
     )));
     for entry in &transcript.turns {
         let turn = &entry.turn;
