@@ -455,6 +455,7 @@ impl Run<'_> {
                 tip: self.turn,
                 permissions: self.permissions,
                 model: self.model.clone(),
+                claim: self.hold.for_agent(conversation.process().as_ref()),
                 conversation,
             };
             self.engine.warm.keep(&self.session.id, waiting).await;
@@ -484,14 +485,9 @@ impl Run<'_> {
             Ok(()) => {
                 // The agent takes longer to say something than this takes.
                 segue_tokens::warm_up();
-                // An agent that is started for each turn is started by now. What is known already is not
-                // written down again.
+                // An agent that is started for each turn is started by now.
                 if let Some(process) = conversation.process() {
-                    self.hold.agent.send_if_modified(|known| {
-                        let changed = known.as_ref() != Some(&process);
-                        *known = Some(process);
-                        changed
-                    });
+                    self.hold.runs(process);
                 }
                 self.listen(conversation).await
             }

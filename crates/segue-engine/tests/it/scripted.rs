@@ -69,6 +69,8 @@ pub(crate) struct Scripted {
     pub(crate) there: AtomicBool,
     /// Whether a conversation has no name until the agent gives it one.
     pub(crate) nameless: AtomicBool,
+    /// The program that runs as long as a conversation is open, if one does.
+    pub(crate) process: Mutex<Option<ProcessMark>>,
     /// Looks at the world when a conversation is opened.
     pub(crate) on_open: Mutex<Option<Box<dyn FnOnce() -> Pending + Send>>>,
 }
@@ -84,6 +86,7 @@ impl Scripted {
             listed: Mutex::default(),
             there: AtomicBool::new(true),
             nameless: AtomicBool::new(false),
+            process: Mutex::default(),
             on_open: Mutex::default(),
         }
     }
@@ -95,6 +98,7 @@ struct Play {
     cues: Arc<Mutex<VecDeque<Cue>>>,
     heard: Arc<Mutex<Heard>>,
     cancelled: bool,
+    process: Option<ProcessMark>,
 }
 
 #[async_trait]
@@ -133,6 +137,7 @@ impl Agent for Scripted {
             cues: Arc::clone(&self.cues),
             heard: Arc::clone(&self.heard),
             cancelled: false,
+            process: self.process.lock().unwrap().clone(),
         };
         Ok(Opening {
             why_not,
@@ -168,7 +173,7 @@ impl Conversation for Play {
     }
 
     fn process(&self) -> Option<ProcessMark> {
-        None
+        self.process.clone()
     }
 
     async fn send(&mut self, prompt: &str) -> Result<(), AgentError> {

@@ -124,6 +124,7 @@ impl Talk {
             error.kind
         };
         chat::sendable(&prompt).map_err(told)?;
+        self.notice_handoff().await;
         let stop = self.signals.turn_begins();
         let request = ChatRequest {
             keep_open: true,
@@ -155,9 +156,42 @@ impl Talk {
             // Another one took over, and stays.
             (self.terms.provider, self.terms.model) = (None, None);
         }
-        self.agent = Some(report.provider.clone());
+        // One that could not even be started carries nothing.
+        if report.leg.is_some() || self.agent.is_none() {
+            self.agent = Some(report.provider.clone());
+        }
         self.last = Some(report);
         failed.map_or(Ok(()), Err)
+    }
+
+    /// Tells where somebody else handed the session over meanwhile: whoever has it now answers, unless another one was
+    /// chosen here.
+    async fn notice_handoff(&mut self) {
+        let (Some(id), Some(before)) = (self.session(), &self.agent) else {
+            return;
+        };
+        // What is wrong with a session is told by the prompt.
+        let Ok(session) = self.app.engine.session(id).await else {
+            return;
+        };
+        let now = session.provider;
+        if now == *before {
+            return;
+        }
+        match &self.terms.provider {
+            Some(chosen) if *chosen != now => say(&format!(
+                "the session was handed to {now} elsewhere; {chosen} takes it back, as you chose"
+            )),
+            Some(_) => {}
+            None => {
+                say(&format!(
+                    "the session was handed to {now} elsewhere, who answers from now on"
+                ));
+                // A model is called by a name that only its agent knows.
+                self.terms.model = None;
+            }
+        }
+        self.agent = Some(now);
     }
 
     /// Does what a command says.
