@@ -124,6 +124,7 @@ impl Engine {
                 opened: None,
                 text: None,
                 state: TurnState::Running,
+                sent: false,
                 stopped_by_policy: false,
                 usage: Usage::default(),
                 decisions: Vec::new(),
@@ -480,6 +481,7 @@ impl Run<'_> {
             .store
             .begin_attempt(&self.hold.lease, self.turn, leg, at)
             .await?;
+        self.report.sent = true;
         prompt.clone_into(&mut self.sent);
         match conversation.send(prompt).await {
             Ok(()) => {

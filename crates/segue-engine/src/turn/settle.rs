@@ -1,5 +1,6 @@
 //! The end of a turn: its record is closed, and a failure gets its next step.
 
+use jiff::Timestamp;
 use segue_agents::known;
 use segue_core::{
     Aftermath, Decision, DecisionKind, Failure, FailureClass, Leg, LegEnd, LegId, ProviderId,
@@ -11,6 +12,9 @@ use super::{Outcome, Run};
 use crate::error::told;
 use crate::{EngineError, TurnEvent, TurnReport};
 
+/// How many characters of a prompt that was not sent are told in the log.
+const WORDS: usize = 500;
+
 impl Run<'_> {
     /// Closes the record and settles the figures, in one transaction.
     pub(super) async fn settle(mut self, outcome: Outcome) -> Result<TurnReport, EngineError> {
@@ -18,6 +22,9 @@ impl Run<'_> {
         // One that ended while it waited ended there: what was made elsewhere meanwhile comes after it.
         let at = self.course.waits_since.unwrap_or(now);
         let state = outcome.state;
+        if state == TurnState::Cancelled && !self.report.sent {
+            return self.withdraw(at).await;
+        }
         let Aftermath { standing, rotates } = self.aftermath(state, outcome.failure.as_ref());
         let failure = match outcome.failure {
             Some(failure) if rotates && standing.is_hopeless() => {
@@ -93,6 +100,24 @@ impl Run<'_> {
             .as_ref()
             .is_some_and(|failure| is_policy_stop(failure, now));
         self.report.failure = failure;
+        Ok(self.report)
+    }
+
+    /// A prompt that was stopped before it was sent is no turn of the history. What it said is in the log.
+    async fn withdraw(mut self, at: Timestamp) -> Result<TurnReport, EngineError> {
+        let (store, lease) = (&self.engine.store, &self.hold.lease);
+        let words: String = self.request.prompt.chars().take(WORDS).collect();
+        let text = format!("stopped before the prompt was sent: {words:?}");
+        let decision = Decision::new(DecisionKind::Stopped, text);
+        // One commit for both.
+        let (withdrawn, noted) = tokio::join!(
+            store.withdraw_turn(lease, self.turn, at),
+            store.note(lease, &decision, at)
+        );
+        withdrawn.and(noted)?;
+        let state = TurnState::Cancelled;
+        self.emit(TurnEvent::Ended { state }).await?;
+        self.report.state = state;
         Ok(self.report)
     }
 

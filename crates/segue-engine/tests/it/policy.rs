@@ -198,9 +198,25 @@ async fn a_wait_can_be_stopped() {
         }
     });
     let report = report.await.unwrap();
-    assert_eq!(report.state, TurnState::Cancelled);
-    let turns = stage.store.turns(&first.session).await.unwrap();
-    assert!(!turns[2].sent, "{turns:#?}");
+    assert_eq!((report.state, report.sent), (TurnState::Cancelled, false));
+    // It is no part of the history, but on record.
+    let session = stage.store.session(&first.session).await.unwrap().unwrap();
+    assert_eq!(
+        (session.turns, session.head_state),
+        (2, Some(TurnState::Failed))
+    );
+    let log = stage.store.decisions(&first.session, 1).await.unwrap();
+    assert_eq!(log[0].1.text, "stopped before the prompt was sent: \"two\"");
+    // Nobody is told of it.
+    stage.stop.send_replace(Stop::No);
+    *stage.agent.goes_on.lock().unwrap() = Opened::Fresh;
+    stage.script([say("yes"), done()]);
+    let mut request = stage.request("three", same(&first));
+    request.haste = Haste::Ignore;
+    let report = stage.chat(request, |_| {}).await.unwrap();
+    assert_eq!(report.turn, 3);
+    let heard = stage.agent.heard.lock().unwrap().prompts.pop().unwrap();
+    assert!(heard.contains("> one") && !heard.contains("two"), "{heard}");
 }
 
 /// A turn that reports such figures.

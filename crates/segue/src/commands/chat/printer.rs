@@ -93,6 +93,7 @@ impl Printer {
                 self.start_line();
                 question::ask(request, reply);
             }
+            TurnEvent::Stopping => self.stopping(),
             TurnEvent::Opened { provider, .. } => self.provider = Some(provider),
             TurnEvent::Began { .. }
             | TurnEvent::Named { .. }
@@ -101,6 +102,18 @@ impl Printer {
             | TurnEvent::Ended { .. } => {}
         }
         self.since = Instant::now();
+    }
+
+    /// Tells whoever pressed Ctrl-C what comes of it, below the line that shows it.
+    fn stopping(&mut self) {
+        if !self.stderr_is_terminal {
+            return;
+        }
+        match self.line {
+            Line::Empty => say(""),
+            Line::Answer | Line::Thought | Line::Spinner => self.start_line(),
+        }
+        say("segue: asking the agent to stop; Ctrl-C again ends it");
     }
 
     fn answer(&mut self, message: u32, words: &str) {

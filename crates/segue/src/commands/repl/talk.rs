@@ -12,8 +12,8 @@ use segue_engine::{
 };
 
 use super::command::Command;
-use super::show;
 use super::signals::Signals;
+use super::{reader, show};
 use crate::cli::{
     ListArgs, OneArgs, OrderArgs, Policy, SessionCommand, ShowArgs, TalkArgs, TermsArgs,
 };
@@ -145,7 +145,15 @@ impl Talk {
         let failed = play::failed(&report);
         match (&report.failure, failed) {
             (Some(failure), _) => play::tell_failure(&report.provider, failure),
-            (None, Some(_)) => say(play::why_cancelled(&report)),
+            (None, Some(_)) if report.sent => say(play::why_cancelled(&report)),
+            (None, Some(_)) => {
+                let again = if reader::is_interactive() {
+                    "; Up brings it back"
+                } else {
+                    ""
+                };
+                say(&format!("{}{again}", play::why_cancelled(&report)));
+            }
             (None, None) => {}
         }
         self.target = Target::Session(report.session.clone());

@@ -236,6 +236,34 @@ fn ctrl_c_stops_a_turn_and_the_conversation_goes_on() {
 }
 
 #[test]
+fn ctrl_c_while_a_prompt_waits_sends_nothing() {
+    let world = world();
+    let mut person = Person::sit_down(&world, "repl");
+    person
+        .sees_the_prompt()
+        .types("rehearse: fail the kettle is cold\r")
+        .sees("the kettle is cold")
+        .sees("hint")
+        .sees_the_prompt();
+    person
+        .types("too early\r")
+        .sees("s for rehearsal, until")
+        .types(CTRL_C);
+    person
+        .sees("interrupted before the prompt was sent; Up brings it back")
+        .sees_the_prompt();
+    person.types(UP).sees("too early").types(CTRL_C);
+    person.sees_the_prompt().types(CTRL_D);
+    let (screen, _) = person.leaves();
+    assert!(!screen.contains("asking the agent to stop"), "{screen}");
+    let shown = world.json(["session", "info", "latest", "--json"]);
+    assert_eq!(shown["session"]["turns"], 1, "{shown:#}");
+    let log = shown["decisions"].to_string();
+    assert!(log.contains("before the prompt was sent: "), "{log}");
+    world.assert_nothing_runs();
+}
+
+#[test]
 fn a_second_ctrl_c_ends_an_agent_that_does_not_stop() {
     let world = world();
     let mut person = Person::sit_down(&world, "repl");
