@@ -60,7 +60,8 @@ pub struct ChatRequest {
     pub strict: bool,
     /// What to do where the agent failed a moment ago, or rests by its own word.
     pub haste: Haste,
-    /// Whether to go on with an agent that failed in one native session after another.
+    /// Whether to ask an agent that failed in one native session after another, at once; the next prompt is refused
+    /// again, unless this one is answered.
     pub anyway: bool,
     /// How permission requests are answered when nobody is asked, if not as configured for the agent.
     pub permissions: Option<PermissionPolicy>,

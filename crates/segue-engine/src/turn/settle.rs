@@ -27,7 +27,7 @@ impl Run<'_> {
         }
         let Aftermath { standing, rotates } = self.aftermath(state, outcome.failure.as_ref());
         let failure = match outcome.failure {
-            Some(failure) if rotates && standing.is_hopeless() => {
+            Some(failure) if standing.is_hopeless() => {
                 Some(Box::pin(self.with_way_out(failure)).await?)
             }
             failure => failure.map(|failure| with_next_step(failure, &self.report)),

@@ -102,7 +102,22 @@ async fn three_failures_begin_a_new_leg_and_three_more_stop() {
     let log = stage.store.decisions(&first.session, 1).await.unwrap();
     assert_eq!(log[0].1.kind, DecisionKind::Stopped);
 
-    // Who wants to go on anyway does; a success is a clean start.
+    // Who wants to go on anyway does, with one prompt.
+    let refusal = Refusal::new(FailureClass::Crashed, "boom");
+    stage.script([Cue::Fails(AgentError::refused("the prompt", refusal))]);
+    let mut request = stage.request("try", same(&first));
+    request.anyway = true;
+    let report = stage.chat(request, |_| {}).await.unwrap();
+    let hint = report.failure.unwrap().hint.unwrap();
+    assert!(ways.iter().all(|way| hint.contains(way)), "{hint}");
+    let stopped = stage.chat(stage.request("try", same(&first)), |_| {}).await;
+    let stopped = stopped.unwrap_err();
+    assert!(
+        matches!(stopped, EngineError::Hopeless { .. }),
+        "{stopped:?}"
+    );
+
+    // A success is a clean start.
     stage.script([say("better now"), done()]);
     let mut request = stage.request("try", same(&first));
     request.anyway = true;

@@ -398,7 +398,7 @@ fn help_of_a_command_teaches_as_well() {
               Ask the agent now, also where it failed a moment ago or rests
 
           --anyway
-              Go on with the agent though it failed in one native session after another
+              Ask the agent once more though it failed in one native session after another
 
           --permissions <POLICY>
               How to answer when the agent asks for permission [default: as configured, else ask]

@@ -132,6 +132,8 @@ impl Talk {
             explain: self.explain.take(),
             ..chat::request(&self.app, &self.terms, prompt, self.target.clone(), stop)
         };
+        // It is for one prompt.
+        self.terms.anyway = false;
         let gone = self.signals.long_over();
         let (outcome, all) = play::play(&self.app.engine, request, Form::Words, gone).await;
         if self.signals.turn_is_over() == Stop::Now {
