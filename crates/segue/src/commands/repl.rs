@@ -32,6 +32,7 @@ pub(crate) async fn run(args: ReplArgs) -> Result<ExitCode, CliError> {
     let mut reader = Reader::new(talk.home(), talk.agents());
     if interactive {
         say(&Style::stderr().dim("/help lists the commands, Ctrl-C stops a turn, Ctrl-D ends"));
+        talk.greet().await;
     }
     let failed = converse(&mut talk, &mut reader, &signals).await;
     talk.end().await;

@@ -255,6 +255,39 @@ fn the_options_of_chat_hold_for_the_conversation() {
 }
 
 #[test]
+fn the_session_is_known_before_the_first_prompt() {
+    let world = world();
+    let tea = ["repl", "--feature", "tea"];
+    let output = repl_with(&world, &tea, &["/session"]);
+    assert!(output.stderr.contains("no session yet"), "{output}");
+    let _ = repl_with(&world, &tea, &["green or black?"]);
+    assert_snapshot!(repl_with(&world, &tea, &["/history", "/usage", "black"]), @"
+    green or black?
+    [SESSION] · rehearsal · 2 message(s), 1 turn(s)
+
+    ── turn 1 ──────────────────────────────────────────────────────────────────────
+    you
+      green or black?
+    rehearsal
+      You said: green or black?
+      This is where our conversation begins.
+    session   16 in 1 turn(s)
+    You said: black
+    This is turn 2 of our conversation; before this you said: green or black?
+    --- stderr
+    segue: continuing session [SESSION] (green or black?) for feature tea
+    --- exit 0
+    ");
+    let output = repl_with(&world, &["repl", "--continue", "--explain"], &["/session"]);
+    assert!(output.stdout.contains("turns     2\n"), "{output}");
+    assert!(
+        output.stderr.contains("explain: directory: the newest"),
+        "{output}"
+    );
+    world.assert_nothing_runs();
+}
+
+#[test]
 fn a_signal_ends_a_piped_conversation_and_what_was_said_is_kept() {
     let world = world();
     for signal in ["-INT", "-TERM", "-HUP", "-KILL"] {

@@ -162,3 +162,12 @@ pub(super) fn waited(report: &TurnReport) -> bool {
     let waits = |decision: &Decision| decision.kind == DecisionKind::BackedOff;
     !report.sent && report.decisions.iter().any(waits)
 }
+
+/// Tells how a session was found, step by step.
+pub(in crate::commands) fn explain(steps: &[Step]) {
+    let mark = Style::stderr().dim("explain:");
+    for step in steps {
+        let (kind, text) = (step.kind.as_str(), clean(&step.text));
+        say(&format!("{mark} {kind}: {text}"));
+    }
+}

@@ -80,14 +80,7 @@ impl Printer {
             }
             TurnEvent::Explained(steps) => {
                 self.start_line();
-                let mark = self.style.dim("explain:");
-                for step in steps {
-                    say(&format!(
-                        "{mark} {}: {}",
-                        step.kind.as_str(),
-                        clean(&step.text)
-                    ));
-                }
+                super::play::explain(&steps);
             }
             TurnEvent::Ask(request, reply) => {
                 self.start_line();

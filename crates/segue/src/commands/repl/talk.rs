@@ -24,7 +24,7 @@ use crate::config::Flags;
 use crate::error::{CliError, Kind};
 use crate::last_list;
 use crate::setup::{self, App};
-use crate::terminal::{one_line, say, say_decision};
+use crate::terminal::{say, say_decision};
 
 /// How many sessions are listed.
 const LISTED: u32 = 20;
@@ -52,10 +52,31 @@ pub(super) struct Talk {
 impl Talk {
     pub(super) async fn new(app: App, args: TalkArgs, signals: Signals) -> Result<Self, CliError> {
         let Aim {
-            target,
+            mut target,
             purpose,
-            explain,
+            mut explain,
         } = Aim::of(&app, &args).await?;
+        if matches!(target, Target::Usual | Target::Continue | Target::Scope) {
+            let request = ChatRequest {
+                purpose: purpose.clone(),
+                explain: explain.clone(),
+                ..chat::request(
+                    &app,
+                    &args.terms,
+                    String::new(),
+                    target.clone(),
+                    signals.idle(),
+                )
+            };
+            let found = app.engine.session_ahead(&request).await?;
+            if let Some((session, decisions, steps)) = found {
+                if explain.take().is_some() {
+                    play::explain(&steps);
+                }
+                decisions.iter().for_each(say_decision);
+                target = Target::Session(session.id);
+            }
+        }
         let agent = match &target {
             Target::Session(id) => {
                 let session = app.find(&by_id(id)).await?;
@@ -79,6 +100,15 @@ impl Talk {
             listed: None,
             signals,
         })
+    }
+
+    /// Says where the conversation goes on, if it does.
+    pub(super) async fn greet(&self) {
+        if let Target::Session(id) = &self.target
+            && let Ok(session) = self.app.find(&by_id(id)).await
+        {
+            say(&format!("going on with {}", show::told(&session)));
+        }
     }
 
     pub(super) fn home(&self) -> &Path {
@@ -259,21 +289,15 @@ impl Talk {
                 let id = ConversationId::Native(provider.clone(), id.clone());
                 session::perform(&self.app, SessionCommand::Info(one(&id)?)).await
             }
-            Target::Continue => {
-                say(
-                    "no session yet: the next prompt goes on with the newest one of this directory",
-                );
-                Ok(())
-            }
             Target::Scope => {
                 let purpose = self.purpose.as_ref().map(ToString::to_string);
                 let purpose = purpose.unwrap_or_default();
                 say(&format!(
-                    "no session yet: the next prompt goes on with the one for {purpose}, or starts it"
+                    "no session yet: the next prompt starts the one for {purpose}"
                 ));
                 Ok(())
             }
-            Target::Usual | Target::New => {
+            Target::Usual | Target::New | Target::Continue => {
                 say("no session yet: the next prompt starts one");
                 Ok(())
             }
@@ -296,17 +320,10 @@ impl Talk {
             return Ok(());
         }
         let (provider, what) = match &found {
-            Conversation::Session(session, _) => {
-                let (id, title) = (&session.id, one_line(session.title.as_str()));
-                let turns = session.turns;
-                (
-                    &session.provider,
-                    format!("{id} ({title}), {turns} turn(s)"),
-                )
-            }
+            Conversation::Session(session, _) => (&session.provider, show::told(session)),
             Conversation::Native(native) => {
-                let id = &native.session.head.id;
-                (&native.session.provider, id.to_string())
+                let (provider, id) = (&native.session.provider, &native.session.head.id);
+                (provider, format!("{id}, with {provider}"))
             }
         };
         self.check_driven(provider)?;
@@ -314,7 +331,7 @@ impl Talk {
         if self.answers().is_some_and(|agent| agent != provider) {
             self.terms.model = None;
         }
-        say(&format!("going on with {what}, with {provider}"));
+        say(&format!("going on with {what}"));
         self.target = target;
         self.terms.provider = None;
         self.agent = Some(provider.clone());

@@ -157,6 +157,9 @@ fn resuming_without_a_prompt_is_a_conversation() {
     let id = session(&world, "before");
     let tail = &id[id.len() - 4..];
     let mut person = Person::sit_down(&world, &format!("session resume {tail}"));
+    person.sees(&format!(
+        "going on with {id} (before), 1 turn(s), with rehearsal"
+    ));
     person.sees(&format!("rehearsal {tail}")).sees_the_prompt();
     person
         .types("after\r")
