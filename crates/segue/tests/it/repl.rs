@@ -102,7 +102,7 @@ fn a_turn_that_fails_is_told_and_the_next_one_goes_on() {
     --- stderr
     segue: using rehearsal, the built-in offline agent: no other was found on this machine
     error: the agent answered the prompt with an error: out of tea
-    hint: what was said is kept; go on with: segue chat --resume [SESSION] "…"
+    hint: what was said is kept; ask again
     --- exit 3
     "#);
     let output = now(&["first", "rehearse: die", "third", "/session"]);
@@ -160,13 +160,13 @@ fn without_a_session_commands_say_so() {
     error: there is no session yet
     hint: the first prompt starts one
     error: there is no number 1 in the last list of this project
-    hint: `segue session list` shows one
+    hint: /sessions shows one
     --- exit 2
     "#);
     assert_snapshot!(repl(&world, &["/resume nosuch"]), @r#"
     --- stderr
     error: no session matches "nosuch"
-    hint: `segue session list --all` shows every session there is
+    hint: /sessions all shows every session there is
     --- exit 1
     "#);
     assert_eq!(repl(&world, &["/exit", "not sent"]).code, Some(0));
@@ -247,7 +247,7 @@ fn the_options_of_chat_hold_for_the_conversation() {
     --- stderr
     segue: using rehearsal, the agent last used in this project
     error: the turn took longer than 1 s
-    hint: give it longer: segue chat --resume [SESSION] --open-timeout 120 --timeout 3600 "…"
+    hint: give it longer: /quit, then segue repl --resume [SESSION] --open-timeout 120 --timeout 3600
     --- exit 3
     "#);
     let output = repl_with(&world, &["repl", "--new", "--continue"], &["x"]);

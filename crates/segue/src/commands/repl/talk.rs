@@ -13,7 +13,7 @@ use segue_engine::{
 
 use super::command::Command;
 use super::signals::Signals;
-use super::{reader, show};
+use super::{hints, reader, show};
 use crate::cli::{
     ListArgs, OneArgs, OrderArgs, Policy, SessionCommand, ShowArgs, TalkArgs, TermsArgs,
 };
@@ -149,11 +149,7 @@ impl Talk {
 
     /// Has a prompt answered; says what kind of failure it was, if it was one, which is told by then.
     pub(super) async fn prompt(&mut self, prompt: String) -> Result<(), Kind> {
-        let told = |error: CliError| {
-            error.report();
-            error.kind
-        };
-        chat::sendable(&prompt).map_err(told)?;
+        chat::sendable(&prompt).map_err(super::told)?;
         self.notice_handoff().await;
         let stop = self.signals.turn_begins();
         let request = ChatRequest {
@@ -173,10 +169,16 @@ impl Talk {
         if let Some((session, _)) = all.began {
             self.target = Target::Session(session);
         }
-        let report = outcome.map_err(|error| told(CliError::in_conversation(error)))?;
+        let report = outcome.map_err(|error| {
+            let error = CliError::in_conversation(error);
+            super::told(hints::here(error, self.session()))
+        })?;
         let failed = play::failed(&report);
         match (&report.failure, failed) {
-            (Some(failure), _) => play::tell_failure(&report.provider, failure),
+            (Some(failure), _) => {
+                let failure = hints::failure_here(failure, &report.session);
+                play::tell_failure(&report.provider, &failure);
+            }
             (None, Some(_)) if report.sent => say(play::why_cancelled(&report)),
             (None, Some(_)) => {
                 let again = if reader::is_interactive() {
