@@ -30,7 +30,9 @@ impl Run<'_> {
             Some(failure) if standing.is_hopeless() => {
                 Some(Box::pin(self.with_way_out(failure)).await?)
             }
-            failure => failure.map(|failure| with_next_step(failure, &self.report)),
+            failure => {
+                failure.map(|failure| with_next_step(failure, &self.report, standing.retry_at))
+            }
         };
         let last = self.recorder.close(state == TurnState::Finished, at);
         let last_number = last.last().map(|(number, _)| *number);
@@ -226,7 +228,8 @@ impl Run<'_> {
     }
 }
 
-fn with_next_step(failure: Failure, report: &TurnReport) -> Failure {
+/// A failure with its next step; before `rested` the agent is not asked by itself.
+fn with_next_step(failure: Failure, report: &TurnReport, rested: Option<Timestamp>) -> Failure {
     if failure.hint.is_some() {
         return failure;
     }
@@ -241,7 +244,8 @@ fn with_next_step(failure: Failure, report: &TurnReport) -> Failure {
             )
         }
         FailureClass::Quota | FailureClass::RateLimited => {
-            let when = match failure.retry_at {
+            let limited = failure.class == FailureClass::RateLimited;
+            let when = match failure.retry_at.or(rested.filter(|_| limited)) {
                 Some(at) => format!("it can be tried again at {}", told(at)),
                 None => "wait a while".to_owned(),
             };

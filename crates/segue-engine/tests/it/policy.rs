@@ -569,6 +569,9 @@ async fn a_rate_without_a_time_is_slowed_down_and_strictness_hands_nothing_over(
     )
     .await;
     assert!(!report.stopped_by_policy);
+    // By when it is asked again is told.
+    let hint = report.failure.as_ref().unwrap().hint.clone().unwrap();
+    assert!(hint.starts_with("it can be tried again at 2"), "{hint}");
     let next = stage.chat(stage.request("again", same(&report)), |_| {});
     let next = next.await.unwrap_err();
     let EngineError::NotYet { until, .. } = next else {

@@ -31,6 +31,8 @@ pub(super) struct Printer {
     style: Style,
     stdout_is_terminal: bool,
     stderr_is_terminal: bool,
+    /// Whether what goes to standard error follows the answer in one place: a terminal, a pipe, a file.
+    mixed: bool,
     line: Line,
     /// The message of the answer that was printed last, and whether its last line is still open.
     message: Option<u32>,
@@ -49,6 +51,7 @@ impl Printer {
             style: Style::stderr(),
             stdout_is_terminal: std::io::stdout().is_terminal(),
             stderr_is_terminal: std::io::stderr().is_terminal(),
+            mixed: std::io::stdout().is_terminal() || is_one_place(),
             line: Line::Empty,
             message: None,
             unended: false,
@@ -196,8 +199,8 @@ impl Printer {
     fn start_line(&mut self) {
         match self.line {
             Line::Empty => {}
-            // What goes to a pipe is not mixed with what goes to the terminal.
-            Line::Answer if !self.stdout_is_terminal => {}
+            // An answer that goes elsewhere is not interrupted.
+            Line::Answer if !self.mixed => {}
             Line::Answer => {
                 let _ = writeln!(std::io::stdout().lock());
                 self.unended = false;
@@ -242,6 +245,15 @@ impl Printer {
             let _ = writeln!(std::io::stdout().lock());
         }
     }
+}
+
+/// Whether standard output and standard error are the same pipe or file.
+fn is_one_place() -> bool {
+    let place = |file: rustix::io::Result<rustix::fs::Stat>| {
+        file.ok().map(|stat| (stat.st_dev, stat.st_ino))
+    };
+    let stdout = place(rustix::fs::fstat(std::io::stdout()));
+    stdout.is_some() && stdout == place(rustix::fs::fstat(std::io::stderr()))
 }
 
 /// What a tool call is about: its name, and what it is done to where the name does not say so.
