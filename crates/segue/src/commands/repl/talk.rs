@@ -411,7 +411,7 @@ impl Talk {
         }
         let told = match &self.target {
             Target::Session(_) | Target::Native(..) | Target::Continue => {
-                ", which is told the recent messages"
+                ", which is told what was said"
             }
             // With another agent, another session is that of the scope.
             Target::Usual | Target::New | Target::Scope => "",

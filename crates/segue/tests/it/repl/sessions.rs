@@ -147,7 +147,7 @@ fn another_agent_is_told_the_recent_messages() {
     error: provider nobody can't be driven by this segue
     hint: it drives: acp:second, rehearsal; any other that speaks ACP needs [acp.NAME] in the configuration
     rehearsal answers already
-    the next prompt goes to acp:second, which is told the recent messages
+    the next prompt goes to acp:second, which is told what was said
     segue: started a new native session and told it the story so far: acp:second takes over from rehearsal
     --- exit 2
     ");
