@@ -363,6 +363,9 @@ impl Run<'_> {
             self.decide(decision).await?;
         }
         let outcome = self.perform().await?;
+        if outcome.state == TurnState::Cancelled && !self.report.sent {
+            return self.withdraw().await;
+        }
         self.settle(outcome).await
     }
 

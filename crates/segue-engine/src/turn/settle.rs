@@ -22,9 +22,6 @@ impl Run<'_> {
         // One that ended while it waited ended there: what was made elsewhere meanwhile comes after it.
         let at = self.course.waits_since.unwrap_or(now);
         let state = outcome.state;
-        if state == TurnState::Cancelled && !self.report.sent {
-            return self.withdraw(at).await;
-        }
         let Aftermath { standing, rotates } = self.aftermath(state, outcome.failure.as_ref());
         let failure = match outcome.failure {
             Some(failure) if standing.is_hopeless() => {
@@ -106,7 +103,8 @@ impl Run<'_> {
     }
 
     /// A prompt that was stopped before it was sent is no turn of the history. What it said is in the log.
-    async fn withdraw(mut self, at: Timestamp) -> Result<TurnReport, EngineError> {
+    pub(super) async fn withdraw(mut self) -> Result<TurnReport, EngineError> {
+        let at = self.now();
         let (store, lease) = (&self.engine.store, &self.hold.lease);
         let words: String = self.request.prompt.chars().take(WORDS).collect();
         let text = format!("stopped before the prompt was sent: {words:?}");

@@ -31,8 +31,6 @@ pub(super) struct Printer {
     style: Style,
     stdout_is_terminal: bool,
     stderr_is_terminal: bool,
-    /// Whether what goes to standard error follows the answer in one place: a terminal, a pipe, a file.
-    mixed: bool,
     line: Line,
     /// The message of the answer that was printed last, and whether its last line is still open.
     message: Option<u32>,
@@ -51,7 +49,6 @@ impl Printer {
             style: Style::stderr(),
             stdout_is_terminal: std::io::stdout().is_terminal(),
             stderr_is_terminal: std::io::stderr().is_terminal(),
-            mixed: std::io::stdout().is_terminal() || is_one_place(),
             line: Line::Empty,
             message: None,
             unended: false,
@@ -200,7 +197,7 @@ impl Printer {
         match self.line {
             Line::Empty => {}
             // An answer that goes elsewhere is not interrupted.
-            Line::Answer if !self.mixed => {}
+            Line::Answer if !self.stdout_is_terminal && !is_one_place() => {}
             Line::Answer => {
                 let _ = writeln!(std::io::stdout().lock());
                 self.unended = false;
