@@ -187,7 +187,7 @@ fn help_lists_every_command() {
     /undo                 take the last /backtoturn back
     /fork [N]             branch off, after turn N if said, and go on there
     /rename TITLE         give the session another title
-    /agent NAME           have another agent answer from now on
+    /agent NAME           hand the session to another agent with the next prompt
     /handoff NAME         hand the session to another agent at once
     /permissions POLICY   how to answer when the agent asks for permission
     /usage                what the last turn and the session used
