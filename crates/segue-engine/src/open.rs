@@ -104,7 +104,9 @@ impl Engine {
             .take(&session.id, usable, terms.permissions, terms.model);
         let (live, mut protected) = live.await;
         if let (Some(conversation), Some(leg)) = (live, usable) {
-            hold.agent.send_replace(conversation.process());
+            if let Some(process) = conversation.process() {
+                hold.runs(process);
+            }
             let opening = Opening {
                 conversation,
                 opened: Opened::Live,

@@ -97,7 +97,7 @@ impl Engine {
             others: &others,
         };
         let mut admitted = Admitted {
-            standing: standing.forgiven(),
+            standing,
             rested: rest.is_some(),
             instead_of: None,
             wait: None,

@@ -1,6 +1,6 @@
-//! The session for a purpose, without a prompt.
+//! The session for a purpose, or of a prompt, before there is one.
 
-use segue_core::{Decision, DecisionKind, Project, ProviderId, Purpose, Session, Title};
+use segue_core::{Decision, DecisionKind, Project, ProviderId, Purpose, Session, Step, Title};
 use segue_store::{Filter, NewSession, StoreError};
 
 use crate::resolve::{Resolved, Trail, having};
@@ -64,6 +64,20 @@ impl Engine {
             // What was done is in the log already.
             decisions: trail.done.into_iter().chain(decisions).collect(),
         })
+    }
+
+    /// The session that a prompt would go on with, by the very steps of [`Engine::chat`]: what was decided on them, and
+    /// each of them. None if one would be made.
+    pub async fn session_ahead(
+        &self,
+        request: &ChatRequest,
+    ) -> Result<Option<(Session, Vec<Decision>, Vec<Step>)>, EngineError> {
+        let mut trail = Trail::after(request);
+        let Resolved::There(session, _) = self.resolve(request, &mut trail).await? else {
+            return Ok(None);
+        };
+        let decisions = trail.done.into_iter().chain(trail.decisions);
+        Ok(Some((*session, decisions.collect(), trail.steps)))
     }
 
     async fn create_for(

@@ -77,7 +77,8 @@ pub struct ChatRequest {
     pub strict: bool,
     /// What to do where the agent failed a moment ago, or rests by its own word.
     pub haste: Haste,
-    /// Whether to go on with an agent that failed in one native session after another.
+    /// Whether to ask an agent that failed in one native session after another, at once; the next prompt is refused
+    /// again, unless this one is answered.
     pub anyway: bool,
     /// How permission requests are answered when nobody is asked, if not as configured for the agent.
     pub permissions: Option<PermissionPolicy>,
@@ -172,6 +173,8 @@ pub enum TurnEvent {
     },
     /// What the agent plans to do, the whole of it each time.
     Plan(Vec<PlanStep>),
+    /// The agent was asked to stop.
+    Stopping,
     /// A tool call was announced or changed; one that is over is on the disk.
     Tool(ToolCall),
     /// The agent asks; the answer goes into the channel, and letting it go refuses.
@@ -209,6 +212,9 @@ pub struct TurnReport {
     pub text: Option<String>,
     /// How the turn ended.
     pub state: TurnState,
+    /// Whether the prompt was sent to any agent. One that was stopped before is no turn of the history; it stays on
+    /// record, and its words in the session's log.
+    pub sent: bool,
     /// Whether a policy ended it: it was cancelled because a permission was refused without a person having said so,
     /// or failed for a limit that no new try would help against.
     pub stopped_by_policy: bool,

@@ -135,11 +135,16 @@ impl Engine {
         })
     }
 
-    /// Who is at work in a session, as far as can be told.
+    /// Who is at work in a session, as far as can be told; an agent of ours that waits in it is in nobody's way here.
     pub(crate) async fn living_holder(
         &self,
         id: &SessionId,
     ) -> Result<Option<Holder>, EngineError> {
+        if let Some(claim) = self.warm.claim_of(id).await
+            && claim.waits()
+        {
+            return Ok(None);
+        }
         let now = (self.world.now)();
         let holder = self.store.holder(id).await?;
         Ok(holder.filter(|holder| match life(&holder.owner) {
@@ -357,6 +362,7 @@ impl Engine {
     /// Removes a session from the store. The provider's own session is not touched.
     pub async fn delete(&self, session: &Session) -> Result<Vec<Decision>, EngineError> {
         let (hold, taken_over) = self.hold(&session.id).await?;
+        self.warm.end(&session.id).await;
         let deleted = self.store.delete(&hold.lease).await;
         hold.release().await;
         deleted?;

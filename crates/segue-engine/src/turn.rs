@@ -120,6 +120,7 @@ impl Engine {
                 opened: None,
                 text: None,
                 state: TurnState::Running,
+                sent: false,
                 stopped_by_policy: false,
                 usage: Usage::default(),
                 decisions: Vec::new(),
@@ -404,6 +405,9 @@ impl Run<'_> {
             self.decide(decision).await?;
         }
         let outcome = self.perform().await?;
+        if outcome.state == TurnState::Cancelled && !self.report.sent {
+            return self.withdraw().await;
+        }
         self.settle(outcome).await
     }
 
@@ -425,6 +429,7 @@ impl Run<'_> {
                 tip: self.turn,
                 permissions: self.permissions,
                 model: self.model.clone(),
+                claim: self.hold.for_agent(conversation.process().as_ref()),
                 conversation,
             };
             self.engine.warm.keep(&self.session.id, waiting).await;
@@ -448,19 +453,15 @@ impl Run<'_> {
             .store
             .begin_attempt(&self.hold.lease, self.turn, leg, at)
             .await?;
+        self.report.sent = true;
         prompt.clone_into(&mut self.sent);
         match conversation.send(prompt).await {
             Ok(()) => {
                 // The agent takes longer to say something than this takes.
                 segue_tokens::warm_up();
-                // An agent that is started for each turn is started by now. What is known already is not
-                // written down again.
+                // An agent that is started for each turn is started by now.
                 if let Some(process) = conversation.process() {
-                    self.hold.agent.send_if_modified(|known| {
-                        let changed = known.as_ref() != Some(&process);
-                        *known = Some(process);
-                        changed
-                    });
+                    self.hold.runs(process);
                 }
                 self.listen(conversation).await
             }

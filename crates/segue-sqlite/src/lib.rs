@@ -225,6 +225,12 @@ impl Store for SqliteStore {
             .await
     }
 
+    async fn withdraw_turn(&self, lease: &Lease, turn: TurnId, at: Timestamp) -> Result<()> {
+        let lease = lease.clone();
+        self.write(move |db| ops::turns::withdraw(db, &lease, turn, at))
+            .await
+    }
+
     async fn mark_end(&self, lease: &Lease, turn: TurnId, mark: &str) -> Result<()> {
         let (lease, mark) = (lease.clone(), mark.to_owned());
         self.write(move |db| ops::outside::mark_end(db, &lease, turn, &mark))

@@ -272,7 +272,8 @@ pub(crate) fn leg(row: &Row<'_>) -> Outcome<Leg> {
 }
 
 pub(crate) const HOLDER: &str = "
-    SELECT owner_host, owner_pid, owner_started, epoch, agent_host, agent_pid, agent_started, since, heartbeat_at
+    SELECT owner_host, owner_pid, owner_started, epoch, agent_host, agent_pid, agent_started, since, heartbeat_at,
+           (SELECT t.n FROM sessions s JOIN turns t ON t.id = s.head_id WHERE s.id = ?1 AND t.state = 'running')
     FROM leases WHERE session_id = ?1";
 
 pub(crate) fn holder(row: &Row<'_>) -> Outcome<Option<Holder>> {
@@ -285,6 +286,7 @@ pub(crate) fn holder(row: &Row<'_>) -> Outcome<Option<Holder>> {
         agent: process(row, 4)?,
         since: time(row, 7)?,
         heartbeat_at: time(row, 8)?,
+        turn: row.get(9)?,
     }))
 }
 

@@ -67,8 +67,9 @@ pub use tokens::{
 pub use turns::{
     a_failed_attempt_leaves_room_for_another, a_failure_is_kept_and_counted_once,
     a_finished_turn_is_immutable, a_leg_is_named_later, a_message_is_added_whole,
-    a_turn_is_recorded_whole, an_unsent_turn_is_told_apart, drafts_become_messages,
-    every_kind_of_part_survives, one_turn_at_a_time, parallel_appends_are_all_there,
+    a_turn_is_recorded_whole, a_withdrawn_turn_is_no_part_of_the_history,
+    an_unsent_turn_is_told_apart, drafts_become_messages, every_kind_of_part_survives,
+    one_turn_at_a_time, parallel_appends_are_all_there,
 };
 
 /// Makes a test of each contract case.
@@ -81,6 +82,7 @@ macro_rules! store_contract {
         $crate::store_contract!(@cases $open;
             a_native_session_is_adopted_whole
             a_failed_attempt_leaves_room_for_another
+            a_withdrawn_turn_is_no_part_of_the_history
             a_leg_is_named_later
             a_leg_knows_the_record_it_ended_at
             what_a_native_session_adds_is_taken_in_at_once

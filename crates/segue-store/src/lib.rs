@@ -101,6 +101,9 @@ pub trait Store: Send + Sync {
     async fn append(&self, lease: &Lease, turn: TurnId, entry: Entry) -> Result<()>;
     /// Ends a turn and its last attempt, and settles what they used. It can't be changed any more.
     async fn finish_turn(&self, lease: &Lease, turn: TurnId, finish: Finish) -> Result<()>;
+    /// Ends a turn that was never sent, and moves the head back to where it was before: the prompt stays on record, and
+    /// is no part of the history.
+    async fn withdraw_turn(&self, lease: &Lease, turn: TurnId, at: Timestamp) -> Result<()>;
     /// Notes the native record that the last attempt at a turn ended at; where there was none, nothing.
     async fn mark_end(&self, lease: &Lease, turn: TurnId, mark: &str) -> Result<()>;
     /// Takes in what a native session has that the record lacks, all at once.

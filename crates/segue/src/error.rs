@@ -11,9 +11,9 @@ use jiff::Timestamp;
 use segue_agents::exec::unarchive_command;
 use segue_agents::known::KNOWN;
 use segue_catalog::KeepError;
-use segue_core::{ProviderId, Title};
+use segue_core::{ProviderId, SessionId, Title};
 use segue_engine::{ConversationId, EngineError, Fitting, Obstacle};
-use segue_store::StoreError;
+use segue_store::{Holder, StoreError};
 
 use about::About;
 
@@ -372,19 +372,32 @@ fn kept(error: &KeepError) -> CliError {
     }
 }
 
+/// How to go on where somebody else has the session.
+fn held(failed: CliError, session: &SessionId, by: &Holder) -> CliError {
+    let since = by.since.strftime("%F %T UTC");
+    let ago = ago(by.since, Timestamp::now());
+    let failed = failed.hint(if by.waits() {
+        format!(
+            "it has been open there since {since} ({ago}), with an agent that waits: go on there, or leave it there \
+             first (/quit in `segue repl`)"
+        )
+    } else {
+        format!("it has been at work there since {since} ({ago}); wait until it is done, or end it")
+    });
+    // In the first turn there is nothing yet that could be branched off from.
+    if by.turn == Some(1) {
+        return failed;
+    }
+    failed.hint(format!(
+        "`segue session fork {session}` branches off from what was said before"
+    ))
+}
+
 impl From<StoreError> for CliError {
     fn from(error: StoreError) -> Self {
         let failed = Self::failed(chain(&error));
         match error {
-            StoreError::Held { session, by } => failed
-                .hint(format!(
-                    "it has been at work there since {} ({}); wait until it is done, or end it",
-                    by.since.strftime("%F %T UTC"),
-                    ago(by.since, Timestamp::now())
-                ))
-                .hint(format!(
-                    "`segue session fork {session}` branches off from what was said before"
-                )),
+            StoreError::Held { session, by } => held(failed, &session, &by),
             StoreError::Newer { .. } => failed.hint("update segue, or set SEGUE_HOME to another directory"),
             StoreError::Corrupt { path, .. } => failed.hint(format!(
                 "nothing was changed; move {} away to start with an empty store, or restore a copy of it",

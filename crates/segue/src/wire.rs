@@ -127,7 +127,8 @@ impl From<&TurnReport> for ChatJson {
     fn from(report: &TurnReport) -> Self {
         Self {
             session_id: Some(report.session.to_string()),
-            turn: Some(report.turn),
+            // What was stopped before it was sent is none.
+            turn: (report.sent || report.state != TurnState::Cancelled).then_some(report.turn),
             provider: Some(report.provider.to_string()),
             native_session_id: report.native_id.as_ref().map(ToString::to_string),
             leg: report.leg,
@@ -216,6 +217,7 @@ pub(crate) fn event(event: &TurnEvent) -> Value {
                 .collect();
             json!({ "event": "plan", "steps": steps })
         }
+        TurnEvent::Stopping => json!({ "event": "stopping" }),
         TurnEvent::Tool(call) => with_event("tool", tool(call)),
         TurnEvent::Ask(request, _) => {
             let options: Vec<&str> = request

@@ -89,6 +89,7 @@ impl Run<'_> {
                     }
                     stopping = Some(Stopping::new(None));
                     conversation.cancel();
+                    self.emit(TurnEvent::Stopping).await?;
                 }
                 () = until(stopping.as_ref().map(|stopping| stopping.until)) => {
                     return Ok(Stopping::outcome(stopping));

@@ -74,6 +74,8 @@ pub(crate) struct Scripted {
     pub(crate) there: AtomicBool,
     /// Whether a conversation has no name until the agent gives it one.
     pub(crate) nameless: AtomicBool,
+    /// The program that runs as long as a conversation is open, if one does.
+    pub(crate) process: Mutex<Option<ProcessMark>>,
     /// Looks at the world when a conversation is opened.
     pub(crate) on_open: Mutex<Option<Box<dyn FnOnce() -> Pending + Send>>>,
 }
@@ -91,6 +93,7 @@ impl Scripted {
             listed: Mutex::default(),
             there: AtomicBool::new(true),
             nameless: AtomicBool::new(false),
+            process: Mutex::default(),
             on_open: Mutex::default(),
         }
     }
@@ -103,6 +106,7 @@ struct Play {
     heard: Arc<Mutex<Heard>>,
     cancelled: bool,
     protects: Vec<String>,
+    process: Option<ProcessMark>,
 }
 
 #[async_trait]
@@ -142,6 +146,7 @@ impl Agent for Scripted {
             heard: Arc::clone(&self.heard),
             cancelled: false,
             protects: self.protects.lock().unwrap().clone(),
+            process: self.process.lock().unwrap().clone(),
         };
         Ok(Opening {
             protected: conversation.protects.clone(),
@@ -179,7 +184,7 @@ impl Conversation for Play {
     }
 
     fn process(&self) -> Option<ProcessMark> {
-        None
+        self.process.clone()
     }
 
     async fn send(&mut self, prompt: &str) -> Result<(), AgentError> {

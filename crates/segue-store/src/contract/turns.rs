@@ -376,3 +376,38 @@ pub async fn a_leg_is_named_later(store: &dyn Store) {
         .unwrap();
     assert!(store.name_leg(&lease, leg.id, &name).await.is_err());
 }
+
+/// A prompt that was never sent leaves the history as it was, and what was said in it stays on record.
+pub async fn a_withdrawn_turn_is_no_part_of_the_history(store: &dyn Store) {
+    let (session, lease) = open_session(store, 1).await;
+    let leg = store.open_leg(&lease, native("n1")).await.unwrap();
+    for parent in 0..2 {
+        let turn = store.begin_turn(&lease, &prompt("no", 1)).await.unwrap();
+        store.withdraw_turn(&lease, turn.id, at(2)).await.unwrap();
+        let turns = store.turns(&session.id).await.unwrap();
+        assert_eq!(turns.len(), parent);
+        let now = store.session(&session.id).await.unwrap().unwrap();
+        assert_eq!(
+            (now.head, usize::try_from(now.turns).unwrap()),
+            (turns.last().map(|turn| turn.id), parent)
+        );
+        assert_eq!(store.messages(turn.id).await.unwrap(), [prompt("no", 1)]);
+        // It is over.
+        assert!(store.withdraw_turn(&lease, turn.id, at(3)).await.is_err());
+
+        // The next one has its number.
+        let turn = store.begin_turn(&lease, &prompt("yes", 4)).await.unwrap();
+        assert_eq!(usize::try_from(turn.n).unwrap(), parent + 1);
+        store
+            .begin_attempt(&lease, turn.id, leg.id, at(4))
+            .await
+            .unwrap();
+        // What was sent can't be withdrawn.
+        let refused = store.withdraw_turn(&lease, turn.id, at(5)).await;
+        assert!(matches!(refused, Err(StoreError::NoTurn(_))), "{refused:?}");
+        store
+            .finish_turn(&lease, turn.id, finished(6))
+            .await
+            .unwrap();
+    }
+}

@@ -223,9 +223,12 @@ fn tell(report: &TurnReport, form: Form) -> ExitCode {
         match &report.failure {
             Some(failure) => play::tell_failure(&report.provider, failure),
             None => say(&format!(
-                "{}; go on with: segue chat --resume {} \"…\"",
+                "{}; {} with: segue chat --resume {}{} \"…\"",
                 play::why_cancelled(report),
-                report.session
+                if report.sent { "go on" } else { "run it again" },
+                report.session,
+                // Whoever does not want to wait need not.
+                if play::waited(report) { " --now" } else { "" },
             )),
         }
     }

@@ -329,8 +329,14 @@ fn an_interrupt_while_the_agent_starts_ends_it() {
         "the agent is gone before segue is: {:?}",
         world.processes()
     );
-    let shown = world.json(["session", "show", "--json", "latest"]);
-    assert_eq!(shown["turns"][0]["state"], "cancelled");
+    // The prompt was never sent, and so is no turn; it is not lost either.
+    let shown = world.json(["session", "info", "--json", "latest"]);
+    assert_eq!(shown["session"]["turns"], 0);
+    let log = shown["decisions"].to_string();
+    assert!(
+        log.contains(r#"before the prompt was sent: \"hi\""#),
+        "{log}"
+    );
 }
 
 #[test]

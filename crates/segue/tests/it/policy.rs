@@ -119,7 +119,7 @@ fn after_a_failure_a_prompt_waits_and_can_be_stopped_or_hurried() {
     events.signal(Signal::INT);
     assert_eq!(events.wait(), Some(130));
     let shown = world.json(["session", "show", "latest", "--json"]);
-    assert_eq!(shown["turns"][1]["state"], "cancelled");
+    assert_eq!(shown["turns"].as_array().unwrap().len(), 1, "{shown:#}");
 
     let _ = world.segue([
         "chat",

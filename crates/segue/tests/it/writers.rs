@@ -122,11 +122,12 @@ fn a_session_in_use_says_by_whom_and_can_be_read() {
         "session [SESSION] is in use by process [PID] on ",
         "hint: it has been at work there since [TIME] UTC (",
         "); wait until it is done, or end it\n",
-        "hint: `segue session fork [SESSION]` branches off from what was said before",
     ];
     for args in attempts {
         let output = world.segue(args.iter().copied());
         assert_eq!(output.code, Some(1), "{output}");
+        // Nothing was said before.
+        assert!(!output.stderr.contains("fork"), "{output}");
         for told in told {
             assert!(
                 output.stderr.contains(told),
@@ -156,6 +157,12 @@ fn a_session_in_use_says_by_whom_and_can_be_read() {
     let _ = events.kill();
     let list = world.segue(["session", "list"]);
     assert!(list.stdout.contains("(interrupted)"), "{list}");
+    let mut events = world.events(["--continue", "rehearse: say busy; hang"]);
+    while events.next_event().unwrap()["event"] != "text" {}
+    let output = world.segue(["chat", "--continue", "me too"]);
+    let fork = "hint: `segue session fork [SESSION]` branches off from what was said before";
+    assert!(output.stderr.contains(fork), "{output}");
+    let _ = events.kill();
     world.assert_nothing_runs();
 }
 

@@ -79,7 +79,11 @@ pub(super) const COMMANDS: [Entry; 16] = [
         "branch off, after turn N if said, and go on there",
     ),
     entry("/rename", "TITLE", "give the session another title"),
-    entry("/agent", "NAME", "have another agent answer from now on"),
+    entry(
+        "/agent",
+        "NAME",
+        "hand the session to another agent with the next prompt",
+    ),
     entry(
         "/handoff",
         "NAME",

@@ -100,6 +100,14 @@ fn status(view: &SessionView) -> String {
                 holder.owner.pid, holder.owner.host
             )
         }
+        (status, Some(holder)) if holder.waits() => {
+            format!(
+                "{}, open in process {} on {}",
+                status.as_str(),
+                holder.owner.pid,
+                holder.owner.host
+            )
+        }
         (status, _) => status.as_str().to_owned(),
     }
 }
