@@ -29,6 +29,10 @@ use crate::update;
 const WAITING: usize = 256;
 
 /// How long an agent that replays is silent when it has replayed all.
+// The protocol has no other sign. The adapters of Claude and Codex have replayed all before they answer the load. Gemini
+// CLI (0.61.0) starts to replay and answers at once; it has all messages in memory and writes them one after the other,
+// so that a pause is the end. The commands that it announces come somewhere in between, and so would the answer to
+// another request.
 const SILENCE: Duration = Duration::from_millis(100);
 
 /// What happens next in a turn.

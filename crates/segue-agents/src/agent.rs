@@ -153,6 +153,8 @@ pub struct Opening {
     /// Why a native session could not be gone on with or branched off from, where one was asked for and the
     /// conversation is new.
     pub why_not: Option<String>,
+    /// Whether nothing is wrong with that native session, which only can't be gone on with now.
+    pub not_now: bool,
     /// What was done to keep native sessions from harm, a line each.
     pub protected: Vec<String>,
     /// Why the agent is talked to in another way than the first one, if it is.
@@ -167,6 +169,7 @@ impl Opening {
             conversation: Box::new(conversation),
             opened,
             why_not: None,
+            not_now: false,
             protected: Vec::new(),
             fell_back: None,
         }

@@ -76,10 +76,7 @@ impl IndexError {
     /// What went wrong, with its cause.
     #[must_use]
     pub fn in_full(&self) -> String {
-        match std::error::Error::source(self) {
-            Some(cause) => format!("{self}: {cause}"),
-            None => self.to_string(),
-        }
+        crate::in_full(self)
     }
 
     /// Whether the file is not what we wrote.

@@ -50,7 +50,7 @@ pub use opencode::Opencode;
 pub use project::{project_at, project_key};
 #[cfg(test)]
 pub(crate) use reader::turn;
-pub use reader::{ReadError, Reader, conversation, outline, replay};
+pub use reader::{ReadError, Reader, conversation, in_full, outline, replay};
 pub use record::{Back, Event, Record, Records, Said, Skipped, Start};
 pub use since::{Since, since};
 pub use tally::{Originals, Request, Tally};

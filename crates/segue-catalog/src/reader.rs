@@ -49,10 +49,7 @@ impl ReadError {
     /// What went wrong, with its cause.
     #[must_use]
     pub fn in_full(&self) -> String {
-        match std::error::Error::source(self) {
-            Some(cause) => format!("{self}: {cause}"),
-            None => self.to_string(),
-        }
+        in_full(self)
     }
 
     pub(crate) fn io(path: &Path, source: io::Error) -> Self {
@@ -204,4 +201,13 @@ pub(crate) fn turn(
         &mut tell,
     )?;
     Ok(read.unwrap_or_else(|| outlined.clone()))
+}
+
+/// What went wrong, with its cause. What that was caused by in turn says the same in other words.
+#[must_use]
+pub fn in_full(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    }
 }

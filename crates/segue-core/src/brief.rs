@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 
 use crate::Message;
 pub use added::with_added;
-pub use choose::least_tokens;
+pub use choose::{Missing, least_tokens};
 pub use sent::Sent;
 use told::both_ends;
 pub(crate) use told::quoted;
@@ -99,10 +99,12 @@ crate::names::names!(Section {
 pub struct Brief {
     /// All that comes before the prompt; empty if there is nothing to tell.
     pub text: String,
-    /// What it consists of, in order, with tokens; the prompt is the last one.
+    /// What it consists of, in order, with tokens; the prompt is the last one, if there is one.
     pub sections: Vec<(Section, u64)>,
-    /// How many turns are not shown, the oldest ones.
+    /// How many turns are not shown, the oldest ones: no more fit.
     pub left_out: u32,
+    /// What is missing in the turns that are shown.
+    pub missing: Missing,
 }
 
 impl Brief {
@@ -113,6 +115,7 @@ impl Brief {
             text: heading.map(headed).unwrap_or_default(),
             sections: Vec::new(),
             left_out: 0,
+            missing: Missing::default(),
         }
     }
 
@@ -191,12 +194,12 @@ pub fn compose(
         sections.push((Section::Checkpoint, text, tokens));
     }
     let prompt_tokens = count(story.prompt);
-    let mut left_out = 0;
+    let (mut left_out, mut missing) = (0, Missing::default());
     if !story.turns.is_empty() {
         let step = (budget / STEPS).max(1);
         let room = usable.saturating_sub(fixed + prompt_tokens) / step * step;
-        let (text, tokens, not_shown) = messages(story, room, step, count);
-        left_out = not_shown;
+        let (text, tokens, not_shown, cut) = messages(story, room, step, count);
+        (left_out, missing) = (not_shown, cut);
         sections.push((Section::Messages, text, tokens));
     }
     if let Some((_, last, tokens)) = sections.last_mut() {
@@ -212,8 +215,11 @@ pub fn compose(
     let told = sections.iter().map(|(name, _, tokens)| (*name, *tokens));
     Ok(Brief {
         text,
-        sections: told.chain([(Section::Prompt, prompt_tokens)]).collect(),
+        sections: told
+            .chain((!story.prompt.is_empty()).then_some((Section::Prompt, prompt_tokens)))
+            .collect(),
         left_out,
+        missing,
     })
 }
 
@@ -248,13 +254,13 @@ fn section(frame: &str, text: &str) -> Option<String> {
     Some(out)
 }
 
-/// The newest messages that fit, their tokens, and how many turns before them are not shown.
+/// The newest messages that fit, their tokens, how many turns before them are not shown, and what is missing in them.
 fn messages(
     story: &Story<'_>,
     room: u64,
     step: u64,
     count: &dyn Fn(&str) -> u64,
-) -> (String, u64, u32) {
+) -> (String, u64, u32, Missing) {
     let mut room = room;
     loop {
         let chosen = choose::choose(story.turns, room, count);
@@ -262,22 +268,22 @@ fn messages(
         let newest = story.turns.last().map_or(0, |turn| turn.n);
         let not_shown = chosen.first.map_or(newest, |n| n - 1).max(first - 1);
         let mut text = format!("{CONVERSATION}\n\n");
-        if let Some(remark) = remark(not_shown, chosen.shortened, story.look_up) {
+        if let Some(remark) = remark(not_shown, chosen.missing, story.look_up) {
             let _ = write!(text, "{remark}\n\n");
         }
         text.push_str(&chosen.text);
         // Estimates are on the safe side; this is for texts that make them wrong.
         let tokens = count(&text);
         if room == 0 || tokens <= room {
-            return (text, tokens, not_shown);
+            return (text, tokens, not_shown, chosen.missing);
         }
         room = room.saturating_sub(step);
     }
 }
 
 /// What is not there, and where it can be looked up.
-fn remark(not_shown: u32, shortened: bool, look_up: Option<&str>) -> Option<String> {
-    let what = match (not_shown, shortened) {
+fn remark(not_shown: u32, missing: Missing, look_up: Option<&str>) -> Option<String> {
+    let what = match (not_shown, missing != Missing::default()) {
         (0, false) => return None,
         (0, true) => "some of it is shortened".to_owned(),
         (1, _) => "turn 1 is not shown".to_owned(),

@@ -46,7 +46,7 @@ pub fn can_be_branched(leg: &Leg) -> bool {
 
 /// Whether a leg ended for a reason that has nothing to do with its native session.
 fn was_left(why: LegEnd) -> bool {
-    matches!(why, LegEnd::HeadMoved | LegEnd::Handoff)
+    matches!(why, LegEnd::NotNow | LegEnd::HeadMoved | LegEnd::Handoff)
 }
 
 /// The messages that close the tool calls an interrupted turn left open, so that no call is without an answer.

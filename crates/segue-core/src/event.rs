@@ -153,8 +153,10 @@ impl AgentEvent {
 pub enum DecisionKind {
     /// Which provider to use.
     Provider,
-    /// Which session to go on with.
+    /// Which session to go on with, where that is news.
     Session,
+    /// A session goes on as it is wont to.
+    Continued,
     /// How the conversation was opened.
     Opened,
     /// A turn that was cut off was closed.
@@ -184,6 +186,7 @@ pub enum DecisionKind {
 names!(DecisionKind {
     Provider => "provider",
     Session => "session",
+    Continued => "continued",
     Opened => "opened",
     Recovered => "recovered",
     Outside => "outside",

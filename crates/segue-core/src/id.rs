@@ -51,6 +51,23 @@ pub enum IdError {
         /// What was given.
         text: String,
     },
+    /// A last character that nobody would see.
+    #[error("{what} may not end with a blank")]
+    BadEnd {
+        /// What was being parsed.
+        what: &'static str,
+    },
+    /// Not what a person may call something by.
+    #[error(
+        "{why}; it begins with a letter, a digit or _ and has at most {limit} bytes, without [ ] / \\, line ends, other \
+         characters that can't be seen, or a blank at its end"
+    )]
+    BadName {
+        /// What is wrong with it.
+        why: Box<Self>,
+        /// How long it may be.
+        limit: usize,
+    },
 }
 
 /// Checks length and characters; the first character is held to `start`, all of them to `allowed`.
@@ -218,7 +235,7 @@ impl FeatureId {
 
 /// Checks a name that a person chose: it can stand in a prompt header, a path and a terminal.
 pub(crate) fn check_name(what: &'static str, text: &str, limit: usize) -> Result<(), IdError> {
-    check(
+    let checked = check(
         what,
         text,
         limit,
@@ -229,15 +246,16 @@ pub(crate) fn check_name(what: &'static str, text: &str, limit: usize) -> Result
                 || (c.is_whitespace() && c != ' ')
                 || is_invisible(c))
         },
-    )?;
-    if text.ends_with(' ') {
-        return Err(IdError::BadShape {
-            what,
-            shape: "a name without a blank at its end",
-            text: text.to_owned(),
-        });
-    }
-    Ok(())
+    );
+    let why = match checked {
+        Err(why) => why,
+        Ok(()) if text.ends_with(' ') => IdError::BadEnd { what },
+        Ok(()) => return Ok(()),
+    };
+    Err(IdError::BadName {
+        why: Box::new(why),
+        limit,
+    })
 }
 
 /// Characters that a person can't see but that change what a person sees.

@@ -33,6 +33,15 @@ impl Json {
         Self("{}".to_owned())
     }
 
+    /// The same on one line.
+    #[must_use]
+    pub fn on_one_line(&self) -> String {
+        let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
+        let rewritten = Some(&self.0).filter(|text| text.contains('\n'));
+        let rewritten = rewritten.and_then(|text| value(text));
+        rewritten.map_or_else(|| self.0.clone(), |value| value.to_string())
+    }
+
     /// The text.
     #[must_use]
     pub fn as_str(&self) -> &str {

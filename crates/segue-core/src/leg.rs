@@ -41,6 +41,8 @@ impl Opened {
 pub enum LegEnd {
     /// The agent no longer knows the native session, or it can't be opened.
     Lost,
+    /// The agent could not go on with the native session just then, with which nothing is wrong.
+    NotNow,
     /// The head was moved to a turn the native session is not at.
     HeadMoved,
     /// Another provider took over.
@@ -53,6 +55,7 @@ pub enum LegEnd {
 
 names!(LegEnd {
     Lost => "lost",
+    NotNow => "not_now",
     HeadMoved => "head_moved",
     Handoff => "handoff",
     Full => "full",
@@ -74,7 +77,7 @@ pub struct Leg {
     pub tip: Option<TurnId>,
     /// The native record that the last attempt on it ended at, as far as one was noted.
     pub mark: Option<String>,
-    /// Failed attempts since the last success.
+    /// Failures in a row, as the standing of its agent has them; none once it has ended.
     pub consecutive_failures: u32,
     /// Spend on this leg, where known.
     pub total_tokens: Option<u64>,

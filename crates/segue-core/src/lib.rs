@@ -21,6 +21,7 @@ mod mcp;
 mod message;
 mod model;
 mod names;
+mod noted;
 mod outside;
 mod permission;
 mod policy;
@@ -29,6 +30,7 @@ mod project;
 mod reference;
 mod rewind;
 mod role;
+mod same_prompt;
 mod scope;
 mod session;
 pub mod spend;
@@ -41,8 +43,8 @@ mod usage;
 mod when;
 
 pub use brief::{
-    Brief, BriefError, DEFAULT_BUDGET, END_OF_RECORD, Section, Sent, Story, ToldTurn, compose,
-    least_tokens, prompt_after_brief, told, with_added,
+    Brief, BriefError, DEFAULT_BUDGET, END_OF_RECORD, Missing, Section, Sent, Story, ToldTurn,
+    compose, least_tokens, prompt_after_brief, told, with_added,
 };
 pub use calibrate::{Calibration, Sample, budget_within, calibrate};
 pub use capability::{Capabilities, How};
@@ -66,6 +68,7 @@ pub use json::{Json, JsonError};
 pub use leg::{Leg, LegEnd, Opened};
 pub use mcp::{McpReach, McpServer};
 pub use message::{InlineData, Message, Part, Role};
+pub use noted::{noted_answer, noted_call};
 pub use outside::{Changed, Ours, Theirs, Verdict, completed, verdict, whose};
 pub use permission::{
     PermissionAnswer, PermissionKind, PermissionOption, PermissionPolicy, PermissionRequest,

@@ -2,7 +2,8 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::{Message, Part, Role, Tagged, prompt_after_brief};
+use crate::same_prompt::is_same_prompt;
+use crate::{Message, Part, Role};
 
 /// A turn on our record, as far as it tells whether a native one is the same.
 #[derive(Debug, Clone, Copy)]
@@ -46,9 +47,9 @@ pub fn whose(ours: &[Ours<'_>], theirs: &[Theirs<'_>]) -> Vec<Option<usize>> {
                     (Some(at), None) => {
                         !open_is_found
                             && turn.started_at - ROUNDED <= at
-                            && is_prompt(native.prompt, turn.prompt)
+                            && is_same_prompt(native.prompt, turn.prompt)
                     }
-                    (None, _) => index >= next && is_prompt(native.prompt, turn.prompt),
+                    (None, _) => index >= next && is_same_prompt(native.prompt, turn.prompt),
                 };
                 (turn.sent && is_it).then_some(index)
             };
@@ -112,28 +113,6 @@ pub fn verdict(
         Some(kept) if !torn && (changed == Changed::Rewound || !is_ours) => Verdict::BackTo(kept),
         Some(_) | None => Verdict::Cut,
     }
-}
-
-/// Whether a native prompt is ours: it may have been sent after a heading or a brief, and with characters that nobody
-/// sees; agents add files that it names after it, from a new line on. More of the same line is somebody else's prompt.
-fn is_prompt(native: &str, ours: &str) -> bool {
-    let (native, ours) = (seen(native), seen(ours));
-    let begins = |sent: &str| {
-        let rest = sent.trim_start().strip_prefix(ours.trim());
-        rest.is_some_and(|rest| rest.trim_start_matches([' ', '\t', '\r']).starts_with('\n'))
-    };
-    let is_it =
-        |sent: &str| plain(sent) == plain(&ours) || (!ours.trim().is_empty() && begins(sent));
-    let alone = prompt_after_brief(&native).unwrap_or_else(|| Tagged::strip(&native));
-    is_it(&native) || is_it(alone)
-}
-
-fn seen(text: &str) -> String {
-    text.replace('\u{200b}', "")
-}
-
-fn plain(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// What was said in a turn that was cut off: what we have of it, the prompt first, and all that the native record adds.

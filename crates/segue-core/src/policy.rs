@@ -109,15 +109,6 @@ impl Standing {
         self.rotations >= ROTATIONS
     }
 
-    /// The same, for somebody who wants to go on with an agent all the same: as after the first leg that ended so.
-    #[must_use]
-    pub fn forgiven(self) -> Self {
-        Self {
-            rotations: self.rotations.min(ROTATIONS - 1),
-            ..self
-        }
-    }
-
     /// What a failed turn changes.
     #[must_use]
     pub fn after(self, failure: &Failure, policy: &Policy, now: Timestamp) -> Aftermath {

@@ -1,13 +1,14 @@
 //! Which turn of a native session is which turn of ours.
 
-use crate::END_OF_RECORD;
+use crate::prompt_after_brief;
+use crate::same_prompt::is_same_prompt;
 
 /// How many turns of a native session lead to the last turn of a chain; none where that is in doubt.
 ///
 /// `native` are the prompts of the native session as it was sent them, `chain` those of our turns that were ever sent,
 /// both oldest first. A native session knows the whole chain from its first turn on, or was told the beginning of it with
 /// its first prompt; what comes after those turns does not matter. Prompts are all that both sides have for sure, so
-/// they decide; a prompt may have been sent with something before it.
+/// they decide.
 #[must_use]
 pub fn native_turns(native: &[impl AsRef<str>], chain: &[impl AsRef<str>]) -> Option<usize> {
     let fits = |turns: usize| {
@@ -17,9 +18,9 @@ pub fn native_turns(native: &[impl AsRef<str>], chain: &[impl AsRef<str>]) -> Op
             && native.len() >= turns
             && sent
                 .zip(ours)
-                .all(|(sent, ours)| is_sent(sent.as_ref(), ours.as_ref()))
+                .all(|(sent, ours)| is_same_prompt(sent.as_ref(), ours.as_ref()))
     };
-    let told = |first: &str| first.lines().any(|line| line.trim() == END_OF_RECORD);
+    let told = |first: &str| prompt_after_brief(first).is_some();
     if !native.first().is_some_and(|first| told(first.as_ref())) {
         return fits(chain.len()).then_some(chain.len());
     }
@@ -29,16 +30,10 @@ pub fn native_turns(native: &[impl AsRef<str>], chain: &[impl AsRef<str>]) -> Op
     places.next().is_none().then_some(place)
 }
 
-/// Whether `sent` is how `prompt` was sent: with nothing before it, or with lines of their own.
-fn is_sent(sent: &str, prompt: &str) -> bool {
-    let before = sent.trim().strip_suffix(prompt.trim());
-    !prompt.trim().is_empty()
-        && before.is_some_and(|before| before.is_empty() || before.ends_with('\n'))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::END_OF_RECORD;
 
     fn told(prompt: &str) -> String {
         format!("> what was said\n{END_OF_RECORD}\n\n{prompt}")

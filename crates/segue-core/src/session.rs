@@ -92,6 +92,18 @@ impl Title {
         }
     }
 
+    /// The title of what comes of this session: a name that somebody gave gets a mark, the beginning of a prompt stays.
+    #[must_use]
+    pub fn marked(&self, mark: &str) -> Self {
+        if self.source == TitleSource::Prompt {
+            return self.clone();
+        }
+        let mark = format!(" ({mark})");
+        let room = Self::LIMIT.saturating_sub(mark.chars().count());
+        let text: String = self.text.chars().take(room).collect();
+        Self::given(&(text + &mark), self.source).unwrap_or_else(|_| self.clone())
+    }
+
     /// The title itself.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -178,6 +190,17 @@ impl Session {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_is_marked_and_a_prompt_is_not() {
+        let named = |text: &str| Title::given(text, TitleSource::User).unwrap();
+        assert_eq!(named("auth").marked("fork"), named("auth (fork)"));
+        let long = named(&"ü".repeat(200)).marked("fork");
+        assert_eq!(long.as_str().chars().count(), 200);
+        assert!(long.as_str().ends_with("ü (fork)"));
+        let prompt = Title::from_prompt("fix it");
+        assert_eq!(prompt.marked("fork"), prompt);
+    }
 
     #[test]
     fn a_title_is_one_clean_line() {

@@ -138,9 +138,11 @@ fn changes(name: &str, args: &Value, response: &Value) -> Vec<(String, Change)> 
         "write_file",
         "replace",
     ];
+    // Some say what with it: `Edit notes.txt`.
     let name = name.to_lowercase();
+    let verb = name.split_whitespace().next().unwrap_or_default();
     match path {
-        Some(path) if edits.contains(&name.as_str()) => vec![(path.to_owned(), Change::Edited)],
+        Some(path) if edits.contains(&verb) => vec![(path.to_owned(), Change::Edited)],
         Some(_) | None => Vec::new(),
     }
 }

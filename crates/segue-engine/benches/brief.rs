@@ -98,6 +98,7 @@ async fn stage(directory: &Path, messages: usize, words: usize) -> (Engine, Conv
         purpose: None,
         provider: ProviderId::parse("claude").unwrap(),
         at,
+        unless: None,
     };
     let native = Adopted {
         native_id: NativeId::parse("n1").unwrap(),

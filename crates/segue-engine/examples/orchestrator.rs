@@ -35,8 +35,7 @@ async fn orchestrate(engine: Engine, project: Project) -> Result<()> {
     let mut turns = JoinSet::new();
     for (feature, provider) in [("login", "rehearsal"), ("search", "understudy")] {
         let request = ChatRequest {
-            target: Target::Scope,
-            purpose: Some(Purpose::of(Scope::Feature(FeatureId::parse(feature)?))),
+            target: Target::Scope(Purpose::of(Scope::Feature(FeatureId::parse(feature)?))),
             provider: Some(ProviderId::parse(provider)?),
             ..ChatRequest::new(format!("plan {feature}"), project.clone())
         };

@@ -39,8 +39,7 @@ async fn scope(engine: Engine, project: Project) -> Result<()> {
 
     // The same session by its purpose; nobody needs to know its id.
     let request = ChatRequest {
-        target: Target::Scope,
-        purpose: Some(purpose),
+        target: Target::Scope(purpose),
         ..ChatRequest::new(prompt, project)
     };
     // Whoever does not care for events lets their other end go.

@@ -72,7 +72,7 @@ impl Engine {
         };
         let id = native.map_or("", NativeId::as_str);
         let text = format!(
-            "going on with {provider}'s own session {id}, which knows all turns of {}",
+            "asking {provider} to go on with its own session {id}, which knows all turns of {}",
             session.id
         );
         Ok(Some(Decision::new(DecisionKind::Opened, text)))

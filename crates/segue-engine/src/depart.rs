@@ -250,6 +250,7 @@ mod tests {
             agent: None,
             since: THEN,
             heartbeat_at: THEN,
+            turn: None,
         };
         let held = Obstacle::Held {
             pid: 7,

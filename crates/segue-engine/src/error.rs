@@ -85,7 +85,7 @@ pub enum EngineError {
         others: Vec<ProviderId>,
     },
     /// An agent is not to be asked yet.
-    #[error("{provider} is not asked before {}: {}", told(*.until), .why.words())]
+    #[error("{provider} is not asked before {}: {}", moment(*.until), .why.words())]
     NotYet {
         /// The session, if there is one already.
         session: Option<SessionId>,
@@ -166,6 +166,6 @@ pub enum EngineError {
 }
 
 /// A moment, in words.
-pub(crate) fn told(at: Timestamp) -> String {
+pub(crate) fn moment(at: Timestamp) -> String {
     at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
 }

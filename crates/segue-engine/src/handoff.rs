@@ -50,11 +50,13 @@ impl Engine {
             Ok((session, from))
         }
         .await;
+        if outcome.is_ok() {
+            // An agent that runs on for a session that it lost would keep its native session busy.
+            let told = self.warm.end(&session.id).await.into_iter();
+            decisions.extend(told.map(|line| Decision::new(DecisionKind::Protected, line)));
+        }
         hold.release().await;
         let (session, from) = outcome?;
-        // An agent that runs on for a session that it lost would keep its native session busy.
-        let told = self.warm.end(&session.id).await.into_iter();
-        decisions.extend(told.map(|line| Decision::new(DecisionKind::Protected, line)));
         let chain = self.store.turns(&session.id).await?;
         let legs = self.store.legs(&session.id).await?;
         let knows = |leg: &Leg| leg.provider == *to && can_be_taken_up(leg, &chain);

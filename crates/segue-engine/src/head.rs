@@ -4,8 +4,9 @@ use std::ops::ControlFlow;
 
 use segue_catalog::NativeSession;
 use segue_core::{Decision, Effects, Leg, Message, Session, Title, Turn, effects, plan_revert};
-use segue_store::{Lease, StoreError};
+use segue_store::Lease;
 
+use crate::hold::held;
 use crate::pieces::joined;
 use crate::{Engine, EngineError};
 
@@ -46,8 +47,7 @@ impl Engine {
         to: i64,
     ) -> Result<RevertPlan, EngineError> {
         if let Some(holder) = self.living_holder(&session.id).await? {
-            let (session, by) = (session.id.clone(), Box::new(holder));
-            return Err(StoreError::Held { session, by }.into());
+            return Err(held(&session.id, holder));
         }
         let turns = self.store.turns(&session.id).await?;
         let count = count_of(&turns);

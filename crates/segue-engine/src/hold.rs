@@ -1,7 +1,7 @@
 //! Holding a session: a lease that is kept alive, and taken over from the dead.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::SignedDuration;
@@ -22,23 +22,41 @@ pub(crate) const EXPIRES_AFTER: SignedDuration = SignedDuration::from_secs(30);
 /// How long an agent that was let go of may take to be gone.
 const FAREWELL: Duration = Duration::from_secs(8);
 
-/// A session that is ours.
-pub(crate) struct Hold {
+/// A session that is ours for a call.
+pub(crate) struct Hold(Arc<Claim>);
+
+/// The claim on a session: a call has it, an agent that waits for the next prompt has it, or both, while the call is at
+/// work. It is given back when neither does.
+pub(crate) struct Claim {
     pub(crate) lease: Lease,
     /// The process group that runs on our behalf, for whoever may have to end it.
     pub(crate) agent: watch::Sender<Option<ProcessMark>>,
     store: Arc<dyn Store>,
     beating: JoinHandle<()>,
-    given_back: AtomicBool,
+    standing: Arc<Mutex<Standing>>,
+}
+
+/// Who is at work with a claim.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// A call.
+    InUse,
+    /// Nobody: an agent waits.
+    Waiting,
+    /// It was given back.
+    Over,
 }
 
 impl Engine {
-    /// Claims a session. Whoever lives keeps it; from the dead it is taken over, and what their agent left
-    /// running is ended first.
+    /// Claims a session. Where an agent of ours waits in it, it is ours already. Whoever lives keeps it; from the dead it
+    /// is taken over, and what their agent left running is ended first.
     pub(crate) async fn hold(
         &self,
         id: &SessionId,
     ) -> Result<(Hold, Option<Decision>), EngineError> {
+        if let Some(hold) = self.warm.claim_of(id).await.and_then(Hold::again) {
+            return Ok((hold, None));
+        }
         let mut request = LeaseRequest {
             session: id.clone(),
             owner: self.world.me.clone(),
@@ -48,10 +66,7 @@ impl Engine {
         };
         if let Some(by) = self.store.holder(id).await? {
             match life(&by.owner) {
-                Life::Alive => {
-                    let (session, by) = (id.clone(), Box::new(by));
-                    return Err(StoreError::Held { session, by }.into());
-                }
+                Life::Alive => return Err(held(id, by)),
                 Life::Dead => {
                     if let Some(agent) = &by.agent {
                         end_agent(agent).await;
@@ -62,7 +77,10 @@ impl Engine {
                 Life::Unknown => {}
             }
         }
-        let granted = self.store.acquire(request).await?;
+        let granted = match self.store.acquire(request).await {
+            Err(StoreError::Held { by, .. }) => return Err(held(id, *by)),
+            granted => granted?,
+        };
         let decision = granted.taken_from.as_ref().map(taken_over);
         Ok((self.keep(granted.lease), decision))
     }
@@ -70,21 +88,29 @@ impl Engine {
     /// Keeps a lease alive.
     pub(crate) fn keep(&self, lease: Lease) -> Hold {
         let (agent, watched) = watch::channel(None);
-        let store = Arc::clone(&self.store);
-        let beating = beat(
-            Arc::clone(&store),
-            lease.clone(),
-            self.world.clone(),
-            watched,
-        );
-        Hold {
+        let standing = Arc::new(Mutex::new(Standing::InUse));
+        let beating = Beating {
+            store: Arc::clone(&self.store),
+            lease: lease.clone(),
+            world: self.world.clone(),
+            agent: watched,
+            standing: Arc::clone(&standing),
+        };
+        Hold(Arc::new(Claim {
             lease,
             agent,
-            store,
-            beating: tokio::spawn(beating),
-            given_back: AtomicBool::new(false),
-        }
+            store: Arc::clone(&self.store),
+            beating: tokio::spawn(beating.go_on()),
+            standing,
+        }))
     }
+}
+
+/// Somebody else has the session. An agent of theirs that has ended does not wait for anything.
+pub(crate) fn held(id: &SessionId, mut by: Holder) -> EngineError {
+    by.agent = by.agent.filter(|agent| life(agent) != Life::Dead);
+    let (session, by) = (id.clone(), Box::new(by));
+    StoreError::Held { session, by }.into()
 }
 
 fn taken_over(from: &Holder) -> Decision {
@@ -99,29 +125,52 @@ fn taken_over(from: &Holder) -> Decision {
     Decision::new(DecisionKind::TakenOver, text)
 }
 
-/// Shows that we are alive, every few seconds and whenever another agent runs for us.
-async fn beat(
+/// What shows that we are alive.
+struct Beating {
     store: Arc<dyn Store>,
     lease: Lease,
     world: World,
-    mut agent: watch::Receiver<Option<ProcessMark>>,
-) {
-    loop {
-        tokio::select! {
-            () = tokio::time::sleep(BEAT) => {}
-            changed = agent.changed() => if changed.is_err() { return },
-        }
-        let mark = agent.borrow_and_update().clone();
-        // Whoever writes next is told that the lease is lost. Anything else, such as a busy store, may be
-        // better at the next beat.
-        let beat = store.heartbeat(&lease, mark, (world.now)()).await;
-        if matches!(beat, Err(StoreError::LeaseLost(_))) {
-            return;
+    agent: watch::Receiver<Option<ProcessMark>>,
+    standing: Arc<Mutex<Standing>>,
+}
+
+impl Beating {
+    /// Shows it every few seconds and whenever another agent runs for us, until the claim is lost, or the agent that
+    /// waited with it has died.
+    async fn go_on(mut self) {
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(BEAT) => {}
+                changed = self.agent.changed() => if changed.is_err() { return },
+            }
+            let mark = self.agent.borrow_and_update().clone();
+            let died = mark.as_ref().is_some_and(|mark| life(mark) == Life::Dead);
+            if died && changed(&self.standing, Standing::Waiting, Standing::Over) {
+                let _ = self.store.release(&self.lease).await;
+                return;
+            }
+            // Whoever writes next is told that the lease is lost. Anything else, such as a busy store, may be
+            // better at the next beat.
+            let now = (self.world.now)();
+            let beat = self.store.heartbeat(&self.lease, mark, now).await;
+            if matches!(beat, Err(StoreError::LeaseLost(_))) {
+                return;
+            }
         }
     }
 }
 
-impl Hold {
+/// Whether it was as said, and so is now as wanted.
+fn changed(standing: &Mutex<Standing>, from: Standing, to: Standing) -> bool {
+    let mut standing = standing.lock().unwrap_or_else(PoisonError::into_inner);
+    let fits = *standing == from;
+    if fits {
+        *standing = to;
+    }
+    fits
+}
+
+impl Claim {
     /// Waits until the agent that was let go of is gone, so that nobody meets it in its native session.
     pub(crate) async fn agent_is_gone(&self) {
         let mark = self.agent.borrow().clone();
@@ -130,23 +179,78 @@ impl Hold {
         }
     }
 
-    /// Gives the session back, once. If that fails, whoever comes next finds us dead or silent; what was done is
-    /// done.
-    pub(crate) async fn release(&self) {
-        if self.given_back.swap(true, Ordering::Relaxed) {
-            return;
+    /// This agent runs for us. What is known already is not written down again.
+    pub(crate) fn runs(&self, agent: ProcessMark) {
+        self.agent.send_if_modified(|known| {
+            let changed = known.as_ref() != Some(&agent);
+            *known = Some(agent);
+            changed
+        });
+    }
+
+    /// Whether an agent waits with it, and no call is at work.
+    pub(crate) fn waits(&self) -> bool {
+        let standing = self.standing.lock();
+        let standing = *standing.unwrap_or_else(PoisonError::into_inner);
+        standing == Standing::Waiting && !self.beating.is_finished()
+    }
+
+    /// The agent that waited is let go of. A call that is at work gives the session back by itself.
+    pub(crate) async fn let_go(self: Arc<Self>) {
+        self.give_back(Standing::Waiting).await;
+    }
+
+    /// If that fails, whoever comes next finds us dead or silent; what was done is done.
+    async fn give_back(&self, from: Standing) {
+        if changed(&self.standing, from, Standing::Over) {
+            self.beating.abort();
+            let _ = self.store.release(&self.lease).await;
         }
-        self.beating.abort();
-        let _ = self.store.release(&self.lease).await;
+    }
+}
+
+impl Hold {
+    /// A claim with which an agent waits, for the next call.
+    fn again(claim: Arc<Claim>) -> Option<Self> {
+        let lost = claim.beating.is_finished();
+        (!lost && changed(&claim.standing, Standing::Waiting, Standing::InUse)).then(|| Self(claim))
+    }
+
+    /// The claim, for the agent that waits from now on: its program runs, so that nobody else may meet it in its native
+    /// session. One that is started for each prompt is in nobody's way.
+    pub(crate) fn for_agent(&self, process: Option<&ProcessMark>) -> Option<Arc<Claim>> {
+        let runs = process.is_some_and(|mark| life(mark) != Life::Dead);
+        runs.then(|| Arc::clone(&self.0))
+    }
+
+    /// Gives the session back, once, unless an agent waits in it.
+    pub(crate) async fn release(&self) {
+        if Arc::strong_count(&self.0) == 1 {
+            self.0.give_back(Standing::InUse).await;
+        }
+    }
+}
+
+impl Deref for Hold {
+    type Target = Claim;
+
+    fn deref(&self) -> &Claim {
+        &self.0
     }
 }
 
 impl Drop for Hold {
+    fn drop(&mut self) {
+        changed(&self.standing, Standing::InUse, Standing::Waiting);
+    }
+}
+
+impl Drop for Claim {
     /// Whoever lets go of a call on the way lives on, so that nobody could take the session over: it is given back once
     /// the agent is gone, in the background.
     fn drop(&mut self) {
         self.beating.abort();
-        if self.given_back.swap(true, Ordering::Relaxed) {
+        if !changed(&self.standing, Standing::Waiting, Standing::Over) {
             return;
         }
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {

@@ -104,6 +104,7 @@ impl Engine {
             let as_before = before.is_some_and(|before| {
                 before.updated_at == mark.updated_at.as_millisecond()
                     && before.head == mark.head.map(|head| head.0)
+                    && before.title.as_ref() == Some(&mark.title)
             });
             if as_before {
                 continue;

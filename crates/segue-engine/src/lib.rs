@@ -65,6 +65,7 @@
 //!
 //! **One turn at a time.** A session that somebody is at work in is refused with
 //! [`StoreError::Held`](segue_store::StoreError::Held), in this process as in any other; different sessions run at once.
+//! An agent that was kept running ([`ChatRequest::keep_open`]) keeps its session for this engine until it is let go.
 //!
 //! **Events** come through the caller's bounded channel. Whoever is slow to take them slows the agent down; what was
 //! said is on the disk meanwhile. Whoever wants none lets the receiver go *before* the call: one that is kept and not

@@ -120,7 +120,7 @@ pub struct Survey {
 }
 
 /// A list of conversations.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Conversations {
     /// The conversations, newest first.
     pub rows: Vec<Conversation>,
@@ -142,6 +142,20 @@ impl Conversations {
             .extend(unreadable.filter(|(provider, _)| fits(provider)));
         self.unreadable.sort();
         self.unreadable.dedup();
+    }
+
+    /// Adds others, each of them once, and keeps so many.
+    pub fn join(&mut self, others: Self, limit: u32) {
+        let known: Vec<ConversationId> = self.rows.iter().map(Conversation::id).collect();
+        let others_rows = others.rows.into_iter();
+        self.rows
+            .extend(others_rows.filter(|row| !known.contains(&row.id())));
+        self.more |= others.more;
+        self.unreadable.extend(others.unreadable);
+        self.unreadable.sort();
+        self.unreadable.dedup();
+        self.without_index = self.without_index.take().or(others.without_index);
+        self.sort(limit);
     }
 
     /// Puts the newest first, and keeps so many of them.

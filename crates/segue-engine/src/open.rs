@@ -104,11 +104,14 @@ impl Engine {
             .take(&session.id, usable, terms.permissions, terms.model);
         let (live, mut protected) = live.await;
         if let (Some(conversation), Some(leg)) = (live, usable) {
-            hold.agent.send_replace(conversation.process());
+            if let Some(process) = conversation.process() {
+                hold.runs(process);
+            }
             let opening = Opening {
                 conversation,
                 opened: Opened::Live,
                 why_not: None,
+                not_now: false,
                 protected: Vec::new(),
                 fell_back: None,
             };
@@ -145,7 +148,7 @@ impl Engine {
         }
         let why_ended = last
             .as_ref()
-            .map(|leg| end_of(leg, usable.is_some(), provider));
+            .map(|leg| end_of(leg, usable.map(|_| opening.not_now), provider));
         if let (Some(leg), Some((end, _))) = (&last, &why_ended) {
             let at = (self.world.now)();
             self.store.end_leg(&hold.lease, leg.id, *end, at).await?;
@@ -258,6 +261,7 @@ fn why_over(leg: &Leg, provider: &ProviderId) -> Option<String> {
         LegEnd::Full => Some("the last native session was full".to_owned()),
         LegEnd::Errors => Some("the last native session failed too often in a row".to_owned()),
         LegEnd::Lost => Some("the last native session is lost".to_owned()),
+        LegEnd::NotNow => Some("the last native session could not go on just then".to_owned()),
         LegEnd::HeadMoved => {
             Some("the last native session is where this session is not any more".to_owned())
         }
@@ -273,13 +277,16 @@ fn why_first(over: Option<String>, before: &[Turn]) -> String {
     }
 }
 
-/// Why the last leg is over, given that another one is opened.
-fn end_of(leg: &Leg, was_usable: bool, provider: &ProviderId) -> (LegEnd, String) {
-    if was_usable {
-        (
-            LegEnd::Lost,
-            "the agent could not go on with its own session".to_owned(),
-        )
+/// Why the last leg is over, given that another one is opened; `not_now` of one that was usable, if its agent said so.
+fn end_of(leg: &Leg, not_now: Option<bool>, provider: &ProviderId) -> (LegEnd, String) {
+    if let Some(not_now) = not_now {
+        let (end, when) = if not_now {
+            (LegEnd::NotNow, " yet")
+        } else {
+            (LegEnd::Lost, "")
+        };
+        let why = format!("the agent could not go on with its own session{when}");
+        (end, why)
     } else if leg.provider != *provider {
         (
             LegEnd::Handoff,

@@ -9,7 +9,7 @@ use segue_core::{
     Standing, admit,
 };
 
-use crate::error::told;
+use crate::error::moment;
 use crate::{ChatRequest, Engine, EngineError};
 
 /// A prompt that was let through.
@@ -97,7 +97,7 @@ impl Engine {
             others: &others,
         };
         let mut admitted = Admitted {
-            standing: standing.forgiven(),
+            standing,
             rested: rest.is_some(),
             instead_of: None,
             wait: None,
@@ -111,7 +111,7 @@ impl Engine {
                 let mut text = format!(
                     "{other} goes on, since {} rests until {}: {}",
                     admitted.provider,
-                    told(until),
+                    moment(until),
                     why.words()
                 );
                 let from = &admitted.provider;

@@ -1,9 +1,9 @@
-//! The session for a purpose, without a prompt.
+//! The session for a purpose, or of a prompt, before there is one.
 
-use segue_core::{Decision, DecisionKind, Project, ProviderId, Purpose, Session, Title};
-use segue_store::StoreError;
+use segue_core::{Decision, DecisionKind, Project, ProviderId, Purpose, Session, Step, Title};
+use segue_store::{Filter, NewSession, StoreError};
 
-use crate::resolve::Trail;
+use crate::resolve::{Resolved, Trail, having};
 use crate::{ChatRequest, Engine, EngineError, Target};
 
 /// The session that has a purpose.
@@ -27,23 +27,28 @@ impl Engine {
         project: &Project,
     ) -> Result<ForPurpose, EngineError> {
         let request = ChatRequest {
-            target: Target::Scope,
-            purpose: Some(purpose.clone()),
+            target: Target::Scope(purpose.clone()),
             provider: provider.cloned(),
             ..ChatRequest::new("", project.clone())
         };
         let mut trail = Trail::after(&request);
-        let found = self.resolve(&request, &mut trail).await?;
-        let decisions = trail.decisions;
-        let is_new = found.session.is_none();
-        let session = match found.session {
-            Some(session) => session,
-            None => self.create_for(purpose, &found.provider, project).await?,
+        let (session, is_new) = loop {
+            let carrier = match self.resolve(&request, &mut trail).await? {
+                Resolved::There(session, _) => break (*session, false),
+                Resolved::New(carrier, _) => carrier,
+            };
+            let unless = having(purpose, project, provider);
+            match self.create_for(purpose, &carrier, project, &unless).await {
+                // Somebody else made it since we looked, so that it is found now.
+                Err(StoreError::Fits(_)) => trail.begin_again(&request),
+                made => break (made?, true),
+            }
         };
+        let decisions = trail.decisions;
         let is_known = |decision: &Decision| {
             matches!(
                 decision.kind,
-                DecisionKind::Session | DecisionKind::Provider
+                DecisionKind::Session | DecisionKind::Continued | DecisionKind::Provider
             )
         };
         // A session that is merely found again is not changed by that, its log included.
@@ -61,19 +66,37 @@ impl Engine {
         })
     }
 
+    /// The session that a prompt would go on with, by the very steps of [`Engine::chat`]: what was decided on them, and
+    /// each of them. None if one would be made.
+    pub async fn session_ahead(
+        &self,
+        request: &ChatRequest,
+    ) -> Result<Option<(Session, Vec<Decision>, Vec<Step>)>, EngineError> {
+        let mut trail = Trail::after(request);
+        let Resolved::There(session, _) = self.resolve(request, &mut trail).await? else {
+            return Ok(None);
+        };
+        let decisions = trail.done.into_iter().chain(trail.decisions);
+        Ok(Some((*session, decisions.collect(), trail.steps)))
+    }
+
     async fn create_for(
         &self,
         purpose: &Purpose,
         provider: &ProviderId,
         project: &Project,
-    ) -> Result<Session, EngineError> {
+        unless: &Filter,
+    ) -> Result<Session, StoreError> {
         let title = Title::from_prompt(&purpose.to_string());
         loop {
-            let new = self.new_session(project, &title, Some(purpose), provider);
+            let new = NewSession {
+                unless: Some(unless.clone()),
+                ..self.new_session(project, &title, Some(purpose), provider)
+            };
             match self.store.create(new).await {
                 // Another session of this second drew the same four characters: draw again.
                 Err(StoreError::Exists(_)) => {}
-                outcome => return Ok(outcome?),
+                outcome => return outcome,
             }
         }
     }

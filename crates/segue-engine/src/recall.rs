@@ -46,8 +46,7 @@ impl Engine {
         description: &str,
     ) -> Result<Described, DescribeError> {
         let title = proposed(description)?;
-        let at = (self.world.now)();
-        self.store.suggest_title(id, &title, at).await?;
+        self.store.suggest_title(id, &title).await?;
         let session = self.store.session(id).await?;
         let session = session.ok_or_else(|| StoreError::NoSession(id.clone()))?;
         Ok(match session.title.source() {

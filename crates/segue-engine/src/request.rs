@@ -14,17 +14,36 @@ use tokio::sync::{oneshot, watch};
 pub enum Target {
     /// Nobody said: the one that is configured for the agent, else a new one.
     Usual,
-    /// A new one.
+    /// A new one, for nothing in particular.
     New,
+    /// A new one for this.
+    NewFor(Purpose),
     /// This one.
     Session(SessionId),
     /// A native session, which becomes a session of ours on the way.
     Native(ProviderId, NativeId),
     /// The newest one of the working directory, or a new one if there is none.
     Continue,
-    /// The newest one that has the purpose of the request (and is carried by its agent, if it names one), or a native
-    /// one that is known to have had it, or a new one.
-    Scope,
+    /// The newest one for this (carried by the agent that was asked for, if one was), or a native one that is known to
+    /// have been for it, or a new one.
+    Scope(Purpose),
+}
+
+impl Target {
+    /// A new session, for something if anything is named.
+    #[must_use]
+    pub fn new_for(purpose: Option<Purpose>) -> Self {
+        purpose.map_or(Self::New, Self::NewFor)
+    }
+
+    /// What a session that is made on the way is for.
+    #[must_use]
+    pub fn purpose(&self) -> Option<&Purpose> {
+        match self {
+            Self::NewFor(purpose) | Self::Scope(purpose) => Some(purpose),
+            Self::Usual | Self::New | Self::Session(_) | Self::Native(..) | Self::Continue => None,
+        }
+    }
 }
 
 /// How urgently a turn is to stop.
@@ -52,15 +71,14 @@ pub struct ChatRequest {
     pub provider: Option<ProviderId>,
     /// The model that is to answer, by the agent's name for it, if the caller cares.
     pub model: Option<String>,
-    /// What the session is looked up by, with [`Target::Scope`], and what a new one is for.
-    pub purpose: Option<Purpose>,
     /// Whether to tell how the session was found, and if so, what led to the target.
     pub explain: Option<Vec<Step>>,
     /// Whether to fail rather than to tell a new native session what was said before.
     pub strict: bool,
     /// What to do where the agent failed a moment ago, or rests by its own word.
     pub haste: Haste,
-    /// Whether to go on with an agent that failed in one native session after another.
+    /// Whether to ask an agent that failed in one native session after another, at once; the next prompt is refused
+    /// again, unless this one is answered.
     pub anyway: bool,
     /// How permission requests are answered when nobody is asked, if not as configured for the agent.
     pub permissions: Option<PermissionPolicy>,
@@ -94,7 +112,6 @@ impl ChatRequest {
             project,
             provider: None,
             model: None,
-            purpose: None,
             explain: None,
             strict: false,
             haste: Haste::default(),
@@ -156,6 +173,8 @@ pub enum TurnEvent {
     },
     /// What the agent plans to do, the whole of it each time.
     Plan(Vec<PlanStep>),
+    /// The agent was asked to stop.
+    Stopping,
     /// A tool call was announced or changed; one that is over is on the disk.
     Tool(ToolCall),
     /// The agent asks; the answer goes into the channel, and letting it go refuses.
@@ -193,6 +212,9 @@ pub struct TurnReport {
     pub text: Option<String>,
     /// How the turn ended.
     pub state: TurnState,
+    /// Whether the prompt was sent to any agent. One that was stopped before is no turn of the history; it stays on
+    /// record, and its words in the session's log.
+    pub sent: bool,
     /// Whether a policy ended it: it was cancelled because a permission was refused without a person having said so,
     /// or failed for a limit that no new try would help against.
     pub stopped_by_policy: bool,

@@ -3,7 +3,7 @@
 use segue_agents::{Life, life};
 use segue_core::{
     Decision, Effects, Leg, Lineage, Message, Project, ProviderId, Purpose, Session, SessionId,
-    SessionStatus, Title, TitleSource, Turn, TurnState, plan_fork, plan_revert,
+    SessionStatus, Standing, Title, Turn, TurnState, plan_fork, plan_revert,
 };
 use segue_store::{Cursor, Filter, ForkPoint, Holder, Page, Retag, StoreError, TagCount};
 
@@ -13,8 +13,8 @@ use crate::outside::Ahead;
 use crate::pieces::joined;
 use crate::{Conversation, Engine, EngineError};
 
-/// How many decisions a view shows.
-const DECISIONS: u32 = 20;
+/// How many decisions a view has.
+const DECISIONS: u32 = 1000;
 
 /// A page of sessions, each with where it stands, and where the next page starts.
 pub type Listed = (Vec<(Session, SessionStatus)>, Option<Cursor>);
@@ -36,6 +36,8 @@ pub struct SessionView {
     pub lineage: Lineage,
     /// The turns that each leg carried, as far as they lead to the head: the first and the last, in the order of legs.
     pub carried: Vec<Option<(u32, u32)>>,
+    /// How it fares with each of its agents that something is held against.
+    pub standings: Vec<(ProviderId, Standing)>,
 }
 
 /// A session and all that was said in it.
@@ -133,11 +135,16 @@ impl Engine {
         })
     }
 
-    /// Who is at work in a session, as far as can be told.
+    /// Who is at work in a session, as far as can be told; an agent of ours that waits in it is in nobody's way here.
     pub(crate) async fn living_holder(
         &self,
         id: &SessionId,
     ) -> Result<Option<Holder>, EngineError> {
+        if let Some(claim) = self.warm.claim_of(id).await
+            && claim.waits()
+        {
+            return Ok(None);
+        }
         let now = (self.world.now)();
         let holder = self.store.holder(id).await?;
         Ok(holder.filter(|holder| match life(&holder.owner) {
@@ -151,12 +158,21 @@ impl Engine {
     pub async fn view(&self, session: Session) -> Result<SessionView, EngineError> {
         let legs = self.store.legs(&session.id).await?;
         let carried = self.carried_by(&legs, &session).await?;
+        let mut standings: Vec<(ProviderId, Standing)> = Vec::new();
+        for leg in &legs {
+            let standing = self.store.standing(&session.id, &leg.provider).await?;
+            let told = standings.iter().any(|(agent, _)| *agent == leg.provider);
+            if !standing.is_clean() && !told {
+                standings.push((leg.provider.clone(), standing));
+            }
+        }
         Ok(SessionView {
             status: self.status(&session).await?,
             decisions: self.store.decisions(&session.id, DECISIONS).await?,
             holder: self.living_holder(&session.id).await?,
             lineage: self.store.lineage(&session.id).await?,
             carried,
+            standings,
             legs,
             session,
         })
@@ -207,9 +223,9 @@ impl Engine {
         })
     }
 
-    /// Gives a session the title a person chose.
+    /// Gives a session the title a person chose. It does not become newer by it.
     pub async fn rename(&self, id: &SessionId, title: &Title) -> Result<(), EngineError> {
-        Ok(self.store.rename(id, title, (self.world.now)()).await?)
+        Ok(self.store.rename(id, title).await?)
     }
 
     /// Changes the tags of a session.
@@ -321,7 +337,7 @@ impl Engine {
             }
         };
         let turn = plan_fork(last, at)?;
-        let title = fork_title(&session.title);
+        let title = session.title.marked("fork");
         let point = ForkPoint {
             session: session.id.clone(),
             turn,
@@ -346,6 +362,7 @@ impl Engine {
     /// Removes a session from the store. The provider's own session is not touched.
     pub async fn delete(&self, session: &Session) -> Result<Vec<Decision>, EngineError> {
         let (hold, taken_over) = self.hold(&session.id).await?;
+        self.warm.end(&session.id).await;
         let deleted = self.store.delete(&hold.lease).await;
         hold.release().await;
         deleted?;
@@ -374,16 +391,6 @@ impl Engine {
                 hold.release().await;
                 Err(error)
             }
-        }
-    }
-}
-
-fn fork_title(title: &Title) -> Title {
-    match title.source() {
-        TitleSource::Prompt => title.clone(),
-        source @ (TitleSource::Model | TitleSource::User) => {
-            let text: String = title.as_str().chars().take(190).collect();
-            Title::given(&format!("{text} (fork)"), source).unwrap_or_else(|_| title.clone())
         }
     }
 }

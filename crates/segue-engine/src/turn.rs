@@ -1,6 +1,7 @@
 //! One turn, from prompt to settled figures.
 
 mod again;
+mod attempt;
 mod listen;
 mod patience;
 mod settle;
@@ -8,8 +9,8 @@ mod tokens;
 
 use segue_agents::{Conversation, Timeouts};
 use segue_core::{
-    Decision, DecisionKind, Failure, FailureClass, Leg, LegId, Message, Opened, PermissionPolicy,
-    ProviderId, Role, Session, Turn, TurnId, TurnState, Usage,
+    Decision, DecisionKind, Failure, Leg, LegId, Message, PermissionPolicy, ProviderId, Role,
+    Session, StepKind, Turn, TurnId, TurnState, Usage,
 };
 use segue_store::StoreError;
 use tokio::sync::{mpsc, watch};
@@ -18,14 +19,13 @@ use tokio::time::Instant;
 use again::Course;
 
 use crate::hold::Hold;
-use crate::open::{CannotOpen, OpenLeg, OpenTerms};
 use crate::outside::Ahead;
 use crate::pieces::Text;
 use crate::policy::Admitted;
 use crate::record::Recorder;
-use crate::resolve::{Resolved, Trail};
+use crate::resolve::{Resolved, Trail, having};
 use crate::warm::Waiting;
-use crate::{ChatRequest, Engine, EngineError, Stop, TurnEvent, TurnReport};
+use crate::{ChatRequest, Engine, EngineError, Stop, Target, TurnEvent, TurnReport};
 
 /// How the agent's part of a turn ended.
 struct Outcome {
@@ -80,12 +80,8 @@ impl Engine {
         events: mpsc::Sender<TurnEvent>,
     ) -> Result<TurnReport, EngineError> {
         let mut trail = Trail::after(&request);
-        let begun = async {
-            let resolved = self.resolve(&request, &mut trail).await?;
-            self.begin(&request, resolved, &mut trail).await
-        };
         // In boxes, all steps: whoever holds the future of a turn does not want to hold all of them in it.
-        let begun = Box::pin(begun).await;
+        let begun = Box::pin(self.enter(&request, &mut trail)).await;
         let Begun {
             session,
             hold,
@@ -124,6 +120,7 @@ impl Engine {
                 opened: None,
                 text: None,
                 state: TurnState::Running,
+                sent: false,
                 stopped_by_policy: false,
                 usage: Usage::default(),
                 decisions: Vec::new(),
@@ -157,6 +154,18 @@ impl Engine {
         report
     }
 
+    /// Finds the session, and writes the prompt down in it.
+    async fn enter(&self, request: &ChatRequest, trail: &mut Trail) -> Result<Begun, EngineError> {
+        loop {
+            let resolved = self.resolve(request, trail).await?;
+            match self.begin(request, resolved, trail).await {
+                // Somebody else began it since we looked, so that it is found now.
+                Err(EngineError::Store(StoreError::Fits(_))) => trail.begin_again(request),
+                begun => return begun,
+            }
+        }
+    }
+
     /// Writes the prompt down: as the first turn of a new session, or as the next one of a session that is
     /// claimed and, if need be, tidied up.
     async fn begin(
@@ -165,17 +174,19 @@ impl Engine {
         resolved: Resolved,
         trail: &mut Trail,
     ) -> Result<Begun, EngineError> {
-        let provider = resolved.provider;
-        if let Some(session) = resolved.session {
-            return self.begin_in(request, &session, provider, trail).await;
-        }
+        let (provider, target) = match resolved {
+            Resolved::There(session, chosen) => {
+                return self.begin_in(request, &session, chosen, trail).await;
+            }
+            Resolved::New(provider, target) => (provider, target),
+        };
         let mut admitted = self.admit(request, None, provider).await?;
         if admitted.instead_of.is_some() {
             let other = &admitted.provider;
-            let found = self.with_other(request, &resolved.target, other, trail);
+            let found = self.with_other(request, &target, other, trail);
             if let Some(session) = found.await? {
                 trail.decisions.append(&mut admitted.decisions);
-                let other = admitted.provider;
+                let other = Some(admitted.provider);
                 let mut begun = self.begin_in(request, &session, other, trail).await?;
                 // Nobody asked for it here either.
                 let instead_of = &mut begun.admitted.instead_of;
@@ -185,7 +196,21 @@ impl Engine {
         }
         trail.decisions.append(&mut admitted.decisions);
         let prompt = self.prompt_of(request);
-        let started = self.start(request, &admitted.provider, &prompt).await?;
+        let provider = &admitted.provider;
+        let unless = match &target {
+            Target::Scope(purpose) => {
+                // As it was looked up: with an agent if one was asked for or goes on instead.
+                let chosen = request.provider.is_some() || admitted.instead_of.is_some();
+                Some(having(
+                    purpose,
+                    &request.project,
+                    chosen.then_some(provider),
+                ))
+            }
+            _ => None,
+        };
+        let started = self.start(request, provider, &prompt, unless.as_ref());
+        let started = started.await?;
         Ok(Begun {
             session: started.session,
             hold: self.keep(started.lease),
@@ -198,20 +223,27 @@ impl Engine {
         Message::text(Role::User, request.prompt.as_str(), (self.world.now)())
     }
 
-    /// The next turn of a session that there is.
+    /// The next turn of a session that there is, with whoever carries it unless somebody was chosen.
     async fn begin_in(
         &self,
         request: &ChatRequest,
         session: &Session,
-        provider: ProviderId,
+        chosen: Option<ProviderId>,
         trail: &mut Trail,
     ) -> Result<Begun, EngineError> {
+        let carrier = &session.provider;
         let prompt = self.prompt_of(request);
         let (hold, taken_over) = self.hold(&session.id).await?;
         let begun = async {
             // Somebody else may have changed the session since it was looked up.
             let session = self.existing(&session.id).await?;
             let from = session.provider.clone();
+            if chosen.is_none() && from != *carrier {
+                let text = format!("{from}, who carries the session by now");
+                trail.step(StepKind::Provider, text);
+                self.agent(&from)?;
+            }
+            let provider = chosen.unwrap_or_else(|| from.clone());
             let mut admitted = self.admit_to(request, &session, provider, &hold).await?;
             if let Some(native) = &session.native_id
                 && session.provider == admitted.provider
@@ -220,15 +252,15 @@ impl Engine {
             }
             let strict = request.strict;
             let ahead = Ahead::Prompt { strict };
-            let (mut session, mut told) = self.bring_up_to_date(session, &hold, ahead).await?;
+            let (mut session, mut decisions) = self.bring_up_to_date(session, &hold, ahead).await?;
             let again = self.take_up_again(&hold.lease, &session, &admitted.provider);
             if let Some(decision) = again.await? {
-                told.push(decision);
+                decisions.push(decision);
                 // Its agent may have been talked to without us since it was left.
                 session = self.existing(&session.id).await?;
                 let (brought, news) = self.bring_up_to_date(session, &hold, ahead).await?;
                 session = brought;
-                told.extend(news);
+                decisions.extend(news);
             }
             let turn = self.store.begin_turn(&hold.lease, &prompt).await?;
             if admitted.instead_of.is_none() {
@@ -237,11 +269,13 @@ impl Engine {
                 let left = left.map(|line| Decision::new(DecisionKind::HandedOver, line));
                 admitted.decisions.extend(left);
             }
-            Ok((session, told, turn, admitted))
+            Ok((session, decisions, turn, admitted))
         };
         match begun.await {
-            Ok((session, told, turn, mut admitted)) => {
-                trail.decisions.extend(taken_over.into_iter().chain(told));
+            Ok((session, decisions, turn, mut admitted)) => {
+                trail
+                    .decisions
+                    .extend(taken_over.into_iter().chain(decisions));
                 trail.decisions.append(&mut admitted.decisions);
                 Ok(Begun {
                     session,
@@ -344,6 +378,15 @@ impl Run<'_> {
         self.emit(TurnEvent::Decided(decision)).await
     }
 
+    /// Tells what was done to keep a native session from harm: once a turn, however often it had to be done.
+    async fn protected(&mut self, line: &str) -> Result<(), StoreError> {
+        let decision = Decision::new(DecisionKind::Protected, line);
+        if self.report.decisions.contains(&decision) {
+            return Ok(());
+        }
+        self.decide(decision).await
+    }
+
     /// The whole turn, from the written prompt to the settled figures.
     async fn play(mut self, trail: Trail) -> Result<TurnReport, EngineError> {
         let began = TurnEvent::Began {
@@ -362,79 +405,10 @@ impl Run<'_> {
             self.decide(decision).await?;
         }
         let outcome = self.perform().await?;
+        if outcome.state == TurnState::Cancelled && !self.report.sent {
+            return self.withdraw().await;
+        }
         self.settle(outcome).await
-    }
-
-    /// Opens a leg, sends the prompt, and listens to the end.
-    async fn attempt(&mut self) -> Result<Tried, EngineError> {
-        self.heard = false;
-        let turns = self.engine.store.turns(&self.session.id).await?;
-        let before = turns
-            .split_last()
-            .map_or(turns.as_slice(), |(_, before)| before);
-        let reminded = self.engine.reminded(before, &self.request.prompt).await?;
-        let terms = OpenTerms {
-            request: &self.request,
-            turn: self.turn,
-            provider: &self.report.provider,
-            permissions: self.permissions,
-            timeouts: self.timeouts,
-            model: self.model.as_deref(),
-            why_again: self.course.why_again.as_deref(),
-            refused: self.course.refused.as_deref(),
-        };
-        // What was refused had all of it.
-        let reminded = reminded.filter(|_| terms.refused.is_none());
-        let opening = self.engine.open(&terms, &self.session, self.hold, before);
-        let opened = tokio::select! {
-            opened = opening => Some(opened),
-            () = stopped(self.stop.clone(), Stop::Ask) => None,
-        };
-        let mut leg = match opened {
-            Some(Ok(leg)) => leg,
-            Some(Err(CannotOpen::Agent(error))) => {
-                let failure = error.failure(self.now());
-                return Ok(Tried::Over(Outcome::failed(failure)));
-            }
-            Some(Err(CannotOpen::Engine(error))) => {
-                self.hold.agent_is_gone().await;
-                return Err(error);
-            }
-            None => {
-                self.hold.agent_is_gone().await;
-                return Ok(Tried::Over(Outcome::ended(TurnState::Cancelled)));
-            }
-        };
-        if let (true, Some(prompt)) = (leg.opened.goes_on(), reminded) {
-            leg.prompt = prompt;
-        }
-        self.leg = Some(leg.leg.id);
-        self.opened_leg = Some(leg.leg.clone());
-        // One that can't be told anything would be blank.
-        let replaceable = leg.opened.goes_on() && before.iter().any(|turn| turn.sent);
-        let noted = self.note_leg(&mut leg).await;
-        let mut conversation = leg.conversation;
-        let outcome = match noted {
-            Ok(()) => {
-                self.send(conversation.as_mut(), leg.leg.id, &leg.prompt)
-                    .await
-            }
-            Err(error) => Err(error),
-        };
-        self.part(conversation, &outcome).await?;
-        let outcome = outcome?;
-        match outcome.failure {
-            Some(failure)
-                if failure.class == FailureClass::SessionUnknown
-                    && replaceable
-                    && !self.course.replaced
-                    && !self.heard
-                    && !self.request.strict =>
-            {
-                Ok(Tried::Unknown(failure))
-            }
-            failure => Ok(Tried::Over(Outcome { failure, ..outcome })),
-        }
     }
 
     /// Keeps the agent for the next turn, or ends it.
@@ -455,14 +429,14 @@ impl Run<'_> {
                 tip: self.turn,
                 permissions: self.permissions,
                 model: self.model.clone(),
+                claim: self.hold.for_agent(conversation.process().as_ref()),
                 conversation,
             };
             self.engine.warm.keep(&self.session.id, waiting).await;
             return Ok(());
         }
         for line in conversation.close().await {
-            self.decide(Decision::new(DecisionKind::Protected, line))
-                .await?;
+            self.protected(&line).await?;
         }
         Ok(())
     }
@@ -479,60 +453,20 @@ impl Run<'_> {
             .store
             .begin_attempt(&self.hold.lease, self.turn, leg, at)
             .await?;
+        self.report.sent = true;
         prompt.clone_into(&mut self.sent);
         match conversation.send(prompt).await {
             Ok(()) => {
                 // The agent takes longer to say something than this takes.
                 segue_tokens::warm_up();
-                // An agent that is started for each turn is started by now. What is known already is not
-                // written down again.
+                // An agent that is started for each turn is started by now.
                 if let Some(process) = conversation.process() {
-                    self.hold.agent.send_if_modified(|known| {
-                        let changed = known.as_ref() != Some(&process);
-                        *known = Some(process);
-                        changed
-                    });
+                    self.hold.runs(process);
                 }
                 self.listen(conversation).await
             }
             Err(error) => Ok(Outcome::failed(error.failure(self.now()))),
         }
-    }
-
-    // Exclusively, since a conversation is not shared between threads: so the whole turn can run on any.
-    async fn note_leg(&mut self, leg: &mut OpenLeg) -> Result<(), EngineError> {
-        self.report.native_id.clone_from(&leg.leg.native_id);
-        self.report.leg = Some(leg.leg.n);
-        self.report.opened = Some((leg.opened, leg.why.clone()));
-        self.emit(TurnEvent::Opened {
-            provider: leg.leg.provider.clone(),
-            native_id: leg.leg.native_id.clone(),
-            leg: leg.leg.n,
-            opened: leg.opened,
-        })
-        .await?;
-        if let Some(why) = &leg.fell_back {
-            self.decide(Decision::new(DecisionKind::Provider, why.as_str()))
-                .await?;
-        }
-        for line in &leg.protected {
-            self.decide(Decision::new(DecisionKind::Protected, line.as_str()))
-                .await?;
-        }
-        if leg.branched {
-            self.decide(Decision::new(DecisionKind::Opened, leg.why.as_str()))
-                .await?;
-        }
-        // What was to be expected is no news.
-        if leg.opened == Opened::Briefed {
-            let text = format!(
-                "started a new native session and told it the story so far: {}",
-                leg.why
-            );
-            self.decide(Decision::new(DecisionKind::Opened, text))
-                .await?;
-        }
-        Ok(())
     }
 }
 

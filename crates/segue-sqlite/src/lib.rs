@@ -119,15 +119,15 @@ impl Store for SqliteStore {
             .await
     }
 
-    async fn rename(&self, id: &SessionId, title: &Title, at: Timestamp) -> Result<()> {
+    async fn rename(&self, id: &SessionId, title: &Title) -> Result<()> {
         let (id, title) = (id.clone(), title.clone());
-        self.write(move |db| ops::sessions::rename(db, &id, &title, at))
+        self.write(move |db| ops::sessions::rename(db, &id, &title))
             .await
     }
 
-    async fn suggest_title(&self, id: &SessionId, title: &Title, at: Timestamp) -> Result<()> {
+    async fn suggest_title(&self, id: &SessionId, title: &Title) -> Result<()> {
         let (id, title) = (id.clone(), title.clone());
-        self.write(move |db| ops::sessions::suggest_title(db, &id, &title, at))
+        self.write(move |db| ops::sessions::suggest_title(db, &id, &title))
             .await
     }
 
@@ -223,6 +223,12 @@ impl Store for SqliteStore {
     async fn finish_turn(&self, lease: &Lease, turn: TurnId, finish: Finish) -> Result<()> {
         let lease = lease.clone();
         self.write(move |db| ops::turns::finish(db, &lease, turn, &finish))
+            .await
+    }
+
+    async fn withdraw_turn(&self, lease: &Lease, turn: TurnId, at: Timestamp) -> Result<()> {
+        let lease = lease.clone();
+        self.write(move |db| ops::turns::withdraw(db, &lease, turn, at))
             .await
     }
 

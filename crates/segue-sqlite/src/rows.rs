@@ -63,6 +63,7 @@ pub(crate) fn mark(row: &Row<'_>) -> Outcome<Mark> {
         id: parsed(row, 0)?,
         updated_at: time(row, 1)?,
         head: row.get::<_, Option<i64>>(2)?.map(TurnId),
+        title: row.get(3)?,
     })
 }
 
@@ -238,9 +239,12 @@ pub(crate) fn attempt(row: &Row<'_>) -> Outcome<Attempt> {
     })
 }
 
+// Failures are counted once, in the standing; the column of the first schema is not used any more.
 pub(crate) const LEG: &str = "
-    SELECT id, n, provider, nullif(native_id, ''), tip_id, consecutive_failures, total_tokens, context_tokens, opened_at,
-           ended_at, ended_why,
+    SELECT id, n, provider, nullif(native_id, ''), tip_id,
+           coalesce((SELECT s.failures FROM standings s WHERE legs.ended_at IS NULL
+                     AND s.session_id = legs.session_id AND s.provider = legs.provider), 0),
+           total_tokens, context_tokens, opened_at, ended_at, ended_why,
            (SELECT a.mark FROM legs l JOIN attempts a ON a.leg_id = l.id
             WHERE a.mark IS NOT NULL AND l.session_id = legs.session_id AND l.provider = legs.provider
               AND l.native_id = legs.native_id AND (l.id = legs.id OR l.native_id <> '')
@@ -268,7 +272,8 @@ pub(crate) fn leg(row: &Row<'_>) -> Outcome<Leg> {
 }
 
 pub(crate) const HOLDER: &str = "
-    SELECT owner_host, owner_pid, owner_started, epoch, agent_host, agent_pid, agent_started, since, heartbeat_at
+    SELECT owner_host, owner_pid, owner_started, epoch, agent_host, agent_pid, agent_started, since, heartbeat_at,
+           (SELECT t.n FROM sessions s JOIN turns t ON t.id = s.head_id WHERE s.id = ?1 AND t.state = 'running')
     FROM leases WHERE session_id = ?1";
 
 pub(crate) fn holder(row: &Row<'_>) -> Outcome<Option<Holder>> {
@@ -281,6 +286,7 @@ pub(crate) fn holder(row: &Row<'_>) -> Outcome<Option<Holder>> {
         agent: process(row, 4)?,
         since: time(row, 7)?,
         heartbeat_at: time(row, 8)?,
+        turn: row.get(9)?,
     }))
 }
 

@@ -53,7 +53,7 @@ pub use policy::{
 };
 pub use scopes::{
     a_fork_has_its_own_purpose, a_purpose_finds_the_newest_by_who_carries_it,
-    purposes_are_told_apart,
+    one_session_is_begun_for_a_purpose, purposes_are_told_apart,
 };
 pub use sessions::{
     a_native_session_is_adopted_whole, a_persons_title_stays, a_session_starts_whole,
@@ -70,9 +70,10 @@ pub use tokens::{
     estimates_are_measured_by_agent, the_newest_turns_are_read_until_there_is_enough,
 };
 pub use turns::{
-    a_failed_attempt_leaves_room_for_another, a_finished_turn_is_immutable, a_leg_is_named_later,
-    a_message_is_added_whole, a_turn_is_recorded_whole, an_unsent_turn_is_told_apart,
-    drafts_become_messages, every_kind_of_part_survives, failures_are_counted_on_the_leg,
+    a_failed_attempt_leaves_room_for_another, a_failure_is_kept_and_counted_once,
+    a_finished_turn_is_immutable, a_leg_is_named_later, a_message_is_added_whole,
+    a_turn_is_recorded_whole, a_withdrawn_turn_is_no_part_of_the_history,
+    an_unsent_turn_is_told_apart, drafts_become_messages, every_kind_of_part_survives,
     one_turn_at_a_time, parallel_appends_are_all_there,
 };
 
@@ -86,6 +87,7 @@ macro_rules! store_contract {
         $crate::store_contract!(@cases $open;
             a_native_session_is_adopted_whole
             a_failed_attempt_leaves_room_for_another
+            a_withdrawn_turn_is_no_part_of_the_history
             a_leg_is_named_later
             a_leg_knows_the_record_it_ended_at
             what_a_native_session_adds_is_taken_in_at_once
@@ -103,6 +105,7 @@ macro_rules! store_contract {
             purposes_are_told_apart
             a_purpose_finds_the_newest_by_who_carries_it
             a_fork_has_its_own_purpose
+            one_session_is_begun_for_a_purpose
             tags_are_put_on_and_taken_off
             tags_select
             tags_are_counted
@@ -115,7 +118,7 @@ macro_rules! store_contract {
             a_finished_turn_is_immutable
             an_unsent_turn_is_told_apart
             a_message_is_added_whole
-            failures_are_counted_on_the_leg
+            a_failure_is_kept_and_counted_once
             parallel_appends_are_all_there
             counts_are_kept_and_filled_in
             the_newest_turns_are_read_until_there_is_enough
@@ -184,6 +187,7 @@ fn new_session(n: u32) -> NewSession {
         purpose: None,
         provider: ProviderId::rehearsal(),
         at: at(i64::from(n)),
+        unless: None,
     }
 }
 

@@ -27,11 +27,14 @@ pub enum StoreError {
     /// The id is taken.
     #[error("there is already a session {0}")]
     Exists(SessionId),
+    /// Another session is what this one was to be.
+    #[error("session {0} was made for the same meanwhile")]
+    Fits(SessionId),
     /// The native session is carried by this session already.
     #[error("session {0} carries this native session already")]
     Carried(SessionId),
-    /// Another process is at work in the session.
-    #[error("session {session} is in use by process {} on {}", .by.owner.pid, .by.owner.host)]
+    /// Another process is at work in the session, or keeps it open.
+    #[error("session {session} is {} process {} on {}", .by.has_it(), .by.owner.pid, .by.owner.host)]
     Held {
         /// The session.
         session: SessionId,

@@ -25,6 +25,21 @@ pub struct Holder {
     pub since: Timestamp,
     /// When the holder last showed that it is alive.
     pub heartbeat_at: Timestamp,
+    /// The number of the turn that is under way, if one is.
+    pub turn: Option<u32>,
+}
+
+impl Holder {
+    /// Whether the session is only kept open, by an agent that runs and waits for the next prompt.
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        self.turn.is_none() && self.agent.is_some()
+    }
+
+    /// What it has to do with the session, in words that its process follows.
+    pub(crate) fn has_it(&self) -> &'static str {
+        if self.waits() { "open in" } else { "in use by" }
+    }
 }
 
 /// A wish to claim a session.

@@ -52,11 +52,11 @@ pub trait Store: Send + Sync {
     /// Makes a session whose head is a turn of another; the turns up to there are shared, not copied. It has the tags
     /// of the other.
     async fn fork(&self, new: NewSession, from: ForkPoint) -> Result<Session>;
-    /// Gives a session the title a person chose.
-    async fn rename(&self, id: &SessionId, title: &Title, at: Timestamp) -> Result<()>;
-    /// Gives a session the title that the model proposes, unless a person chose one.
-    async fn suggest_title(&self, id: &SessionId, title: &Title, at: Timestamp) -> Result<()>;
-    /// Changes the tags of a session. That is no event in its life: it does not become newer by it.
+    /// Gives a session the title a person chose. That is no event in its life: it does not become newer by it.
+    async fn rename(&self, id: &SessionId, title: &Title) -> Result<()>;
+    /// Gives a session the title that the model proposes, unless a person chose one. It does not become newer by it.
+    async fn suggest_title(&self, id: &SessionId, title: &Title) -> Result<()>;
+    /// Changes the tags of a session. It does not become newer by it.
     async fn retag(&self, id: &SessionId, retag: Retag) -> Result<Session>;
     /// All tags that some session has, in order.
     async fn tags(&self) -> Result<Vec<TagCount>>;
@@ -102,6 +102,9 @@ pub trait Store: Send + Sync {
     async fn append(&self, lease: &Lease, turn: TurnId, entry: Entry) -> Result<()>;
     /// Ends a turn and its last attempt, and settles what they used. It can't be changed any more.
     async fn finish_turn(&self, lease: &Lease, turn: TurnId, finish: Finish) -> Result<()>;
+    /// Ends a turn that was never sent, and moves the head back to where it was before: the prompt stays on record, and
+    /// is no part of the history.
+    async fn withdraw_turn(&self, lease: &Lease, turn: TurnId, at: Timestamp) -> Result<()>;
     /// Notes the native record that the last attempt at a turn ended at; where there was none, nothing.
     async fn mark_end(&self, lease: &Lease, turn: TurnId, mark: &str) -> Result<()>;
     /// Takes in what a native session has that the record lacks, all at once.

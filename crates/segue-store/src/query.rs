@@ -85,7 +85,7 @@ pub struct Found {
     pub next: Option<Cursor>,
 }
 
-/// What tells whether a session has changed: another head, or touched at another time.
+/// What tells whether a session has changed: another head, another title, or touched at another time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mark {
     /// The session.
@@ -94,6 +94,8 @@ pub struct Mark {
     pub updated_at: Timestamp,
     /// Its last turn.
     pub head: Option<TurnId>,
+    /// What it is called.
+    pub title: String,
 }
 
 /// What was said in a turn.

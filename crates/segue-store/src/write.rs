@@ -6,6 +6,8 @@ use segue_core::{
     SessionId, Tag, Title, TurnId, TurnState, Usage,
 };
 
+use crate::Filter;
+
 /// A session to be made.
 #[derive(Debug, Clone)]
 pub struct NewSession {
@@ -21,6 +23,8 @@ pub struct NewSession {
     pub provider: ProviderId,
     /// When it is made.
     pub at: Timestamp,
+    /// It is made only if no session fits this by then; else it is refused with [`crate::StoreError::Fits`].
+    pub unless: Option<Filter>,
 }
 
 /// A native session that becomes one of ours.

@@ -222,6 +222,7 @@ fn new_session(number: u32) -> NewSession {
         purpose: None,
         provider: ProviderId::rehearsal(),
         at,
+        unless: None,
     }
 }
 

@@ -13,8 +13,10 @@ mod search;
 mod stats;
 mod tag;
 mod talk;
+mod typed;
 
 use std::ffi::{OsStr, OsString};
+use std::num::IntErrorKind;
 use std::path::PathBuf;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -34,6 +36,7 @@ pub(crate) use search::SearchArgs;
 pub(crate) use stats::StatsArgs;
 pub(crate) use tag::TagArgs;
 pub(crate) use talk::{ReplArgs, TalkArgs, TermsArgs};
+pub(crate) use typed::Reader;
 
 /// The session layer for AI coding agents: sessions that outlive the agent's process.
 ///
@@ -166,7 +169,19 @@ fn seconds(text: &str) -> Result<f64, String> {
 }
 
 fn turn_number(text: &str) -> Result<i64, &'static str> {
-    text.parse().map_err(|_| "it is not the number of a turn")
+    whole_number(text).ok_or("it is not the number of a turn")
+}
+
+/// A whole number, of any size: what is too large for us is as large as can be, which is too large for any question.
+pub(crate) fn whole_number(text: &str) -> Option<i64> {
+    match text.parse::<i64>() {
+        Ok(number) => Some(number),
+        Err(error) => match error.kind() {
+            IntErrorKind::PosOverflow => Some(i64::MAX),
+            IntErrorKind::NegOverflow => Some(i64::MIN),
+            _ => None,
+        },
+    }
 }
 
 /// List, show and change sessions
@@ -221,9 +236,9 @@ pub(crate) struct ListArgs {
     #[arg(long)]
     pub(crate) all: bool,
 
-    /// Only those of this agent
-    #[arg(short, long, value_name = "NAME")]
-    pub(crate) provider: Option<ProviderId>,
+    /// Only those of this agent, or of several: claude,codex
+    #[arg(short, long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) provider: Vec<ProviderId>,
 
     /// Only those about this feature, or a task of it
     #[arg(long, value_name = "NAME")]

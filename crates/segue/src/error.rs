@@ -1,5 +1,7 @@
 //! Errors as a person sees them: what happened, why, and what to do next.
 
+mod about;
+
 use std::error::Error;
 use std::fmt::Write;
 use std::io::ErrorKind;
@@ -9,9 +11,11 @@ use jiff::Timestamp;
 use segue_agents::exec::unarchive_command;
 use segue_agents::known::KNOWN;
 use segue_catalog::KeepError;
-use segue_core::{ProviderId, Title};
+use segue_core::{ProviderId, SessionId, Title};
 use segue_engine::{ConversationId, EngineError, Fitting, Obstacle};
-use segue_store::StoreError;
+use segue_store::{Holder, StoreError};
+
+use about::About;
 
 use crate::terminal::{Style, ago, clean, one_line, say};
 
@@ -45,6 +49,8 @@ pub(crate) struct CliError {
     pub(crate) hints: Vec<String>,
     /// When it makes sense to try again, where that is known.
     pub(crate) retry_at: Option<Timestamp>,
+    /// What it is about, for programs.
+    pub(crate) about: Box<About>,
 }
 
 impl CliError {
@@ -54,6 +60,7 @@ impl CliError {
             message: message.into(),
             hints: Vec::new(),
             retry_at: None,
+            about: Box::default(),
         }
     }
 
@@ -63,6 +70,21 @@ impl CliError {
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::new(Kind::Usage, message)
+    }
+
+    /// What was typed is not understood.
+    pub(crate) fn mistyped(error: &clap::Error) -> Self {
+        let text = error.render().to_string();
+        let mut paragraphs = text.split("\n\n").map(str::trim);
+        let message = paragraphs.next().unwrap_or_default();
+        let message = message.strip_prefix("error: ").unwrap_or(message);
+        let hints = paragraphs.filter_map(|paragraph| paragraph.strip_prefix("tip: "));
+        let hints: Vec<String> = hints.map(str::to_owned).collect();
+        Self {
+            hints,
+            ..Self::usage(message)
+        }
+        .hint("`--help` after the command shows what it takes")
     }
 
     /// Adds a cause to the message.
@@ -115,7 +137,13 @@ fn told(candidates: &[Fitting]) -> String {
         let title = fitting.title.as_deref().unwrap_or("(no title)");
         let title = Title::from_prompt(&one_line(title));
         let when = ago(fitting.updated_at, now);
-        let _ = write!(lines, "\n  {fitting}  {when:<14}  {}", title.as_str());
+        let agent = fitting.agent.as_ref();
+        let agent = agent.map_or(String::new(), |agent| format!("{agent:<10}  "));
+        let _ = write!(
+            lines,
+            "\n  {fitting}  {agent}{when:<14}  {}",
+            title.as_str()
+        );
     }
     let more = candidates.len().saturating_sub(SHOWN);
     if more > 0 {
@@ -158,6 +186,17 @@ fn instead(id: &ConversationId, why: &Obstacle) -> String {
 
 impl From<EngineError> for CliError {
     fn from(error: EngineError) -> Self {
+        let about = Box::new(About::of(&error));
+        Self {
+            about,
+            ..Self::told_of(error)
+        }
+    }
+}
+
+impl CliError {
+    /// What happened, and what to do next.
+    fn told_of(error: EngineError) -> Self {
         match error {
             EngineError::Store(error) => error.into(),
             EngineError::NoMatch(_) => Self::failed(error.to_string())
@@ -333,19 +372,32 @@ fn kept(error: &KeepError) -> CliError {
     }
 }
 
+/// How to go on where somebody else has the session.
+fn held(failed: CliError, session: &SessionId, by: &Holder) -> CliError {
+    let since = by.since.strftime("%F %T UTC");
+    let ago = ago(by.since, Timestamp::now());
+    let failed = failed.hint(if by.waits() {
+        format!(
+            "it has been open there since {since} ({ago}), with an agent that waits: go on there, or leave it there \
+             first (/quit in `segue repl`)"
+        )
+    } else {
+        format!("it has been at work there since {since} ({ago}); wait until it is done, or end it")
+    });
+    // In the first turn there is nothing yet that could be branched off from.
+    if by.turn == Some(1) {
+        return failed;
+    }
+    failed.hint(format!(
+        "`segue session fork {session}` branches off from what was said before"
+    ))
+}
+
 impl From<StoreError> for CliError {
     fn from(error: StoreError) -> Self {
         let failed = Self::failed(chain(&error));
         match error {
-            StoreError::Held { session, by } => failed
-                .hint(format!(
-                    "it has been at work there since {} ({}); wait until it is done, or end it",
-                    by.since.strftime("%F %T UTC"),
-                    ago(by.since, Timestamp::now())
-                ))
-                .hint(format!(
-                    "`segue session fork {session}` branches off from what was said before"
-                )),
+            StoreError::Held { session, by } => held(failed, &session, &by),
             StoreError::Newer { .. } => failed.hint("update segue, or set SEGUE_HOME to another directory"),
             StoreError::Corrupt { path, .. } => failed.hint(format!(
                 "nothing was changed; move {} away to start with an empty store, or restore a copy of it",
@@ -367,6 +419,7 @@ impl From<StoreError> for CliError {
             | StoreError::TurnUnderWay(_)
             | StoreError::NoLeg(_)
             | StoreError::Exists(_)
+            | StoreError::Fits(_)
             | StoreError::Carried(_)
             | StoreError::LeaseLost(_)
             | StoreError::Backend { .. } => failed,

@@ -18,16 +18,20 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 
-use cli::{Cli, Command, Hidden};
+use cli::{Cli, Command, Hidden, Reader};
+use commands::chat::Form;
 use error::CliError;
 
 fn main() -> ExitCode {
     let first = std::env::args_os().nth(1);
+    let reader = Reader::by(std::env::args_os().skip(1));
     let asked = if Hidden::is_named(first.as_deref()) {
         Asked::Hidden(Hidden::parse())
     } else {
-        let typed = Cli::try_parse().unwrap_or_else(|error| cli::pointed(error).exit());
-        typed.command.map_or(Asked::Nothing, Asked::Command)
+        match Cli::try_parse() {
+            Ok(typed) => typed.command.map_or(Asked::Nothing, Asked::Command),
+            Err(error) => mistaken(&cli::pointed(error), reader),
+        }
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -43,8 +47,27 @@ fn main() -> ExitCode {
     };
     match outcome {
         Ok(code) => code,
-        Err(error) => error.report(),
+        Err(error) => {
+            if reader == Reader::Program {
+                wire::print_error(&error);
+            }
+            error.report()
+        }
     }
+}
+
+/// What was typed is not understood, or is a question about segue itself.
+fn mistaken(error: &clap::Error, reader: Reader) -> ! {
+    if error.use_stderr() {
+        let mistake = CliError::mistyped(error);
+        match reader {
+            Reader::Person => {}
+            Reader::Program => wire::print_error(&mistake),
+            Reader::Chat => commands::chat::print_mistake(&mistake, Form::Json),
+            Reader::Events => commands::chat::print_mistake(&mistake, Form::Events),
+        }
+    }
+    error.exit()
 }
 
 /// What was typed, by a person or by segue itself.

@@ -56,6 +56,7 @@ pub(crate) fn run<S: Shelf>(
         End::Chosen(chosen) => Ok(Some(*chosen)),
         End::Told => Err(CliError {
             retry_at: None,
+            about: Box::default(),
             kind: Kind::Interrupted,
             message: "interrupted; nothing was chosen".to_owned(),
             hints: Vec::new(),

@@ -18,10 +18,18 @@ pub(crate) fn refusal(error: &Value) -> Refusal {
         "it did not say why".clone_into(&mut message);
     }
     let info = &error["codexErrorInfo"];
-    match info.as_str().and_then(class) {
+    let mut refusal = match info.as_str().and_then(class) {
         Some(class) => Refusal::new(class, message),
         None => classify::answer(status(info), &message),
+    };
+    // It asks several times by itself, and then tells of nothing but that.
+    if refusal.class == FailureClass::RateLimited && refusal.message.starts_with("exceeded retry") {
+        refusal.message = format!(
+            "too many requests for now, also after several tries ({})",
+            refusal.message
+        );
     }
+    refusal
 }
 
 /// What Codex's own name of an error means, where that says more than the words.
@@ -108,6 +116,11 @@ mod tests {
         for (error, expected) in cases {
             assert_eq!(refusal(&error).class, expected, "{error}");
         }
+        let limited = "exceeded retry limit, last status: 429 Too Many Requests";
+        assert_eq!(
+            refusal(&json!({ "message": limited })).message,
+            format!("too many requests for now, also after several tries ({limited})")
+        );
         let details = json!({"message": "a", "additionalDetails": "b"});
         assert_eq!(refusal(&details).message, "a: b");
     }

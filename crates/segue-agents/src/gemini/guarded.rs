@@ -110,6 +110,7 @@ impl Agent for Guarded {
         Ok(Opening {
             conversation: Box::new(conversation),
             opened: opening.opened,
+            not_now: harm.is_some(),
             why_not: opening.why_not.or(harm.map(|refusal| refusal.message)),
             protected,
             fell_back: None,

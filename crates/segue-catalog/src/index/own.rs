@@ -46,6 +46,8 @@ pub struct OwnMark {
     pub updated_at: i64,
     /// The turn it ends with.
     pub head: Option<i64>,
+    /// Its title.
+    pub title: Option<String>,
 }
 
 /// A turn of one of segue's own sessions.
@@ -64,13 +66,14 @@ impl Index {
     pub fn own_marks(&self) -> Result<Vec<OwnMark>, IndexError> {
         let marks = self.reading(|db| {
             db.prepare_cached(
-                "SELECT native_id, updated_at, head FROM session WHERE provider = ?1",
+                "SELECT native_id, updated_at, head, title FROM session WHERE provider = ?1",
             )?
             .query_map([OWN], |row| {
                 Ok(OwnMark {
                     id: row.get(0)?,
                     updated_at: row.get(1)?,
                     head: row.get(2)?,
+                    title: row.get(3)?,
                 })
             })?
             .collect()

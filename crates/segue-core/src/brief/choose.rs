@@ -5,6 +5,7 @@
 //! in steps of an eighth to a quarter of the turns behind them: a conversation that goes on by a turn mostly keeps them,
 //! and with them every byte of the brief up to its end.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
@@ -37,12 +38,34 @@ pub fn least_tokens(message: &Message, budget: u64) -> u64 {
     }
 }
 
+/// What is missing in turns that are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Missing {
+    /// How many messages are told by their beginning and their end: tools in older turns, and what is more than its
+    /// share of the room.
+    pub shortened: u32,
+    /// By how many bytes those are shorter.
+    pub bytes: u64,
+    /// How many messages are not shown, of a turn that is too long as a whole.
+    pub messages: u32,
+}
+
+impl Missing {
+    fn and(self, other: Self) -> Self {
+        Self {
+            shortened: self.shortened + other.shortened,
+            bytes: self.bytes + other.bytes,
+            messages: self.messages + other.messages,
+        }
+    }
+}
+
 /// The turns that are shown.
 pub(super) struct Chosen {
     /// The number of the first one; none if none fits.
     pub(super) first: Option<u32>,
-    /// Whether less than all of them is shown.
-    pub(super) shortened: bool,
+    /// What is missing in them.
+    pub(super) missing: Missing,
     /// All of them, as they are told.
     pub(super) text: String,
 }
@@ -60,7 +83,7 @@ enum Form {
 struct Told {
     text: String,
     tokens: u64,
-    shortened: bool,
+    missing: Missing,
 }
 
 struct Scribe<'a> {
@@ -107,7 +130,9 @@ fn chosen(turns: &[ToldTurn], short: Vec<Told>, full: Vec<Told>) -> Chosen {
     all.reverse();
     Chosen {
         first: first.map(|turn| turn.n),
-        shortened: all.iter().any(|turn| turn.shortened),
+        missing: all
+            .iter()
+            .fold(Missing::default(), |sum, turn| sum.and(turn.missing)),
         text: all.iter().map(|turn| turn.text.as_str()).collect(),
     }
 }
@@ -142,7 +167,7 @@ impl Scribe<'_> {
     fn turn(&self, turn: &ToldTurn, form: Form) -> Told {
         let messages = turn.messages.iter();
         let told = messages.map(|message| self.message(message, form));
-        headed(turn.n, None, told.collect())
+        headed(turn.n, 0, told.collect())
     }
 
     /// The prompt of a turn that is too long to be shown as a whole, and its end. A tool's answer is shown with its
@@ -172,10 +197,10 @@ impl Scribe<'_> {
             .filter(|(_, message)| answered(message))
             .map(|(told, _)| told)
             .collect();
-        let missing = rest.len() - kept.len();
+        let missing = u32::try_from(rest.len() - kept.len()).unwrap_or(u32::MAX);
         let mut parts = vec![prompt];
         parts.extend(kept);
-        headed(turn.n, Some(missing).filter(|missing| *missing > 0), parts)
+        headed(turn.n, missing, parts)
     }
 
     fn message(&self, message: &Message, form: Form) -> Told {
@@ -192,12 +217,14 @@ impl Scribe<'_> {
         } else {
             both_ends(text, tokens, self.room / share)
         };
-        let shortened = shown.len() != text.len();
-        let tokens = if shortened {
-            (self.count)(&shown)
-        } else {
-            tokens
-        };
+        let mut missing = Missing::default();
+        let mut tokens = tokens;
+        if let Cow::Owned(cut) = &shown {
+            tokens = (self.count)(cut);
+            missing.shortened = 1;
+            let bytes = text.len().saturating_sub(cut.len());
+            missing.bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        }
         let cut_off = if message.complete { "" } else { " (cut off)" };
         let mut out = format!("{}{cut_off}:\n", message.role.as_str());
         quoted(&shown, &mut out);
@@ -206,20 +233,23 @@ impl Scribe<'_> {
         Told {
             text: out,
             tokens: tokens + LINE * lines + FRAME,
-            shortened,
+            missing,
         }
     }
 }
 
 /// A turn of these messages. Where some are missing after the prompt, it is said there.
-fn headed(n: u32, missing: Option<usize>, messages: Vec<Told>) -> Told {
+fn headed(n: u32, missing: u32, messages: Vec<Told>) -> Told {
     let mut turn = Told {
         text: format!("[Turn {n}]\n"),
         tokens: FRAME,
-        shortened: missing.is_some(),
+        missing: Missing {
+            messages: missing,
+            ..Missing::default()
+        },
     };
     for (place, message) in messages.into_iter().enumerate() {
-        if let (1, Some(missing)) = (place, missing) {
+        if place == 1 && missing > 0 {
             let _ = write!(
                 turn.text,
                 "({missing} messages of this turn are not shown)\n\n"
@@ -228,7 +258,7 @@ fn headed(n: u32, missing: Option<usize>, messages: Vec<Told>) -> Told {
         }
         turn.text.push_str(&message.text);
         turn.tokens += message.tokens;
-        turn.shortened |= message.shortened;
+        turn.missing = turn.missing.and(message.missing);
     }
     turn
 }

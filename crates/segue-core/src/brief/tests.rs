@@ -101,7 +101,7 @@ fn sections_come_in_order_and_the_prompt_once() {
     > hello
 
     assistant:
-    > (calls shell with {"command":"ls"})
+    > (calls shell: ls)
 
     tool:
     > (shell answered)
@@ -294,10 +294,14 @@ fn a_huge_turn_keeps_its_prompt_and_its_end_and_calls_with_answers() {
     assert!(brief.text.contains("> nearly done"));
     let shown = |what: &str, n: usize| {
         brief.text.contains(&format!("{what} {n}\n"))
+            || brief.text.contains(&format!("{what} {n})"))
             || brief.text.contains(&format!("{what} {n} x"))
     };
     for n in 0..400 {
-        assert!(!shown("> result", n) || shown("\"step", n), "{n}");
+        assert!(
+            !shown("> result", n) || shown("(calls shell: step", n),
+            "{n}"
+        );
     }
     assert!(shown("> result", 398));
     assert!(brief.total_tokens() <= 10_000);

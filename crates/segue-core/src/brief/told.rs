@@ -3,9 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use serde_json::Value;
-
-use crate::{Json, Message, Part};
+use crate::{Message, Part, noted_answer, noted_call};
 
 /// What a brief tells of a message, before it is quoted. Its tokens are what is kept with the message.
 #[must_use]
@@ -15,7 +13,7 @@ pub fn told(message: &Message) -> String {
         let said: Cow<'_, str> = match part {
             Part::Text(words) => clean(words),
             Part::FunctionCall { name, args, .. } => {
-                clean(&format!("(calls {name} with {})", args.as_str()))
+                clean(&format!("(calls {})", noted_call(name, args)))
                     .into_owned()
                     .into()
             }
@@ -26,7 +24,7 @@ pub fn told(message: &Message) -> String {
                 ..
             } => {
                 let outcome = if *is_error { "failed" } else { "answered" };
-                let answer = format!("({name} {outcome})\n{}", readable(response));
+                let answer = format!("({} {outcome})\n{}", title(name), noted_answer(response));
                 clean(&answer).into_owned().into()
             }
             Part::InlineData(data) => clean(&format!("(a file of type {})", data.mime_type))
@@ -40,6 +38,19 @@ pub fn told(message: &Message) -> String {
         text.push_str(&said);
     }
     text
+}
+
+/// How many characters of a tool's name stand before its answer: some agents name a call by all it is about.
+const TITLE: usize = 80;
+
+/// The first line of a tool's name, as far as it is needed to know which one answers.
+fn title(name: &str) -> Cow<'_, str> {
+    let line = name.lines().next().unwrap_or_default();
+    match line.char_indices().nth(TITLE) {
+        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()).into(),
+        None if line.len() < name.len() => format!("{line}…").into(),
+        None => line.into(),
+    }
 }
 
 /// Whether a message is only about tools: calls, answers, or what is not told.
@@ -101,26 +112,4 @@ pub(super) fn ends_of(text: &str, bytes: usize) -> String {
     let tail = text.get(from..).unwrap_or_default();
     let left_out = text.len().saturating_sub(head.len() + tail.len());
     format!("{head}\n(… {left_out} bytes are left out here …)\n{tail}")
-}
-
-/// The words of a tool's answer where it consists of words, else the JSON it is.
-fn readable(response: &Json) -> Cow<'_, str> {
-    let words = |value: &Value| match value {
-        Value::String(text) => Some(text.clone()),
-        Value::Object(fields) => Some(fields.get("text")?.as_str()?.to_owned()),
-        _ => None,
-    };
-    let text = match serde_json::from_str(response.as_str()) {
-        Ok(Value::String(text)) => Some(text),
-        Ok(Value::Array(blocks)) => {
-            let texts: Option<Vec<String>> = blocks.iter().map(words).collect();
-            texts.map(|texts| texts.join("\n"))
-        }
-        Ok(Value::Object(fields)) if fields.len() == 1 => {
-            let known = fields.get("output").or_else(|| fields.get("error"));
-            known.and_then(Value::as_str).map(str::to_owned)
-        }
-        Ok(_) | Err(_) => None,
-    };
-    text.map_or(Cow::Borrowed(response.as_str()), Cow::Owned)
 }

@@ -257,6 +257,7 @@ fn a_leg_that_was_left_is_taken_up_again_where_the_head_is_back_at_its_tip() {
     let cases = [
         (ended(Some(2), LegEnd::HeadMoved), true, true),
         (ended(Some(2), LegEnd::Handoff), true, true),
+        (ended(Some(2), LegEnd::NotNow), true, true),
         // It knows more, or less.
         (ended(Some(5), LegEnd::HeadMoved), false, true),
         (ended(Some(1), LegEnd::HeadMoved), false, true),

@@ -76,7 +76,7 @@ pub struct Arrival<'a> {
     pub rest: Option<&'a Rest>,
     /// What the caller wants.
     pub haste: Haste,
-    /// Whether the caller wants to go on though one leg after another failed.
+    /// Whether the caller wants this prompt sent though one leg after another failed.
     pub anyway: bool,
     /// Who could go on instead, the preferred ones first.
     pub others: &'a [ProviderId],
@@ -103,7 +103,9 @@ pub fn admit(arrival: &Arrival<'_>, policy: &Policy) -> Admission {
     let latest = now
         .checked_add(policy.longest_rest(&standing))
         .unwrap_or(Timestamp::MAX);
-    let failed = standing.retry_at.map(|until| until.min(latest));
+    // Whoever knows that it failed so often does not want to wait for it.
+    let failed = standing.retry_at.filter(|_| !arrival.anyway);
+    let failed = failed.map(|until| until.min(latest));
     let failed = failed.map(|until| (until, Pause::Failed));
     let rest = rest.map(|rest| (rest.until, Pause::of(rest.class)));
     let later = failed

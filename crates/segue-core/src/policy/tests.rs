@@ -232,6 +232,11 @@ fn after_a_failure_a_prompt_waits_and_after_too_many_it_is_stopped() {
         },
         Arrival {
             anyway: true,
+            standing: Standing {
+                retry_at: Some(after(30)),
+                ..hopeless.standing
+            },
+            haste: Haste::Wait,
             ..hopeless
         },
     );

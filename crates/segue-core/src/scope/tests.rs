@@ -252,6 +252,12 @@ fn names_are_carried_exactly_or_refused() {
         assert_eq!(TaskState::parse(text).unwrap().as_str(), text);
         assert_eq!(RoleName::parse(text).unwrap().as_str(), text);
     }
+    let allowed = |limit| {
+        format!(
+            "it begins with a letter, a digit or _ and has at most {limit} bytes, without [ ] / \\, line ends, other \
+             characters that can't be seen, or a blank at its end"
+        )
+    };
     let long = "x".repeat(300);
     let refused = [
         ("", "a task name is empty"),
@@ -261,21 +267,21 @@ fn names_are_carried_exactly_or_refused() {
         ("a\nb", "a task name may not contain '\\n'"),
         ("a\u{1b}b", "a task name may not contain '\\u{1b}'"),
         ("-a", "a task name may not start with '-'"),
+        ("a ", "a task name may not end with a blank"),
         (
             &long,
             "a task name is 300 bytes long; at most 200 are allowed",
         ),
     ];
     for (text, why) in refused {
-        assert_eq!(TaskId::parse(text).unwrap_err().to_string(), why);
+        let told = TaskId::parse(text).unwrap_err().to_string();
+        assert_eq!(told, format!("{why}; {}", allowed(200)));
         assert!(TaskState::parse(text).is_err());
         assert!(RoleName::parse(text).is_err());
     }
     let state = TaskState::parse(&"x".repeat(65)).unwrap_err().to_string();
-    assert_eq!(
-        state,
-        "a state name is 65 bytes long; at most 64 are allowed"
-    );
+    let why = "a state name is 65 bytes long; at most 64 are allowed";
+    assert_eq!(state, format!("{why}; {}", allowed(64)));
 }
 
 proptest! {

@@ -145,6 +145,24 @@ fn gemini_cli_and_those_that_speak_acp_have_their_own_names() {
     let removed = shown("/p/a.txt", "@@ -1 +0,0 @@\n-a\n");
     check([
         (
+            "Edit notes.txt",
+            json!({"path": "notes.txt"}),
+            ok(json!({"output": "edited"})),
+            "edited notes.txt",
+        ),
+        (
+            "Edit notes.txt",
+            json!({"path": "notes.txt"}),
+            Answer::Failed(json!({"output": "not allowed"})),
+            "",
+        ),
+        (
+            "Read notes.txt",
+            json!({"path": "notes.txt"}),
+            ok(json!({"output": "three lines"})),
+            "",
+        ),
+        (
             "write_file",
             file("/p/a.txt"),
             ok(json!({"output": "ok"})),

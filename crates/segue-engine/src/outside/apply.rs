@@ -2,8 +2,7 @@
 
 use segue_catalog::NativeTurn;
 use segue_core::{
-    Decision, DecisionKind, LegEnd, Session, Title, TitleSource, Turn, TurnState, close_open_calls,
-    completed,
+    Decision, DecisionKind, LegEnd, Session, Turn, TurnState, close_open_calls, completed,
 };
 use segue_store::{AdoptedTurn, Finish, Lease, StoreError, TakenIn};
 
@@ -183,7 +182,7 @@ impl Engine {
         lease: &Lease,
         taken: TakenIn,
     ) -> Result<Session, EngineError> {
-        let title = aside_title(&session.title);
+        let title = session.title.marked("elsewhere");
         loop {
             // Whoever asks for what this one is for means this one.
             let new = self.new_session(&session.project, &title, None, &session.provider);
@@ -243,14 +242,4 @@ fn went_back(session: &Session, to: &Turn, dropped: usize, new: usize, who: &str
         were(dropped),
         session.id
     )
-}
-
-fn aside_title(title: &Title) -> Title {
-    match title.source() {
-        TitleSource::Prompt => title.clone(),
-        source @ (TitleSource::Model | TitleSource::User) => {
-            let text: String = title.as_str().chars().take(185).collect();
-            Title::given(&format!("{text} (elsewhere)"), source).unwrap_or_else(|_| title.clone())
-        }
-    }
 }

@@ -1,7 +1,6 @@
 //! What was said, as plain text: in words where it is words, and without anything that steers whoever shows it.
 
-use segue_core::{Json, Part};
-use serde_json::Value;
+use segue_core::{Part, noted_answer};
 
 /// The text of one part, and what kind of thing it is.
 pub(crate) struct Plain {
@@ -35,7 +34,7 @@ pub(crate) fn plain(part: &Part) -> Plain {
         Part::Text(text) => (Kind::Words, text.clone()),
         Part::Thought(text) => (Kind::Thought, text.clone()),
         Part::FunctionCall { name, args, .. } => {
-            (tool(name), format!("calls {name} {}", compact(args)))
+            (tool(name), format!("calls {name} {}", args.on_one_line()))
         }
         Part::FunctionResponse {
             name,
@@ -44,10 +43,10 @@ pub(crate) fn plain(part: &Part) -> Plain {
             ..
         } => {
             let outcome = if *is_error { "failed" } else { "answered" };
-            (tool(name), format!("{outcome}: {}", readable(response)))
+            (tool(name), format!("{outcome}: {}", noted_answer(response)))
         }
         Part::InlineData(data) => (Kind::Other, format!("[{}]", data.mime_type)),
-        Part::Unknown(json) => (Kind::Other, compact(json)),
+        Part::Unknown(json) => (Kind::Other, json.on_one_line()),
     };
     Plain {
         kind,
@@ -91,41 +90,10 @@ fn without_sequence(text: &str) -> &str {
         .unwrap_or(after)
 }
 
-/// JSON on one line.
-fn compact(json: &Json) -> String {
-    if !json.as_str().contains('\n') {
-        return json.as_str().to_owned();
-    }
-    let value: Option<Value> = serde_json::from_str(json.as_str()).ok();
-    value.map_or_else(|| json.as_str().to_owned(), |value| value.to_string())
-}
-
-/// The words of a tool's answer where it consists of words, else the JSON it is.
-fn readable(response: &Json) -> String {
-    let words = |value: &Value| match value {
-        Value::String(text) => Some(text.clone()),
-        Value::Object(fields) => Some(fields.get("text")?.as_str()?.to_owned()),
-        _ => None,
-    };
-    let text = match serde_json::from_str(response.as_str()).unwrap_or_default() {
-        Value::String(text) => Some(text),
-        Value::Array(blocks) => {
-            let texts: Option<Vec<String>> = blocks.iter().map(words).collect();
-            texts.map(|texts| texts.join("\n"))
-        }
-        Value::Object(fields) => match fields.iter().collect::<Vec<_>>().as_slice() {
-            [(name, Value::String(text))] if ["output", "error"].contains(&name.as_str()) => {
-                Some(text.clone())
-            }
-            _ => None,
-        },
-        _ => None,
-    };
-    text.unwrap_or_else(|| compact(response))
-}
-
 #[cfg(test)]
 mod tests {
+    use segue_core::Json;
+
     use super::*;
 
     #[test]
@@ -143,23 +111,6 @@ mod tests {
             assert_eq!(clean(text), expected, "{text:?}");
         }
         assert_eq!(one_line(" a\n\n b\u{1b}[0m\tc "), "a b c");
-    }
-
-    #[test]
-    fn answers_are_words_where_they_are_words() {
-        let cases = [
-            (r#""a\nb""#, "a\nb"),
-            (
-                r#"[{"type":"text","text":"a"},{"type":"text","text":"b"}]"#,
-                "a\nb",
-            ),
-            (r#"{"output":"a"}"#, "a"),
-            ("{\"code\":\n1}", r#"{"code":1}"#),
-            ("[1]", "[1]"),
-        ];
-        for (json, expected) in cases {
-            assert_eq!(readable(&Json::parse(json).unwrap()), expected);
-        }
     }
 
     #[test]

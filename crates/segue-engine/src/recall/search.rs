@@ -12,7 +12,7 @@ use jiff::tz::TimeZone;
 use segue_catalog::index::{
     Ask, Hit, HitTurn, Hits, Of, Order, Query, QueryError, Snippet, Texts, Words, snippet,
 };
-use segue_catalog::{Catalog, Mark, NativeSession};
+use segue_catalog::{Catalog, Mark, NativeSession, in_full};
 use segue_core::{FeatureId, MatchedBy, NativeId, Role, SessionId, Tag, TurnId, parse_when};
 use segue_store::{Filter, Page};
 
@@ -158,7 +158,7 @@ impl Engine {
             }
         }
         self.quote(&mut report, &request.query.words, seen).await?;
-        report.stale = failed.map(|error| told(&error));
+        report.stale = failed.map(|error| in_full(&error));
         Ok(report)
     }
 
@@ -370,14 +370,6 @@ impl Engine {
         }
         Ok(())
     }
-}
-
-/// An error with its causes.
-fn told(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    let causes = causes.map(ToString::to_string);
-    let all: Vec<String> = std::iter::once(error.to_string()).chain(causes).collect();
-    all.join(": ")
 }
 
 /// The native sessions that carry one of segue's own.

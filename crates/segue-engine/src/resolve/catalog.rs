@@ -57,7 +57,7 @@ impl Engine {
         let (session, adopted) = adopted.await?;
         if adopted.is_none() {
             let text = format!("continuing session {} for {purpose}", session.id);
-            trail.decide(DecisionKind::Session, text);
+            trail.decide(DecisionKind::Continued, text);
         }
         trail.done.extend(adopted);
         Ok(Some(session))

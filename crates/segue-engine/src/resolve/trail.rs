@@ -25,11 +25,19 @@ impl Trail {
         }
     }
 
+    /// Goes back to the beginning of the way. What was done stays done.
+    pub(crate) fn begin_again(&mut self, request: &ChatRequest) {
+        *self = Self {
+            done: std::mem::take(&mut self.done),
+            ..Self::after(request)
+        };
+    }
+
     pub(super) fn decide(&mut self, kind: DecisionKind, text: impl Into<String>) {
         self.decisions.push(Decision::new(kind, text));
     }
 
-    pub(super) fn step(&mut self, kind: StepKind, text: impl Into<String>) {
+    pub(crate) fn step(&mut self, kind: StepKind, text: impl Into<String>) {
         self.steps.push(Step::new(kind, text));
     }
 }

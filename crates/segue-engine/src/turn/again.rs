@@ -10,7 +10,7 @@ use segue_core::{
 use segue_store::Finish;
 
 use super::{Outcome, Run, Tried, stopped};
-use crate::error::told;
+use crate::error::moment;
 use crate::outside::Ahead;
 use crate::pieces::Text;
 use crate::record::Recorder;
@@ -126,7 +126,7 @@ impl Run<'_> {
     async fn hand_to(&mut self, other: ProviderId, failure: &Failure) -> Result<(), EngineError> {
         self.fail_attempt(failure).await?;
         let rests = match (failure.class, failure.retry_at) {
-            (_, Some(until)) => format!("which rests until {}", told(until)),
+            (_, Some(until)) => format!("which rests until {}", moment(until)),
             (FailureClass::Quota, None) => "whose quota is spent".to_owned(),
             (_, None) => "which takes no more".to_owned(),
         };
@@ -189,28 +189,26 @@ impl Run<'_> {
     }
 
     /// Makes the prompt a turn that comes after those made elsewhere while it waited. The turn that waited stays on
-    /// record, so that the prompt is there whatever happens.
+    /// record, so that the prompt is there whatever happens; in the history it stays only where it was sent.
     async fn come_after(
         &mut self,
         since: Timestamp,
         refused: Option<Failure>,
     ) -> Result<(), EngineError> {
         let (engine, hold) = (self.engine, self.hold);
-        let finish = Finish {
-            state: if refused.is_some() {
-                TurnState::Failed
-            } else {
-                TurnState::Cancelled
-            },
-            messages: Vec::new(),
-            usage: Usage::default(),
-            failure: refused,
-            at: since,
-        };
-        engine
-            .store
-            .finish_turn(&hold.lease, self.turn, finish)
-            .await?;
+        let (store, lease) = (&engine.store, &hold.lease);
+        if refused.is_some() {
+            let finish = Finish {
+                state: TurnState::Failed,
+                messages: Vec::new(),
+                usage: Usage::default(),
+                failure: refused,
+                at: since,
+            };
+            store.finish_turn(lease, self.turn, finish).await?;
+        } else {
+            store.withdraw_turn(lease, self.turn, since).await?;
+        }
         let session = engine.existing(&self.session.id).await?;
         let strict = self.request.strict;
         let ahead = Ahead::Prompt { strict };
@@ -226,14 +224,14 @@ impl Run<'_> {
             Text::up_to(self.request.text_up_to),
         );
         (self.leg, self.opened_leg) = (None, None);
-        let waited = std::mem::replace(&mut self.report.turn, turn.n);
+        self.report.turn = turn.n;
         let began = TurnEvent::Began {
             session: self.report.session.clone(),
             turn: turn.n,
         };
         self.emit(began).await?;
         let text = format!(
-            "the prompt waited as turn {waited} and is asked as turn {}, after what was done meanwhile",
+            "the prompt waited, and is asked as turn {}, after what was done meanwhile",
             turn.n
         );
         let again = Decision::new(DecisionKind::Outside, text);
@@ -253,7 +251,7 @@ impl Run<'_> {
             "waiting {} s for {}, until {}: {}",
             wait.as_secs_f64().ceil(),
             self.report.provider,
-            told(until),
+            moment(until),
             why.words()
         );
         self.decide(Decision::new(DecisionKind::BackedOff, text))

@@ -89,6 +89,7 @@ impl Run<'_> {
                     }
                     stopping = Some(Stopping::new(None));
                     conversation.cancel();
+                    self.emit(TurnEvent::Stopping).await?;
                 }
                 () = until(stopping.as_ref().map(|stopping| stopping.until)) => {
                     return Ok(Stopping::outcome(stopping));
@@ -253,9 +254,8 @@ impl Run<'_> {
         {
             return Ok(());
         }
-        let at = self.now();
         let store = &self.engine.store;
-        store.suggest_title(&self.session.id, &title, at).await?;
+        store.suggest_title(&self.session.id, &title).await?;
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! The end of a turn: its record is closed, and a failure gets its next step.
 
+use jiff::Timestamp;
 use segue_agents::known;
 use segue_core::{
     Aftermath, Decision, DecisionKind, Failure, FailureClass, Leg, LegEnd, LegId, ProviderId,
@@ -8,8 +9,11 @@ use segue_core::{
 use segue_store::Finish;
 
 use super::{Outcome, Run};
-use crate::error::told;
+use crate::error::moment;
 use crate::{EngineError, TurnEvent, TurnReport};
+
+/// How many characters of a prompt that was not sent are told in the log.
+const WORDS: usize = 500;
 
 impl Run<'_> {
     /// Closes the record and settles the figures, in one transaction.
@@ -20,10 +24,12 @@ impl Run<'_> {
         let state = outcome.state;
         let Aftermath { standing, rotates } = self.aftermath(state, outcome.failure.as_ref());
         let failure = match outcome.failure {
-            Some(failure) if rotates && standing.is_hopeless() => {
+            Some(failure) if standing.is_hopeless() => {
                 Some(Box::pin(self.with_way_out(failure)).await?)
             }
-            failure => failure.map(|failure| with_next_step(failure, &self.report)),
+            failure => {
+                failure.map(|failure| with_next_step(failure, &self.report, standing.retry_at))
+            }
         };
         let last = self.recorder.close(state == TurnState::Finished, at);
         let last_number = last.last().map(|(number, _)| *number);
@@ -93,6 +99,25 @@ impl Run<'_> {
             .as_ref()
             .is_some_and(|failure| is_policy_stop(failure, now));
         self.report.failure = failure;
+        Ok(self.report)
+    }
+
+    /// A prompt that was stopped before it was sent is no turn of the history. What it said is in the log.
+    pub(super) async fn withdraw(mut self) -> Result<TurnReport, EngineError> {
+        let at = self.now();
+        let (store, lease) = (&self.engine.store, &self.hold.lease);
+        let words: String = self.request.prompt.chars().take(WORDS).collect();
+        let text = format!("stopped before the prompt was sent: {words:?}");
+        let decision = Decision::new(DecisionKind::Stopped, text);
+        // One commit for both.
+        let (withdrawn, noted) = tokio::join!(
+            store.withdraw_turn(lease, self.turn, at),
+            store.note(lease, &decision, at)
+        );
+        withdrawn.and(noted)?;
+        let state = TurnState::Cancelled;
+        self.emit(TurnEvent::Ended { state }).await?;
+        self.report.state = state;
         Ok(self.report)
     }
 
@@ -201,7 +226,8 @@ impl Run<'_> {
     }
 }
 
-fn with_next_step(failure: Failure, report: &TurnReport) -> Failure {
+/// A failure with its next step; before `rested` the agent is not asked by itself.
+fn with_next_step(failure: Failure, report: &TurnReport, rested: Option<Timestamp>) -> Failure {
     if failure.hint.is_some() {
         return failure;
     }
@@ -216,8 +242,9 @@ fn with_next_step(failure: Failure, report: &TurnReport) -> Failure {
             )
         }
         FailureClass::Quota | FailureClass::RateLimited => {
-            let when = match failure.retry_at {
-                Some(at) => format!("it can be tried again at {}", told(at)),
+            let limited = failure.class == FailureClass::RateLimited;
+            let when = match failure.retry_at.or(rested.filter(|_| limited)) {
+                Some(at) => format!("it can be tried again at {}", moment(at)),
                 None => "wait a while".to_owned(),
             };
             format!("{when}: {go_on}; or go on with another agent by -p NAME")

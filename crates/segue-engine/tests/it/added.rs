@@ -87,7 +87,7 @@ async fn a_new_native_session_has_it_in_its_brief() {
         .add_message(&first.session, Speaker::Assistant, "somebody answered")
         .await;
     assert_eq!(answer.unwrap().turn, 3);
-    let session = stage.store.session(&first.session).await.unwrap().unwrap();
+    let session = stage.session_of(&first).await;
     let codex = ProviderId::parse("codex").unwrap();
     engine.handoff(&session, &codex).await.unwrap();
     let cues = &stage.others[0].cues;
@@ -105,7 +105,7 @@ async fn what_was_reverted_is_not_told() {
     let stage = Stage::new();
     let first = stage.turn("one", Target::New).await;
     add(&stage, &first.session, "by the way").await;
-    let session = stage.store.session(&first.session).await.unwrap().unwrap();
+    let session = stage.session_of(&first).await;
     stage.engine.revert(&session, 1).await.unwrap();
     stage.turn("two", same(&first)).await;
     assert_eq!(prompts(&stage), ["one", "two"]);

@@ -49,7 +49,7 @@ async fn messages_are_counted_as_they_are_written() {
         [vec![
             Some(2),
             Some(0),
-            Some(told("(calls shell with {})")),
+            Some(told("(calls shell)")),
             Some(told("(shell answered)\ndone")),
             Some(2)
         ]]

@@ -1,6 +1,9 @@
 //! A session is handed to another agent.
 
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 
 use segue_agents::Defaults;
 use segue_core::{DecisionKind, LegEnd, Opened, PermissionPolicy, Policy, ProviderId};
@@ -101,6 +104,7 @@ async fn what_can_not_be_handed_over_stays_as_it_is() {
         purpose: None,
         provider: provider("scripted"),
         at: jiff::Timestamp::now(),
+        unless: None,
     };
     let blank = stage.store.create(blank).await.unwrap();
     let nothing = stage.engine.handoff(&blank, &provider("codex")).await;
@@ -144,7 +148,7 @@ async fn one_that_knows_it_all_is_taken_up_again_which_is_told() {
     assert!(to("scripted").await);
     let next = stage.turn("two", same(&first)).await;
     assert_eq!(next.opened.unwrap().0, Opened::Resumed);
-    let told = "going on with scripted's own session native-1, which knows all turns of";
+    let told = "asking scripted to go on with its own session native-1, which knows all turns of";
     let decisions = next.decisions.iter();
     let telling = decisions.filter(|decision| decision.text.starts_with(told));
     assert_eq!(telling.count(), 1, "{:?}", next.decisions);
@@ -179,4 +183,55 @@ async fn a_prompt_to_another_one_says_what_does_not_carry_over() {
         left,
         ["the model \"opus\" is one of scripted's; codex uses its own"]
     );
+}
+
+/// Polls a future this many times; what comes of it if that is enough.
+async fn polled<F: Future>(mut future: Pin<&mut F>, times: usize) -> Option<F::Output> {
+    let mut left = times;
+    poll_fn(|context| match future.as_mut().poll(context) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => {
+            left -= 1;
+            if left == 0 {
+                Poll::Ready(None)
+            } else {
+                Poll::Pending
+            }
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn whom_a_session_was_handed_to_meanwhile_goes_on_with_it() {
+    let codex = provider("codex");
+    let mut handed = 0;
+    for step in 1..=6 {
+        let stage = Stage::with(&["codex"], Policy::default());
+        let first = stage.turn("one", Target::New).await;
+        let session = stage.store.session(&first.session).await.unwrap().unwrap();
+        let other = stage.beside_all();
+        for agent in [&stage.agent, &stage.others[0]] {
+            agent.cues.lock().unwrap().extend([say("two"), done()]);
+        }
+        let request = stage.request("two", same(&first));
+        let chat = stage.engine.chat(request, tokio::sync::mpsc::channel(1).0);
+        let mut chat = pin!(chat);
+        let early = polled(chat.as_mut(), step).await;
+        assert!(early.is_none());
+        let moved = other.handoff(&session, &codex).await;
+        let answered = chat.await;
+        let after = stage.store.session(&first.session).await.unwrap().unwrap();
+        match moved {
+            Ok(_) => {
+                handed += 1;
+                assert_eq!(after.provider, codex, "{step}: {answered:?}");
+            }
+            Err(EngineError::Store(StoreError::Held { .. })) => {
+                assert_eq!(after.provider.as_str(), "scripted", "{step}");
+            }
+            Err(error) => panic!("{step}: {error}"),
+        }
+    }
+    assert!(handed > 0);
 }

@@ -1,24 +1,22 @@
 //! Moving the head: which native session goes on then, and what is left behind.
 
+use std::sync::atomic::Ordering;
+
 use segue_core::{
-    AgentEvent, Change, Failure, FailureClass, Json, LegEnd, Message, Opened, Role, Session,
-    ToolCall, ToolStatus, TurnState, Usage,
+    AgentEvent, Change, Failure, FailureClass, Json, LegEnd, Message, Opened, Role, ToolCall,
+    ToolStatus, TurnState, Usage,
 };
 use segue_engine::{EngineError, SetAside, Target, TurnReport};
-use segue_store::{Finish, LeaseRequest, NewLeg, Store};
+use segue_store::{Finish, NewLeg, Store};
 
-use crate::scripted::{Cue, Stage, done, same};
-
-async fn session(stage: &Stage, report: &TurnReport) -> Session {
-    stage.store.session(&report.session).await.unwrap().unwrap()
-}
+use crate::scripted::{Cue, Stage, done, living, same};
 
 /// Three turns, a revert to the first one, and another turn.
 async fn reverted(stage: &Stage) -> TurnReport {
     let first = stage.turn("one", Target::New).await;
     stage.turn("two", same(&first)).await;
     stage.turn("three", same(&first)).await;
-    let session = session(stage, &first).await;
+    let session = stage.session_of(&first).await;
     stage.engine.revert(&session, 1).await.unwrap();
     stage.turn("another two", same(&first)).await;
     first
@@ -28,7 +26,7 @@ async fn reverted(stage: &Stage) -> TurnReport {
 async fn after_an_undo_the_native_session_that_knows_everything_goes_on() {
     let stage = Stage::new();
     let first = reverted(&stage).await;
-    let session = session(&stage, &first).await;
+    let session = stage.session_of(&first).await;
     let undone = stage.engine.undo(&session).await.unwrap();
     assert_eq!(undone.session.native_id, first.native_id);
     let aside = SetAside {
@@ -59,11 +57,11 @@ async fn a_native_session_that_has_gone_on_since_is_not_taken_up_where_it_was() 
     let first = reverted(&stage).await;
     stage
         .engine
-        .undo(&session(&stage, &first).await)
+        .undo(&stage.session_of(&first).await)
         .await
         .unwrap();
     stage.turn("four", same(&first)).await;
-    let now = session(&stage, &first).await;
+    let now = stage.session_of(&first).await;
     let back = stage.engine.revert(&now, 3).await.unwrap();
     assert_eq!(back.decisions, []);
     let next = stage.turn("another four", same(&first)).await;
@@ -77,11 +75,40 @@ async fn a_native_session_that_has_gone_on_since_is_not_taken_up_where_it_was() 
     );
 }
 
+/// Nothing is wrong with what only could not go on at one moment.
+#[tokio::test]
+async fn a_native_session_that_could_not_go_on_yet_is_not_lost() {
+    let stage = Stage::new();
+    let first = stage.turn("one", Target::New).await;
+    *stage.agent.goes_on.lock().unwrap() = Opened::Fresh;
+    stage.agent.not_now.store(true, Ordering::Relaxed);
+    let second = stage.turn("two", same(&first)).await;
+    let (opened, why) = second.opened.unwrap();
+    assert_eq!(opened, Opened::Briefed);
+    assert!(
+        why.contains("could not go on with its own session yet"),
+        "{why}"
+    );
+    let legs = stage.store.legs(&first.session).await.unwrap();
+    assert_eq!(legs[0].ended.map(|(_, why)| why), Some(LegEnd::NotNow));
+
+    *stage.agent.goes_on.lock().unwrap() = Opened::Resumed;
+    let session = stage.session_of(&first).await;
+    let back = stage.engine.revert(&session, 1).await.unwrap();
+    assert!(
+        back.decisions[0].text.contains("knows all turns"),
+        "{back:?}"
+    );
+    let next = stage.turn("another two", same(&first)).await;
+    assert_eq!(next.opened.unwrap().0, Opened::Resumed);
+    assert_eq!(next.native_id, first.native_id);
+}
+
 #[tokio::test]
 async fn if_that_native_session_is_gone_its_turns_are_told() {
     let stage = Stage::new();
     let first = reverted(&stage).await;
-    let session = session(&stage, &first).await;
+    let session = stage.session_of(&first).await;
     stage.engine.undo(&session).await.unwrap();
     *stage.agent.goes_on.lock().unwrap() = Opened::Fresh;
     let next = stage.turn("four", same(&first)).await;
@@ -112,7 +139,7 @@ async fn if_that_native_session_is_gone_its_turns_are_told() {
 async fn what_an_undo_left_behind_is_forked() {
     let stage = Stage::new();
     let first = reverted(&stage).await;
-    let session = session(&stage, &first).await;
+    let session = stage.session_of(&first).await;
     let undone = stage.engine.undo(&session).await.unwrap().session;
     let project = undone.project.clone();
     let forked = stage.engine.fork_moved(&undone, None, Some(2), &project);
@@ -139,18 +166,11 @@ async fn a_native_session_that_failed_the_last_turn_is_not_taken_up() {
     let stage = Stage::new();
     let first = stage.turn("one", Target::New).await;
     let at = jiff::Timestamp::now();
-    let request = LeaseRequest {
-        session: first.session.clone(),
-        owner: segue_agents::mark_of(std::process::id()).unwrap(),
-        at,
-        expires_after: jiff::SignedDuration::from_secs(30),
-        dead_epoch: None,
-    };
     let (store, leg) = (
         &stage.store,
         stage.store.legs(&first.session).await.unwrap()[0].id,
     );
-    let lease = store.acquire(request).await.unwrap().lease;
+    let lease = stage.claim(&first.session, living()).await;
     let prompt = Message::text(Role::User, "two", at);
     let turn = store.begin_turn(&lease, &prompt).await.unwrap().id;
     store.begin_attempt(&lease, turn, leg, at).await.unwrap();
@@ -216,7 +236,7 @@ async fn a_revert_tells_what_the_dropped_turns_did_and_a_preview_changes_nothing
     stage.script([Cue::Event(AgentEvent::Tool(edit)), done()]);
     let request = stage.request("two", same(&first));
     stage.chat(request, |_| {}).await.unwrap();
-    let before = session(&stage, &first).await;
+    let before = stage.session_of(&first).await;
     let plan = stage.engine.preview_revert(&before, 1).await.unwrap();
     let dropped: Vec<_> = plan
         .dropped
@@ -224,7 +244,7 @@ async fn a_revert_tells_what_the_dropped_turns_did_and_a_preview_changes_nothing
         .map(|turn| (turn.n, turn.title.as_str()))
         .collect();
     assert_eq!(dropped, [(2, "two")]);
-    assert_eq!(session(&stage, &first).await, before);
+    assert_eq!(stage.session_of(&first).await, before);
     let reverted = stage.engine.revert(&before, 1).await.unwrap();
     assert_eq!(reverted.effects, plan.effects);
     let [file] = reverted.effects.files.as_slice() else {

@@ -23,3 +23,4 @@ mod scripted;
 mod spending;
 mod turns;
 mod upkeep;
+mod warm;

@@ -10,13 +10,13 @@ use segue_catalog::{
     Said, Skipped, Start, Whereabouts,
 };
 use segue_core::{
-    DecisionKind, END_OF_RECORD, FailureClass, Message, NativeId, Opened, Policy, ProcessMark,
-    ProviderId, Role, Session, Turn, TurnState,
+    DecisionKind, END_OF_RECORD, FailureClass, Message, NativeId, Opened, Policy, ProviderId, Role,
+    Session, Turn, TurnState,
 };
 use segue_engine::{Speaker, Stop, Target, TurnEvent, TurnReport};
-use segue_store::{Filter, Lease, LeaseRequest, Page, Store};
+use segue_store::{Filter, Lease, Page, Store};
 
-use crate::scripted::{Cue, Stage, done, same, say};
+use crate::scripted::{Cue, Stage, dead, done, living, same, say};
 
 /// What the agent wrote down in `native-1`; none once it is deleted.
 #[derive(Clone)]
@@ -162,10 +162,6 @@ async fn story(stage: &Stage, session: &segue_core::SessionId) -> Vec<String> {
     story
 }
 
-async fn session_of(stage: &Stage, report: &TurnReport) -> Session {
-    stage.store.session(&report.session).await.unwrap().unwrap()
-}
-
 fn decided(report: &TurnReport) -> String {
     let texts: Vec<&str> = report.decisions.iter().map(|d| d.text.as_str()).collect();
     texts.join("\n")
@@ -196,7 +192,7 @@ async fn turns_made_elsewhere_are_taken_in_once() {
     book.write(Event::Step("later".into()));
     let (same_as_before, told) = stage
         .engine
-        .refreshed(session_of(&stage, &first).await)
+        .refreshed(stage.session_of(&first).await)
         .await
         .unwrap();
     assert_eq!((same_as_before.turns, told.len()), (5, 0));
@@ -229,15 +225,8 @@ async fn whoever_looks_takes_them_in_unless_somebody_is_at_work() {
     let (book, stage) = stage();
     let first = turn(&stage, &book, "one", Target::New).await;
     book.by_hand("x");
-    let session = session_of(&stage, &first).await;
-    let somebody = LeaseRequest {
-        session: session.id.clone(),
-        owner: segue_agents::mark_of(std::process::id()).unwrap(),
-        at: Timestamp::now(),
-        expires_after: SignedDuration::from_secs(30),
-        dead_epoch: None,
-    };
-    let lease = stage.store.acquire(somebody).await.unwrap().lease;
+    let session = stage.session_of(&first).await;
+    let lease = stage.claim(&session.id, living()).await;
     let (as_it_was, _) = stage.engine.refreshed(session.clone()).await.unwrap();
     assert_eq!(as_it_was.turns, 1);
     stage.store.release(&lease).await.unwrap();
@@ -258,18 +247,7 @@ async fn cut_off(stage: &Stage, session: &Session, prompt: &str) {
 
 /// The same of a process that was killed before it sent anything.
 async fn written_down(stage: &Stage, session: &Session, prompt: &str) -> (Lease, Turn) {
-    let dead = ProcessMark {
-        pid: u32::MAX - 1,
-        ..segue_agents::mark_of(std::process::id()).unwrap()
-    };
-    let request = LeaseRequest {
-        session: session.id.clone(),
-        owner: dead,
-        at: Timestamp::now(),
-        expires_after: SignedDuration::from_secs(30),
-        dead_epoch: None,
-    };
-    let lease = stage.store.acquire(request).await.unwrap().lease;
+    let lease = stage.claim(&session.id, dead()).await;
     let prompt = Message::text(Role::User, prompt, Timestamp::now());
     let turn = stage.store.begin_turn(&lease, &prompt).await.unwrap();
     (lease, turn)
@@ -279,7 +257,7 @@ async fn written_down(stage: &Stage, session: &Session, prompt: &str) -> (Lease,
 async fn an_answer_that_nobody_heard_is_taken_from_the_native_record() {
     let (book, stage) = stage();
     let first = turn(&stage, &book, "one", Target::New).await;
-    cut_off(&stage, &session_of(&stage, &first).await, "two").await;
+    cut_off(&stage, &stage.session_of(&first).await, "two").await;
     book.ask(&format!("the story so far\n{END_OF_RECORD}\n\ntwo"));
     book.answer("here it is");
     book.by_hand("x");
@@ -305,7 +283,7 @@ async fn an_answer_that_nobody_heard_is_taken_from_the_native_record() {
 async fn a_prompt_that_never_arrived_is_not_mistaken_for_one_made_by_hand() {
     let (book, stage) = stage();
     let first = turn(&stage, &book, "one", Target::New).await;
-    cut_off(&stage, &session_of(&stage, &first).await, "two").await;
+    cut_off(&stage, &stage.session_of(&first).await, "two").await;
     book.by_hand("something else");
     let last = turn(&stage, &book, "three", same(&first)).await;
     assert!(
@@ -326,7 +304,7 @@ async fn a_prompt_that_was_not_sent_has_no_answer_in_the_native_record() {
     for by_hand in ["fix the login, not the logout", "fix"] {
         let (book, stage) = stage();
         let first = turn(&stage, &book, "one", Target::New).await;
-        written_down(&stage, &session_of(&stage, &first).await, "fix").await;
+        written_down(&stage, &stage.session_of(&first).await, "fix").await;
         book.by_hand(by_hand);
         turn(&stage, &book, "two", same(&first)).await;
         let told = story(&stage, &first.session).await;
@@ -352,7 +330,7 @@ async fn what_is_taken_back_there_is_taken_back_here_and_undo_brings_it_back() {
     );
     assert_eq!(last.opened.as_ref().unwrap().0, Opened::Resumed);
     assert_eq!(story(&stage, &first.session).await, ["one", "[x]", "four"]);
-    let session = session_of(&stage, &first).await;
+    let session = stage.session_of(&first).await;
     stage.engine.undo(&session).await.unwrap();
     assert_eq!(story(&stage, &first.session).await, ["one", "two", "three"]);
 }
@@ -362,13 +340,13 @@ async fn turns_made_after_what_was_reverted_become_a_session_of_their_own() {
     let (book, stage) = stage();
     let first = turn(&stage, &book, "one", Target::New).await;
     turn(&stage, &book, "two", same(&first)).await;
-    let session = session_of(&stage, &first).await;
+    let session = stage.session_of(&first).await;
     stage.engine.revert(&session, 1).await.unwrap();
     book.by_hand("x");
     // To look changes nothing here.
     let (looked_at, _) = stage
         .engine
-        .refreshed(session_of(&stage, &first).await)
+        .refreshed(stage.session_of(&first).await)
         .await
         .unwrap();
     assert_eq!(looked_at.turns, 1);
@@ -388,7 +366,7 @@ async fn a_fork_tells_what_it_took_in() {
     let (book, stage) = stage();
     let first = turn(&stage, &book, "one", Target::New).await;
     book.by_hand("x");
-    let session = session_of(&stage, &first).await;
+    let session = stage.session_of(&first).await;
     let forked = stage.engine.fork(&session, None, &session.project);
     let forked = forked.await.unwrap();
     assert_eq!(story(&stage, &forked.session.id).await, ["one", "[x]"]);
@@ -403,7 +381,7 @@ async fn an_undo_goes_back_to_where_the_native_session_went_on() {
     let (book, stage) = stage();
     let first = turn(&stage, &book, "one", Target::New).await;
     turn(&stage, &book, "two", same(&first)).await;
-    let session = session_of(&stage, &first).await;
+    let session = stage.session_of(&first).await;
     stage.engine.revert(&session, 1).await.unwrap();
     book.by_hand("x");
     stage.engine.undo(&session).await.unwrap();
@@ -427,7 +405,7 @@ fn stage_of_two() -> (Book, Stage, ProviderId) {
 async fn turns_made_after_a_handoff_are_taken_in_when_it_comes_back() {
     let (book, stage, codex) = stage_of_two();
     let first = turn(&stage, &book, "one", Target::New).await;
-    let session = session_of(&stage, &first).await;
+    let session = stage.session_of(&first).await;
     stage.engine.handoff(&session, &codex).await.unwrap();
     book.by_hand("x");
     let mut back = stage.request("two", same(&first));
@@ -448,10 +426,10 @@ async fn turns_made_before_a_handoff_are_not_left_behind() {
     let (book, stage, codex) = stage_of_two();
     let first = turn(&stage, &book, "one", Target::New).await;
     turn(&stage, &book, "two", same(&first)).await;
-    let session = session_of(&stage, &first).await;
+    let session = stage.session_of(&first).await;
     stage.engine.revert(&session, 1).await.unwrap();
     book.by_hand("x");
-    let session = session_of(&stage, &first).await;
+    let session = stage.session_of(&first).await;
     let handed = stage.engine.handoff(&session, &codex).await.unwrap();
     assert!(
         handed.decisions[0].text.contains("go on there with"),
@@ -549,7 +527,7 @@ async fn by_hand_meanwhile(waits: Cue, refused: bool, stops: bool) -> (Vec<Strin
     assert_eq!(began.last(), Some(&report.turn));
     if stops {
         stage.stop.send_replace(Stop::No);
-        let session = session_of(&stage, &first).await;
+        let session = stage.session_of(&first).await;
         stage.engine.refreshed(session).await.unwrap();
     }
     let heard = stage.agent.heard.lock().unwrap().prompts.clone();
@@ -567,14 +545,14 @@ async fn what_is_made_by_hand_while_a_prompt_waits_comes_before_it() {
     let crash = || fails(FailureClass::Crashed, "boom");
     let limited = || fails(FailureClass::RateLimited, "rate limit: try again in 0.2s");
     let (told, heard) = Box::pin(by_hand_meanwhile(crash(), false, false)).await;
-    assert_eq!(told, ["one", "fails", "two", "[x]", "two"]);
+    assert_eq!(told, ["one", "fails", "[x]", "two"]);
     assert_eq!(heard, ["one", "fails", "two"]);
     let (told, heard) = Box::pin(by_hand_meanwhile(limited(), true, false)).await;
     assert_eq!(told, ["one", "two", "[x]", "two"]);
     assert_eq!(heard, ["one", "two", "two"]);
     // A wait that is stopped hides nothing either.
     let (told, _) = Box::pin(by_hand_meanwhile(crash(), false, true)).await;
-    assert_eq!(told, ["one", "fails", "two", "[x]"]);
+    assert_eq!(told, ["one", "fails", "[x]"]);
     let (told, _) = Box::pin(by_hand_meanwhile(limited(), true, true)).await;
     assert_eq!(told, ["one", "two", "[x]"]);
 }

@@ -102,7 +102,22 @@ async fn three_failures_begin_a_new_leg_and_three_more_stop() {
     let log = stage.store.decisions(&first.session, 1).await.unwrap();
     assert_eq!(log[0].1.kind, DecisionKind::Stopped);
 
-    // Who wants to go on anyway does; a success is a clean start.
+    // Who wants to go on anyway does, with one prompt.
+    let refusal = Refusal::new(FailureClass::Crashed, "boom");
+    stage.script([Cue::Fails(AgentError::refused("the prompt", refusal))]);
+    let mut request = stage.request("try", same(&first));
+    request.anyway = true;
+    let report = stage.chat(request, |_| {}).await.unwrap();
+    let hint = report.failure.unwrap().hint.unwrap();
+    assert!(ways.iter().all(|way| hint.contains(way)), "{hint}");
+    let stopped = stage.chat(stage.request("try", same(&first)), |_| {}).await;
+    let stopped = stopped.unwrap_err();
+    assert!(
+        matches!(stopped, EngineError::Hopeless { .. }),
+        "{stopped:?}"
+    );
+
+    // A success is a clean start.
     stage.script([say("better now"), done()]);
     let mut request = stage.request("try", same(&first));
     request.anyway = true;
@@ -198,9 +213,25 @@ async fn a_wait_can_be_stopped() {
         }
     });
     let report = report.await.unwrap();
-    assert_eq!(report.state, TurnState::Cancelled);
-    let turns = stage.store.turns(&first.session).await.unwrap();
-    assert!(!turns[2].sent, "{turns:#?}");
+    assert_eq!((report.state, report.sent), (TurnState::Cancelled, false));
+    // It is no part of the history, but on record.
+    let session = stage.store.session(&first.session).await.unwrap().unwrap();
+    assert_eq!(
+        (session.turns, session.head_state),
+        (2, Some(TurnState::Failed))
+    );
+    let log = stage.store.decisions(&first.session, 1).await.unwrap();
+    assert_eq!(log[0].1.text, "stopped before the prompt was sent: \"two\"");
+    // Nobody is told of it.
+    stage.stop.send_replace(Stop::No);
+    *stage.agent.goes_on.lock().unwrap() = Opened::Fresh;
+    stage.script([say("yes"), done()]);
+    let mut request = stage.request("three", same(&first));
+    request.haste = Haste::Ignore;
+    let report = stage.chat(request, |_| {}).await.unwrap();
+    assert_eq!(report.turn, 3);
+    let heard = stage.agent.heard.lock().unwrap().prompts.pop().unwrap();
+    assert!(heard.contains("> one") && !heard.contains("two"), "{heard}");
 }
 
 /// A turn that reports such figures.
@@ -538,6 +569,9 @@ async fn a_rate_without_a_time_is_slowed_down_and_strictness_hands_nothing_over(
     )
     .await;
     assert!(!report.stopped_by_policy);
+    // By when it is asked again is told.
+    let hint = report.failure.as_ref().unwrap().hint.clone().unwrap();
+    assert!(hint.starts_with("it can be tried again at 2"), "{hint}");
     let next = stage.chat(stage.request("again", same(&report)), |_| {});
     let next = next.await.unwrap_err();
     let EngineError::NotYet { until, .. } = next else {

@@ -9,7 +9,7 @@ use crate::scripted::{Stage, done, say};
 async fn session_for(stage: &Stage, feature: &str, provider: Option<&str>) -> ForPurpose {
     let purpose = Purpose::of(Scope::Feature(FeatureId::parse(feature).unwrap()));
     let provider = provider.map(|name| ProviderId::parse(name).unwrap());
-    let project = stage.request("", Target::Scope).project;
+    let project = stage.request("", Target::New).project;
     let found = stage
         .engine
         .session_for(&purpose, provider.as_ref(), &project)
@@ -37,8 +37,8 @@ async fn it_is_made_once_and_is_the_one_that_a_prompt_goes_to() {
     let codex = session_for(&stage, "pay", Some("codex")).await;
     assert!(codex.is_new && codex.session.provider.as_str() == "codex");
 
-    let mut request = stage.request("go", Target::Scope);
-    request.purpose.clone_from(&made.session.purpose);
+    let purpose = made.session.purpose.clone().unwrap();
+    let mut request = stage.request("go", Target::Scope(purpose));
     request.provider = Some(made.session.provider.clone());
     stage.script([say("ok"), done()]);
     let report = stage.chat(request, |_| {}).await.unwrap();

@@ -2,11 +2,12 @@
 
 use jiff::{SignedDuration, Timestamp};
 use segue_core::{
-    FailureClass, FeatureId, Haste, Opened, Policy, Project, ProviderId, Purpose, Rest, RoleName,
-    Scope, SessionId, SessionRef, StepKind, TaskId, TaskState,
+    DecisionKind, FailureClass, FeatureId, Haste, Opened, Policy, Project, ProviderId, Purpose,
+    Rest, RoleName, Scope, SessionId, SessionRef, StepKind, Tag, TaskId, TaskState, Title,
+    TitleSource,
 };
 use segue_engine::{ChatRequest, EngineError, Standpoint, Target, TurnEvent, TurnReport};
-use segue_store::Store;
+use segue_store::{Filter, Page, Retag, Store, StoreError};
 
 use crate::scripted::{Stage, done, same, say};
 
@@ -29,12 +30,14 @@ fn as_qa(purpose: Purpose) -> Purpose {
     }
 }
 
-async fn turn(stage: &Stage, target: Target, purpose: &Purpose, prompt: &str) -> TurnReport {
+async fn turn(
+    stage: &Stage,
+    target: fn(Purpose) -> Target,
+    purpose: &Purpose,
+    prompt: &str,
+) -> TurnReport {
     stage.script([say("heard"), done()]);
-    let request = ChatRequest {
-        purpose: Some(purpose.clone()),
-        ..stage.request(prompt, target)
-    };
+    let request = stage.request(prompt, target(purpose.clone()));
     stage.chat(request, |_| {}).await.unwrap()
 }
 
@@ -99,10 +102,20 @@ async fn the_session_worked_in_last_goes_on() {
     let stage = Stage::new();
     let auth = feature("auth");
     let first = turn(&stage, Target::Scope, &auth, "one").await;
-    let second = turn(&stage, Target::New, &auth, "two").await;
+    let second = turn(&stage, Target::NewFor, &auth, "two").await;
     assert_ne!(first.session, second.session);
     assert_eq!(scoped(&stage, &auth).await, second.session);
     stage.turn("three", same(&first)).await;
+    assert_eq!(scoped(&stage, &auth).await, first.session);
+    // To be called something, or tagged, is no work.
+    let title = Title::given("the other one", TitleSource::User).unwrap();
+    let engine = &stage.engine;
+    engine.rename(&second.session, &title).await.unwrap();
+    let retag = Retag {
+        add: vec![Tag::parse("old").unwrap()],
+        ..Retag::default()
+    };
+    engine.retag(&second.session, retag).await.unwrap();
     assert_eq!(scoped(&stage, &auth).await, first.session);
 }
 
@@ -113,9 +126,8 @@ async fn each_step_is_told_to_those_who_ask() {
     for _ in 0..2 {
         stage.script([say("heard"), done()]);
         let request = ChatRequest {
-            purpose: Some(as_qa(feature("auth"))),
             explain: Some(Vec::new()),
-            ..stage.request("go", Target::Scope)
+            ..stage.request("go", Target::Scope(as_qa(feature("auth"))))
         };
         let mut steps = None;
         let report = stage.chat(request, |event| {
@@ -162,10 +174,7 @@ async fn each_step_is_told_to_those_who_ask() {
 async fn a_session_whose_directory_is_gone_is_not_passed_over() {
     let stage = Stage::new();
     let directory = tempfile::tempdir().unwrap();
-    let mut request = ChatRequest {
-        purpose: Some(feature("auth")),
-        ..stage.request("go", Target::Scope)
-    };
+    let mut request = stage.request("go", Target::Scope(feature("auth")));
     let elsewhere = directory.path().canonicalize().unwrap();
     request.project.cwd = elsewhere.display().to_string();
     stage.script([say("heard"), done()]);
@@ -175,7 +184,7 @@ async fn a_session_whose_directory_is_gone_is_not_passed_over() {
     assert!(matches!(refused, Err(EngineError::NoDirectoryOf(..))));
     // A new one takes its place.
     request.project.cwd = "/".into();
-    request.target = Target::New;
+    request.target = Target::NewFor(feature("auth"));
     stage.script([say("heard"), done()]);
     let new = stage.chat(request.clone(), |_| {}).await.unwrap();
     assert_eq!(scoped(&stage, &feature("auth")).await, new.session);
@@ -205,11 +214,10 @@ async fn what_was_handed_over_goes_on_there_while_its_agent_rests() {
         let stage = Stage::with(&["spare"], policy.clone());
         let ask = async |prompt: &str| {
             let target = match &purpose {
-                Some(_) => Target::Scope,
+                Some(purpose) => Target::Scope(purpose.clone()),
                 None => Target::Continue,
             };
             let request = ChatRequest {
-                purpose: purpose.clone(),
                 provider: Some(provider("scripted")),
                 explain: Some(Vec::new()),
                 ..stage.request(prompt, target)
@@ -255,7 +263,7 @@ async fn what_was_handed_over_goes_on_there_while_its_agent_rests() {
 
 #[tokio::test]
 async fn a_feature_by_name_is_its_own_session_before_those_of_its_tasks() {
-    let stage = Stage::new();
+    let stage = Stage::with(&["spare"], Policy::default());
     let standpoint = Standpoint {
         project: Project {
             key: "/project".into(),
@@ -264,12 +272,44 @@ async fn a_feature_by_name_is_its_own_session_before_those_of_its_tasks() {
         last_list: Vec::new(),
     };
     let reference = SessionRef::parse("feature:auth").unwrap();
-    let find = async || stage.engine.find(&reference, &standpoint).await.unwrap().id;
+    let find = async || {
+        let found = stage.engine.find(&reference, &standpoint).await;
+        found.map(|session| session.id)
+    };
+    let auth = feature("auth");
+    let made = stage
+        .engine
+        .session_for(&auth, None, &standpoint.project)
+        .await;
+    assert_eq!(find().await.unwrap(), made.unwrap().session.id);
     let task = scoped(&stage, &task(Some("auth"), "dev")).await;
-    assert_eq!(find().await, task);
-    let own = scoped(&stage, &feature("auth")).await;
-    scoped(&stage, &as_qa(feature("auth"))).await;
-    assert_eq!(find().await, own);
+    assert_eq!(find().await.unwrap(), task, "nothing was said in the other");
+    let own = scoped(&stage, &auth).await;
+    scoped(&stage, &as_qa(auth.clone())).await;
+    assert_eq!(find().await.unwrap(), own);
+
+    // Another agent has one, too: in the first moment it is blank, and then it may as well be meant.
+    let spare = provider("spare");
+    let theirs = stage
+        .engine
+        .session_for(&auth, Some(&spare), &standpoint.project)
+        .await
+        .unwrap();
+    assert_eq!(find().await.unwrap(), own);
+    let told = &theirs.decisions[0].text;
+    let command = format!("which scripted has for it: segue session handoff {own} -p spare");
+    assert!(told.ends_with(&command), "{told}");
+    let cues = [say("heard"), done()];
+    stage.others[0].cues.lock().unwrap().extend(cues);
+    let request = stage.request("go", Target::Session(theirs.session.id.clone()));
+    stage.chat(request, |_| {}).await.unwrap();
+    match find().await {
+        Err(EngineError::Ambiguous { candidates, .. }) => {
+            let agents: Vec<_> = candidates.into_iter().filter_map(|one| one.agent).collect();
+            assert_eq!(agents, [spare, provider("scripted")]);
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 #[tokio::test]
@@ -278,10 +318,9 @@ async fn the_way_to_a_session_is_told_even_if_there_is_no_turn() {
     let session = scoped(&stage, &feature("auth")).await;
     put_to_rest(&stage).await;
     let request = ChatRequest {
-        purpose: Some(feature("auth")),
         explain: Some(Vec::new()),
         haste: Haste::Refuse,
-        ..stage.request("go", Target::Scope)
+        ..stage.request("go", Target::Scope(feature("auth")))
     };
     let mut steps = Vec::new();
     let refused = stage.chat(request, |event| {
@@ -292,4 +331,48 @@ async fn the_way_to_a_session_is_told_even_if_there_is_no_turn() {
     let refused = refused.await.unwrap_err();
     assert!(matches!(refused, EngineError::NotYet { .. }), "{refused:?}");
     assert!(steps[2].text.contains(session.as_str()), "{steps:?}");
+}
+
+#[tokio::test]
+async fn two_first_prompts_at_once_make_one_session() {
+    let stage = Stage::new();
+    let other = stage.beside_it();
+    let auth = feature("auth");
+    for _ in 0..2 {
+        stage.script([say("heard"), done()]);
+    }
+    let ask = |prompt: &str| stage.request(prompt, Target::Scope(auth.clone()));
+    let unheard = || tokio::sync::mpsc::channel(1).0;
+    let (one, two) = tokio::join!(
+        stage.engine.chat(ask("one"), unheard()),
+        other.chat(ask("two"), unheard()),
+    );
+    let mut sessions = Vec::new();
+    for outcome in [one, two] {
+        sessions.push(match outcome {
+            Ok(report) => {
+                let told = report.decisions.iter().filter(|told| {
+                    matches!(told.kind, DecisionKind::Session | DecisionKind::Continued)
+                });
+                assert_eq!(told.count(), 1, "{:?}", report.decisions);
+                report.session
+            }
+            Err(EngineError::Store(StoreError::Held { session, .. })) => session,
+            Err(error) => panic!("{error}"),
+        });
+    }
+    assert_eq!(sessions[0], sessions[1]);
+    let found = stage.store.find(&Filter::default(), Page::first(9)).await;
+    assert_eq!(found.unwrap().sessions.len(), 1);
+
+    // Nor do two that look it up without a prompt.
+    let pay = feature("pay");
+    let project = stage.request("", Target::New).project;
+    let (one, two) = tokio::join!(
+        stage.engine.session_for(&pay, None, &project),
+        other.session_for(&pay, None, &project),
+    );
+    let (one, two) = (one.unwrap(), two.unwrap());
+    assert_eq!(one.session.id, two.session.id);
+    assert_ne!(one.is_new, two.is_new);
 }

@@ -14,11 +14,12 @@ use segue_agents::{
 use segue_catalog::Catalog;
 use segue_core::{
     AgentEvent, FailureClass, Haste, NativeId, Opened, PermissionAnswer, PermissionPolicy,
-    PermissionRequest, Policy, ProcessMark, Project, ProviderId, SessionId, StopReason, TurnEnd,
-    Usage,
+    PermissionRequest, Policy, ProcessMark, Project, ProviderId, Session, SessionId, StopReason,
+    TurnEnd, Usage,
 };
 use segue_engine::{ChatRequest, Engine, EngineError, Stop, Target, TurnEvent, TurnReport, World};
 use segue_sqlite::SqliteStore;
+use segue_store::{Lease, LeaseRequest, Store};
 use tokio::sync::{mpsc, watch};
 
 /// What the agent does next.
@@ -61,6 +62,10 @@ pub(crate) struct Scripted {
     pub(crate) heard: Arc<Mutex<Heard>>,
     /// How a native session is gone on with; `Fresh` for "it can't be".
     pub(crate) goes_on: Mutex<Opened>,
+    /// Whether it could go on later.
+    pub(crate) not_now: AtomicBool,
+    /// What is done against harm, on opening and again on closing.
+    pub(crate) protects: Mutex<Vec<String>>,
     /// What the agent is configured to do.
     pub(crate) defaults: Mutex<Defaults>,
     /// What the agent lists; `None` for "it can't".
@@ -69,6 +74,8 @@ pub(crate) struct Scripted {
     pub(crate) there: AtomicBool,
     /// Whether a conversation has no name until the agent gives it one.
     pub(crate) nameless: AtomicBool,
+    /// The program that runs as long as a conversation is open, if one does.
+    pub(crate) process: Mutex<Option<ProcessMark>>,
     /// Looks at the world when a conversation is opened.
     pub(crate) on_open: Mutex<Option<Box<dyn FnOnce() -> Pending + Send>>>,
 }
@@ -80,10 +87,13 @@ impl Scripted {
             cues: Arc::default(),
             heard: Arc::default(),
             goes_on: Mutex::new(Opened::Resumed),
+            not_now: AtomicBool::new(false),
+            protects: Mutex::default(),
             defaults: Mutex::default(),
             listed: Mutex::default(),
             there: AtomicBool::new(true),
             nameless: AtomicBool::new(false),
+            process: Mutex::default(),
             on_open: Mutex::default(),
         }
     }
@@ -95,6 +105,8 @@ struct Play {
     cues: Arc<Mutex<VecDeque<Cue>>>,
     heard: Arc<Mutex<Heard>>,
     cancelled: bool,
+    protects: Vec<String>,
+    process: Option<ProcessMark>,
 }
 
 #[async_trait]
@@ -133,8 +145,12 @@ impl Agent for Scripted {
             cues: Arc::clone(&self.cues),
             heard: Arc::clone(&self.heard),
             cancelled: false,
+            protects: self.protects.lock().unwrap().clone(),
+            process: self.process.lock().unwrap().clone(),
         };
         Ok(Opening {
+            protected: conversation.protects.clone(),
+            not_now: why_not.is_some() && self.not_now.load(Ordering::Relaxed),
             why_not,
             ..Opening::new(conversation, opened)
         })
@@ -168,7 +184,7 @@ impl Conversation for Play {
     }
 
     fn process(&self) -> Option<ProcessMark> {
-        None
+        self.process.clone()
     }
 
     async fn send(&mut self, prompt: &str) -> Result<(), AgentError> {
@@ -229,7 +245,7 @@ impl Conversation for Play {
 
     async fn close(self: Box<Self>) -> Vec<String> {
         self.heard.lock().unwrap().closed += 1;
-        Vec::new()
+        self.protects
     }
 }
 
@@ -308,6 +324,13 @@ impl Stage {
         Engine::new(self.store.clone(), vec![agent], Catalog::default(), world())
     }
 
+    /// Another engine on the same store and with all of the agents.
+    pub(crate) fn beside_all(&self) -> Engine {
+        let all = std::iter::once(&self.agent).chain(&self.others);
+        let agents = all.map(|agent| agent.clone() as Arc<dyn Agent>).collect();
+        Engine::new(self.store.clone(), agents, Catalog::default(), world())
+    }
+
     /// What the agent will do in the next turn.
     pub(crate) fn script(&self, cues: impl IntoIterator<Item = Cue>) {
         self.agent.cues.lock().unwrap().extend(cues);
@@ -323,7 +346,6 @@ impl Stage {
             },
             provider: None,
             model: None,
-            purpose: None,
             explain: None,
             strict: false,
             haste: Haste::Wait,
@@ -353,12 +375,42 @@ impl Stage {
         tokio::join!(chat, listening).0
     }
 
+    /// The session of a report, as it is now.
+    pub(crate) async fn session_of(&self, report: &TurnReport) -> Session {
+        self.store.session(&report.session).await.unwrap().unwrap()
+    }
+
+    /// Claims a session for a process.
+    pub(crate) async fn claim(&self, session: &SessionId, owner: ProcessMark) -> Lease {
+        let request = LeaseRequest {
+            session: session.clone(),
+            owner,
+            at: Timestamp::now(),
+            expires_after: jiff::SignedDuration::from_secs(30),
+            dead_epoch: None,
+        };
+        self.store.acquire(request).await.unwrap().lease
+    }
+
     /// A whole small turn.
     pub(crate) async fn turn(&self, prompt: &str, target: Target) -> TurnReport {
         self.script([say(&format!("heard {prompt}")), done()]);
         self.chat(self.request(prompt, target), |_| {})
             .await
             .unwrap()
+    }
+}
+
+/// This process.
+pub(crate) fn living() -> ProcessMark {
+    segue_agents::mark_of(std::process::id()).unwrap()
+}
+
+/// A process that is gone.
+pub(crate) fn dead() -> ProcessMark {
+    ProcessMark {
+        pid: u32::MAX - 1,
+        ..living()
     }
 }
 

@@ -1,8 +1,8 @@
 //! What happens between the prompt and the settled figures.
 
 use segue_core::{
-    AgentEvent, Json, Part, PermissionAnswer, PermissionKind, PermissionOption, PermissionRequest,
-    ProcessMark, StopReason, ToolCall, ToolStatus, TurnState, Usage,
+    AgentEvent, DecisionKind, Json, Part, PermissionAnswer, PermissionKind, PermissionOption,
+    PermissionRequest, ProcessMark, StopReason, ToolCall, ToolStatus, TurnState, Usage,
 };
 use segue_engine::{EngineError, Stop, Target, TurnEvent};
 use segue_store::{LeaseRequest, Store, StoreError};
@@ -21,6 +21,18 @@ fn tool(status: ToolStatus, args: &str) -> ToolCall {
             .then(|| Json::parse("\"written\"").unwrap()),
         diffs: Vec::new(),
     }
+}
+
+#[tokio::test]
+async fn what_is_done_twice_against_harm_is_told_once() {
+    let stage = Stage::new();
+    let lines = ["removed a twin", "put back a session"].map(str::to_owned);
+    *stage.agent.protects.lock().unwrap() = lines.to_vec();
+    let report = stage.turn("one", Target::New).await;
+    let protected = report.decisions.iter();
+    let protected = protected.filter(|decision| decision.kind == DecisionKind::Protected);
+    let told: Vec<_> = protected.map(|decision| decision.text.as_str()).collect();
+    assert_eq!(told, lines);
 }
 
 fn question() -> PermissionRequest {

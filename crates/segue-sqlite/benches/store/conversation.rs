@@ -63,6 +63,7 @@ async fn claimed_session(store: &SqliteStore, number: u32) -> Lease {
         purpose: None,
         provider: ProviderId::rehearsal(),
         at,
+        unless: None,
     };
     let session = store.create(new).await.unwrap();
     let request = LeaseRequest {

@@ -117,5 +117,6 @@ fn session(number: u32, features: u32) -> NewSession {
         purpose: Some(purpose(number % features)),
         provider,
         at,
+        unless: None,
     }
 }

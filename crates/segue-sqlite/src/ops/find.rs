@@ -142,7 +142,7 @@ pub(crate) fn candidates(db: &Connection, text: &str) -> Outcome<Vec<Candidate>>
 }
 
 pub(crate) fn marks(db: &Connection) -> Outcome<Vec<Mark>> {
-    let mut statement = db.prepare_cached("SELECT id, updated_at, head_id FROM sessions")?;
+    let mut statement = db.prepare_cached("SELECT id, updated_at, head_id, title FROM sessions")?;
     let marks = statement.query_map([], rows::mark)?;
     Ok(marks.collect::<Result<_, _>>()?)
 }

@@ -1,13 +1,13 @@
 //! Sessions as such: made, forked, named, removed.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 use segue_core::{
     FeatureId, Message, ProcessMark, Purpose, RoleName, Scope, Session, SessionId, Title, TurnState,
 };
-use segue_store::{ForkPoint, Lease, LeaseRequest, NewSession, Started, StoreError};
+use segue_store::{ForkPoint, Lease, LeaseRequest, NewSession, Page, Started, StoreError};
 
-use super::{Outcome, lease, lineage, tags, turns};
+use super::{Outcome, find, lease, lineage, tags, turns};
 use crate::rows::{self, micros};
 
 pub(crate) fn get(db: &Connection, id: &SessionId) -> Outcome<Option<Session>> {
@@ -23,6 +23,12 @@ pub(crate) fn existing(db: &Connection, id: &SessionId) -> Outcome<Session> {
 }
 
 pub(crate) fn create(db: &Connection, new: &NewSession) -> Outcome<Session> {
+    if let Some(filter) = &new.unless {
+        let fitting = find::find(db, filter, &Page::first(1))?.sessions;
+        if let Some(fitting) = fitting.into_iter().next() {
+            return Err(StoreError::Fits(fitting.id).into());
+        }
+    }
     db.prepare_cached("INSERT INTO projects (key) VALUES (?1) ON CONFLICT DO NOTHING")?
         .execute([&new.project.key])?;
     let scope = new.purpose.as_ref().map(|purpose| &purpose.scope);
@@ -114,38 +120,22 @@ pub(crate) fn fork(db: &Connection, new: &NewSession, from: &ForkPoint) -> Outco
     existing(db, &new.id)
 }
 
-pub(crate) fn rename(db: &Connection, id: &SessionId, title: &Title, at: Timestamp) -> Outcome<()> {
+pub(crate) fn rename(db: &Connection, id: &SessionId, title: &Title) -> Outcome<()> {
     let renamed = db
-        .prepare_cached("UPDATE sessions SET title = ?2, title_from = ?3, updated_at = max(updated_at, ?4) WHERE id = ?1")?
-        .execute(params![
-            id.as_str(),
-            title.as_str(),
-            title.source().as_str(),
-            micros(at)
-        ])?;
+        .prepare_cached("UPDATE sessions SET title = ?2, title_from = ?3 WHERE id = ?1")?
+        .execute([id.as_str(), title.as_str(), title.source().as_str()])?;
     match renamed {
         0 => Err(StoreError::NoSession(id.clone()).into()),
         _ => Ok(()),
     }
 }
 
-pub(crate) fn suggest_title(
-    db: &Connection,
-    id: &SessionId,
-    title: &Title,
-    at: Timestamp,
-) -> Outcome<()> {
+pub(crate) fn suggest_title(db: &Connection, id: &SessionId, title: &Title) -> Outcome<()> {
     existing(db, id)?;
     db.prepare_cached(
-        "UPDATE sessions SET title = ?2, title_from = ?3, updated_at = max(updated_at, ?4)
-         WHERE id = ?1 AND title_from <> 'user'",
+        "UPDATE sessions SET title = ?2, title_from = ?3 WHERE id = ?1 AND title_from <> 'user'",
     )?
-    .execute(params![
-        id.as_str(),
-        title.as_str(),
-        title.source().as_str(),
-        micros(at)
-    ])?;
+    .execute([id.as_str(), title.as_str(), title.source().as_str()])?;
     Ok(())
 }
 

@@ -42,6 +42,28 @@ fn get(db: &Connection, id: TurnId) -> Outcome<Turn> {
     Ok(db.prepare_cached(&sql)?.query_row([id.0], rows::turn)?)
 }
 
+/// A turn that was never sent, and is no part of the history.
+pub(crate) fn withdraw(db: &Connection, held: &Lease, turn: TurnId, at: Timestamp) -> Outcome<()> {
+    let end = Finish {
+        state: TurnState::Cancelled,
+        messages: Vec::new(),
+        usage: Usage::default(),
+        failure: None,
+        at,
+    };
+    finish(db, held, turn, &end)?;
+    let moved = db
+        .prepare_cached(
+            "UPDATE sessions SET turns = turns - 1, head_id = (SELECT parent_id FROM turns WHERE id = ?2)
+             WHERE id = ?1 AND head_id = (SELECT id FROM turns WHERE id = ?2 AND NOT sent)",
+        )?
+        .execute(params![held.session.as_str(), turn.0])?;
+    if moved == 0 {
+        return Err(StoreError::NoTurn(held.session.clone()).into());
+    }
+    Ok(())
+}
+
 /// A turn that ends where it begins, and that no agent has part in.
 pub(crate) fn add_message(db: &Connection, held: &Lease, message: &Message) -> Outcome<Turn> {
     let turn = begin(db, held, message)?.id;
@@ -232,15 +254,12 @@ fn settle_attempt(db: &Connection, turn: TurnId, finish: &Finish) -> Outcome<()>
     let Some(leg) = leg else { return Ok(()) };
     db.prepare_cached(
         "UPDATE legs SET
-             consecutive_failures = CASE ?2 WHEN 'finished' THEN 0 WHEN 'failed' THEN consecutive_failures + 1
-                                            ELSE consecutive_failures END,
-             total_tokens = CASE WHEN ?3 IS NULL THEN total_tokens ELSE coalesce(total_tokens, 0) + ?3 END,
-             context_tokens = coalesce(?4, context_tokens)
+             total_tokens = CASE WHEN ?2 IS NULL THEN total_tokens ELSE coalesce(total_tokens, 0) + ?2 END,
+             context_tokens = coalesce(?3, context_tokens)
          WHERE id = ?1",
     )?
     .execute(params![
         leg,
-        finish.state.as_str(),
         finish.usage.total_tokens,
         finish.usage.context_tokens
     ])?;

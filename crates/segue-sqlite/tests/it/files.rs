@@ -19,6 +19,7 @@ fn new_session(n: u32) -> NewSession {
         purpose: None,
         provider: ProviderId::rehearsal(),
         at: Timestamp::UNIX_EPOCH,
+        unless: None,
     }
 }
 

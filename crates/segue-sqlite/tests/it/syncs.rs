@@ -41,6 +41,7 @@ async fn child() {
         purpose: None,
         provider: ProviderId::rehearsal(),
         at,
+        unless: None,
     };
     store.create(new).await.unwrap();
     acknowledge("create");

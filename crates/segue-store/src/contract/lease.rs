@@ -15,6 +15,7 @@ pub async fn a_lease_excludes_others_until_released(store: &dyn Store) {
         .unwrap();
     match store.acquire(claim(&session.id, 2, 3)).await {
         Err(StoreError::Held { by, .. }) => {
+            assert!(by.waits(), "its agent runs, and no turn does");
             assert_eq!((by.owner.pid, by.agent), (1, Some(owner(77))));
         }
         other => panic!("expected the holder to be named, got {other:?}"),
@@ -26,7 +27,7 @@ pub async fn a_lease_excludes_others_until_released(store: &dyn Store) {
     assert!(granted.lease.epoch > lease.epoch);
     // What needs no lease is not held up by one.
     store
-        .rename(&session.id, &Title::from_prompt("x"), at(5))
+        .rename(&session.id, &Title::from_prompt("x"))
         .await
         .unwrap();
 }
@@ -64,6 +65,8 @@ pub async fn a_stale_lease_writes_nothing(store: &dyn Store) {
     let (session, old) = open_session(store, 1).await;
     let turn = store.begin_turn(&old, &prompt("one", 0)).await.unwrap();
     let leg = store.open_leg(&old, super::native("n1")).await.unwrap();
+    let holder = store.holder(&session.id).await.unwrap().unwrap();
+    assert_eq!((holder.turn, holder.waits()), (Some(1), false));
     store.acquire(claim(&session.id, 2, 1000)).await.unwrap();
 
     let entry = Entry::Message {

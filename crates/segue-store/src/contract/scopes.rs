@@ -1,9 +1,10 @@
 //! What sessions are for, and how they are found again by it.
 
+use futures::future::join_all;
 use segue_core::{FeatureId, ProviderId, Purpose, RoleName, Scope, SessionId, TaskId, TaskState};
 
 use super::{at, claim, id, native, new_session, open_session, whole_turn};
-use crate::{Filter, ForkPoint, NewLeg, Page, Store};
+use crate::{Filter, ForkPoint, NewLeg, NewSession, Page, Store, StoreError};
 
 fn feature(name: &str) -> FeatureId {
     FeatureId::parse(name).unwrap()
@@ -144,4 +145,35 @@ pub async fn a_fork_has_its_own_purpose(store: &dyn Store) {
     };
     let fork = store.fork(new.clone(), point).await.unwrap();
     assert_eq!(fork.purpose, new.purpose);
+}
+
+/// Of many that begin a session for the same at once, one does; the others are told which.
+pub async fn one_session_is_begun_for_a_purpose(store: &dyn Store) {
+    let auth = Purpose::of(Scope::Feature(feature("auth")));
+    let new = |n: u32| NewSession {
+        purpose: Some(auth.clone()),
+        unless: Some(exactly(&auth)),
+        ..new_session(n)
+    };
+    let prompts: Vec<_> = (1..5).map(|n| super::prompt("go", n)).collect();
+    let starts = prompts.iter().zip(1..);
+    let starts = starts.map(|(prompt, n)| store.start(new(n), super::owner(n), prompt));
+    let outcomes = join_all(starts).await;
+    let begun: Vec<_> = outcomes.iter().flatten().collect();
+    assert_eq!(begun.len(), 1, "{outcomes:?}");
+    let first = begun[0].session.id.clone();
+    for outcome in outcomes.iter().filter_map(|outcome| outcome.as_ref().err()) {
+        assert!(matches!(outcome, StoreError::Fits(id) if *id == first));
+    }
+    let made = store.create(new(9)).await;
+    assert!(matches!(made, Err(StoreError::Fits(id)) if id == first));
+    assert_eq!(found(store, &exactly(&auth)).await, [first]);
+    // Whoever wants another one gets it, and so does another agent.
+    let by_codex = Filter {
+        provider: Some(ProviderId::codex()),
+        ..exactly(&auth)
+    };
+    for (n, unless) in [(10, None), (11, Some(by_codex))] {
+        store.create(NewSession { unless, ..new(n) }).await.unwrap();
+    }
 }

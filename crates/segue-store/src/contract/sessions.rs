@@ -25,9 +25,9 @@ pub async fn what_is_created_is_found_again(store: &dyn Store) {
     assert_eq!(store.session(&made.id).await.unwrap(), Some(made.clone()));
 
     let title = Title::given("a better name", TitleSource::User).unwrap();
-    store.rename(&made.id, &title, at(5)).await.unwrap();
+    store.rename(&made.id, &title).await.unwrap();
     let renamed = store.session(&made.id).await.unwrap().unwrap();
-    assert_eq!((renamed.title, renamed.updated_at), (title, at(5)));
+    assert_eq!((renamed.title, renamed.updated_at), (title, at(1)));
 }
 
 /// An id is given once; what is not there is said to be not there.
@@ -41,7 +41,7 @@ pub async fn ids_are_unique_and_unknown_ones_are_said(store: &dyn Store) {
 
     assert_eq!(store.session(&id(9)).await.unwrap(), None);
     let title = Title::from_prompt("x");
-    let renamed = store.rename(&id(9), &title, at(0)).await;
+    let renamed = store.rename(&id(9), &title).await;
     assert!(matches!(renamed, Err(StoreError::NoSession(_))));
     let claimed = store.acquire(super::claim(&id(9), 1, 0)).await;
     assert!(matches!(claimed, Err(StoreError::NoSession(_))));
@@ -236,15 +236,16 @@ pub async fn a_persons_title_stays(store: &dyn Store) {
     open_session(store, 1).await;
     let suggest = |text: &str| Title::given(text, TitleSource::Model).unwrap();
     store
-        .suggest_title(&id(1), &suggest("by the model"), at(2))
+        .suggest_title(&id(1), &suggest("by the model"))
         .await
         .unwrap();
     let session = store.session(&id(1)).await.unwrap().unwrap();
     assert_eq!(session.title, suggest("by the model"));
+    assert_eq!(session.updated_at, at(1));
     let mine = Title::given("by me", TitleSource::User).unwrap();
-    store.rename(&id(1), &mine, at(3)).await.unwrap();
+    store.rename(&id(1), &mine).await.unwrap();
     store
-        .suggest_title(&id(1), &suggest("again"), at(4))
+        .suggest_title(&id(1), &suggest("again"))
         .await
         .unwrap();
     let session = store.session(&id(1)).await.unwrap().unwrap();
@@ -269,6 +270,10 @@ pub async fn marks_tell_what_has_changed(store: &dyn Store) {
         (mark.head, mark.updated_at),
         (Some(turn.id), now.updated_at)
     );
+    let title = Title::given("hello again", TitleSource::User).unwrap();
+    store.rename(&session.id, &title).await.unwrap();
+    let third = store.marks().await.unwrap();
+    assert_eq!(of(&third, &session.id).unwrap().title, "hello again");
 }
 
 /// It can be told which native sessions are carried by sessions here.

@@ -2,8 +2,8 @@
 
 use futures::future::join_all;
 use segue_core::{
-    Failure, FailureClass, InlineData, Json, LegEnd, Message, NativeId, Part, Role, TurnState,
-    Usage,
+    Failure, FailureClass, InlineData, Json, LegEnd, Message, NativeId, Part, Role, Standing,
+    TurnState, Usage,
 };
 
 use super::{at, finished, native, open_session, prompt, story, whole_turn};
@@ -247,34 +247,44 @@ pub async fn a_message_is_added_whole(store: &dyn Store) {
     assert_eq!(session.head_state, Some(TurnState::Finished));
 }
 
-/// Failures in a row are counted on the leg; a success starts again; a cancel counts for neither.
-pub async fn failures_are_counted_on_the_leg(store: &dyn Store) {
-    use TurnState::{Cancelled, Failed, Finished};
+/// Why a turn failed is kept with it and with its attempt. How many did in a row, the standing of the agent tells, of
+/// the leg that it is on.
+pub async fn a_failure_is_kept_and_counted_once(store: &dyn Store) {
     let (session, lease) = open_session(store, 1).await;
     let leg = store.open_leg(&lease, native("n1")).await.unwrap();
     let mut failure = Failure::new(FailureClass::Crashed, "it died").with_hint("try again");
     failure.stderr = Some("last words".into());
-    for (state, expected) in [
-        (Failed, 1),
-        (Cancelled, 1),
-        (Failed, 2),
-        (Finished, 0),
-        (Failed, 1),
-    ] {
-        let turn = store.begin_turn(&lease, &prompt("go", 0)).await.unwrap();
-        store
-            .begin_attempt(&lease, turn.id, leg.id, at(0))
-            .await
-            .unwrap();
-        let finish = Finish {
-            state,
-            failure: (state == Failed).then(|| failure.clone()),
-            ..finished(1)
-        };
-        store.finish_turn(&lease, turn.id, finish).await.unwrap();
+    let turn = store.begin_turn(&lease, &prompt("go", 0)).await.unwrap();
+    store
+        .begin_attempt(&lease, turn.id, leg.id, at(0))
+        .await
+        .unwrap();
+    let finish = Finish {
+        state: TurnState::Failed,
+        failure: Some(failure.clone()),
+        ..finished(1)
+    };
+    store.finish_turn(&lease, turn.id, finish).await.unwrap();
+    let counted = async || {
         let legs = store.legs(&session.id).await.unwrap();
-        assert_eq!(legs[0].consecutive_failures, expected, "after {state:?}");
-    }
+        let counts = legs.iter().map(|leg| leg.consecutive_failures);
+        counts.collect::<Vec<_>>()
+    };
+    assert_eq!(counted().await, [0]);
+    let standing = Standing {
+        failures: 2,
+        ..Standing::default()
+    };
+    let agent = &leg.provider;
+    let noted = store.set_standing(&lease, agent, standing).await;
+    noted.unwrap();
+    assert_eq!(counted().await, [2]);
+    store
+        .end_leg(&lease, leg.id, LegEnd::Errors, at(2))
+        .await
+        .unwrap();
+    store.open_leg(&lease, native("n2")).await.unwrap();
+    assert_eq!(counted().await, [0, 2]);
     let last = store.turns(&session.id).await.unwrap().pop().unwrap();
     assert_eq!(last.failure.as_ref(), Some(&failure));
     assert_eq!(
@@ -365,4 +375,39 @@ pub async fn a_leg_is_named_later(store: &dyn Store) {
         .await
         .unwrap();
     assert!(store.name_leg(&lease, leg.id, &name).await.is_err());
+}
+
+/// A prompt that was never sent leaves the history as it was, and what was said in it stays on record.
+pub async fn a_withdrawn_turn_is_no_part_of_the_history(store: &dyn Store) {
+    let (session, lease) = open_session(store, 1).await;
+    let leg = store.open_leg(&lease, native("n1")).await.unwrap();
+    for parent in 0..2 {
+        let turn = store.begin_turn(&lease, &prompt("no", 1)).await.unwrap();
+        store.withdraw_turn(&lease, turn.id, at(2)).await.unwrap();
+        let turns = store.turns(&session.id).await.unwrap();
+        assert_eq!(turns.len(), parent);
+        let now = store.session(&session.id).await.unwrap().unwrap();
+        assert_eq!(
+            (now.head, usize::try_from(now.turns).unwrap()),
+            (turns.last().map(|turn| turn.id), parent)
+        );
+        assert_eq!(store.messages(turn.id).await.unwrap(), [prompt("no", 1)]);
+        // It is over.
+        assert!(store.withdraw_turn(&lease, turn.id, at(3)).await.is_err());
+
+        // The next one has its number.
+        let turn = store.begin_turn(&lease, &prompt("yes", 4)).await.unwrap();
+        assert_eq!(usize::try_from(turn.n).unwrap(), parent + 1);
+        store
+            .begin_attempt(&lease, turn.id, leg.id, at(4))
+            .await
+            .unwrap();
+        // What was sent can't be withdrawn.
+        let refused = store.withdraw_turn(&lease, turn.id, at(5)).await;
+        assert!(matches!(refused, Err(StoreError::NoTurn(_))), "{refused:?}");
+        store
+            .finish_turn(&lease, turn.id, finished(6))
+            .await
+            .unwrap();
+    }
 }

@@ -95,7 +95,6 @@ fn request(
         anyway: false,
         explain: None,
         haste: segue_core::Haste::Wait,
-        purpose: None,
         strict: false,
         permissions: None,
         open_timeout: None,

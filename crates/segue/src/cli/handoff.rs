@@ -7,8 +7,8 @@ use super::seconds;
 
 /// Have another agent go on with a session
 ///
-/// The session is the other agent's at once. Its next prompt opens a native session there, which is told what was said;
-/// with --prompt that happens now. A session that only an agent has becomes one of segue's first. What is configured
+/// The session is the other agent's at once. The next prompt opens a native session there, which is told what was said,
+/// or goes on with an earlier one that knows it all; with --prompt that happens now. A session that only an agent has becomes one of segue's first. What is configured
 /// for the old agent alone, such as a mode or a model, does not carry over, which is said.
 #[derive(Debug, Args)]
 #[command(after_help = "\

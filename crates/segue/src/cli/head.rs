@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{OneArgs, turn_number};
+use super::{OneArgs, turn_number, whole_number};
 
 /// Make an earlier turn the last one; nothing is deleted, and `undo` takes it back
 ///
@@ -66,6 +66,5 @@ pub(crate) struct ForkArgs {
 }
 
 fn move_number(text: &str) -> Result<i64, &'static str> {
-    text.parse()
-        .map_err(|_| "it is not the number of a revert or an undo")
+    whole_number(text).ok_or("it is not the number of a revert or an undo")
 }

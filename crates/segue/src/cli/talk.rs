@@ -50,7 +50,7 @@ pub(crate) struct TermsArgs {
     #[arg(long)]
     pub(crate) now: bool,
 
-    /// Go on with the agent though it failed in one native session after another
+    /// Ask the agent once more though it failed in one native session after another
     #[arg(long)]
     pub(crate) anyway: bool,
 

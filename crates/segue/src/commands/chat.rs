@@ -25,7 +25,7 @@ use crate::wire::{self, ChatJson, print_json};
 
 /// In which form the turn is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(crate) enum Form {
     Words,
     Json,
     Events,
@@ -73,14 +73,22 @@ async fn turn(args: ChatArgs, form: Form, told: &mut play::Told) -> Result<TurnR
     let listening = tokio::spawn(listen_for_signals(stop));
     let request = ChatRequest {
         text_up_to: form.text_up_to(),
-        purpose: aim.purpose,
         explain: aim.explain,
         ..request(&app, &args.talk.terms, prompt, aim.target, stopped.clone())
     };
     let (outcome, all) = play::play(&app.engine, request, form, impatience(stopped)).await;
     *told = all;
     listening.abort();
-    Ok(outcome?)
+    let mut error = match outcome {
+        Ok(report) => return Ok(report),
+        Err(error) => CliError::from(error),
+    };
+    // Whoever is at work there does so with whoever carries it.
+    if let (Some(session), None) = (&error.about.session, &error.about.provider) {
+        let session = app.engine.session(session).await;
+        error.about.provider = session.ok().map(|session| session.provider);
+    }
+    Err(error)
 }
 
 /// A prompt on these terms, whose answer is told as it comes and not again.
@@ -97,7 +105,6 @@ pub(super) fn request(
         project: app.project.clone(),
         provider: terms.provider.clone(),
         model: terms.model.clone(),
-        purpose: None,
         explain: None,
         strict: terms.strict,
         haste: if terms.now {
@@ -216,13 +223,21 @@ fn tell(report: &TurnReport, form: Form) -> ExitCode {
         match &report.failure {
             Some(failure) => play::tell_failure(&report.provider, failure),
             None => say(&format!(
-                "{}; go on with: segue chat --resume {} \"…\"",
+                "{}; {} with: segue chat --resume {}{} \"…\"",
                 play::why_cancelled(report),
-                report.session
+                if report.sent { "go on" } else { "run it again" },
+                report.session,
+                // Whoever does not want to wait need not.
+                if play::waited(report) { " --now" } else { "" },
             )),
         }
     }
     kind.exit_code()
+}
+
+/// Prints what `chat` does where what was typed is not understood.
+pub(crate) fn print_mistake(error: &CliError, form: Form) {
+    print_result(&ChatJson::failed(play::Told::default(), error), form);
 }
 
 fn print_result(result: &ChatJson, form: Form) {

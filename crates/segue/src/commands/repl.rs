@@ -2,6 +2,7 @@
 
 mod command;
 mod editor;
+mod hints;
 mod input;
 mod reader;
 mod show;
@@ -32,6 +33,7 @@ pub(crate) async fn run(args: ReplArgs) -> Result<ExitCode, CliError> {
     let mut reader = Reader::new(talk.home(), talk.agents());
     if interactive {
         say(&Style::stderr().dim("/help lists the commands, Ctrl-C stops a turn, Ctrl-D ends"));
+        talk.greet().await;
     }
     let failed = converse(&mut talk, &mut reader, &signals).await;
     talk.end().await;
@@ -56,7 +58,10 @@ async fn converse(talk: &mut Talk, reader: &mut Reader, signals: &Signals) -> Op
                 Ok(Typed::Nothing) => Ok(()),
                 Ok(Typed::Prompt(prompt)) => talk.prompt(prompt).await,
                 Ok(Typed::Command(Command::Exit)) => break,
-                Ok(Typed::Command(command)) => talk.obey(command).await.map_err(told),
+                Ok(Typed::Command(command)) => {
+                    let outcome = talk.obey(command).await;
+                    outcome.map_err(|error| told(hints::here(error, talk.session())))
+                }
                 Err(error) => Err(told(error)),
             },
             Read::Nothing => Ok(()),

@@ -7,8 +7,10 @@ use std::sync::Arc;
 use std::sync::mpsc;
 
 use jiff::Zoned;
-use segue_core::{NativeId, ProviderId, SessionRef, Tag, parse_when};
-use segue_engine::{Caught, Conversation, Freshness, Native, Query, SearchRequest, Transcript};
+use segue_core::{Decision, NativeId, ProviderId, SessionRef, Tag, parse_when};
+use segue_engine::{
+    Caught, Conversation, EngineError, Freshness, Native, Query, SearchRequest, Transcript,
+};
 use segue_store::Filter;
 use tokio::runtime::Runtime;
 
@@ -18,6 +20,7 @@ use super::source::{
 };
 use crate::error::CliError;
 use crate::setup::App;
+use crate::terminal::one_line;
 use shown::{exchange, facts, marked, row};
 
 /// How many turns a preview has.
@@ -154,7 +157,11 @@ impl Machine {
         self.runtime.block_on(self.app.find_any(&reference))
     }
 
-    fn last_turns(&self, conversation: &Conversation) -> Result<Vec<Exchange>, CliError> {
+    /// The last turns, and what was taken in on the way because it was said in the agent's own program meanwhile.
+    fn last_turns(
+        &self,
+        conversation: &Conversation,
+    ) -> Result<(Vec<Exchange>, Vec<Decision>), CliError> {
         match conversation {
             Conversation::Native(native) => {
                 let (turns, _) = self.app.engine.recent(&native.session, TURNS)?;
@@ -165,18 +172,17 @@ impl Machine {
                 let before = known.saturating_sub(turns.len());
                 let turns = turns.iter().enumerate();
                 let turns = turns.map(|(at, turn)| exchange(before + at + 1, &turn.messages));
-                Ok(turns.rev().collect())
+                Ok((turns.rev().collect(), Vec::new()))
             }
             Conversation::Session(session, _) => {
                 let engine = &self.app.engine;
-                let transcript: Transcript = self.runtime.block_on(async {
-                    let (session, _) = engine.refreshed((**session).clone()).await?;
-                    engine.transcript(session).await
+                let (transcript, told): (Transcript, _) = self.runtime.block_on(async {
+                    let (session, told) = engine.refreshed((**session).clone()).await?;
+                    Ok::<_, EngineError>((engine.transcript(session).await?, told))
                 })?;
                 let turns = transcript.turns.iter().rev().take(TURNS);
-                Ok(turns
-                    .map(|entry| exchange(entry.turn.n as usize, &entry.messages))
-                    .collect())
+                let turns = turns.map(|entry| exchange(entry.turn.n as usize, &entry.messages));
+                Ok((turns.collect(), told))
             }
         }
     }
@@ -266,10 +272,13 @@ impl Shelf for Machine {
 
     fn preview(&mut self, row: &Row) -> Result<Preview, String> {
         let conversation = self.find(row).map_err(in_words)?;
+        let (turns, told) = self.last_turns(&conversation).map_err(in_words)?;
+        let mut facts = facts(&conversation);
+        facts.extend(told.iter().map(|decision| one_line(&decision.text)));
         Ok(Preview {
-            facts: facts(&conversation),
+            facts,
             hit: row.hit.clone(),
-            turns: self.last_turns(&conversation).map_err(in_words)?,
+            turns,
         })
     }
 

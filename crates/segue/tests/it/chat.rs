@@ -145,6 +145,18 @@ fn continuing_without_a_session_starts_one_and_says_so() {
 }
 
 #[test]
+fn notices_in_the_same_pipe_begin_on_a_line_of_their_own() {
+    let world = world();
+    let both = format!(
+        "exec {} chat --permissions deny 'rehearse: say no end; ask; say so' 2>&1",
+        env!("CARGO_BIN_EXE_segue")
+    );
+    let output = world.program("sh").args(["-c", &both]).output().unwrap();
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(shown.contains("\nsegue: refused"), "{shown}");
+}
+
+#[test]
 fn resuming_what_is_not_there_starts_nothing() {
     let world = world();
     assert_snapshot!(world.segue(["chat", "--resume", "20200101_000000_aaaa", "hi"]), @r#"
@@ -154,7 +166,7 @@ fn resuming_what_is_not_there_starts_nothing() {
     --- exit 1
     "#);
     assert_snapshot!(world.segue(["chat", "--resume", "latest", "--json", "hi"]), @r#"
-    {"session_id":null,"turn":null,"provider":null,"native_session_id":null,"leg":null,"opened":null,"opened_why":null,"text":"","stop":"failed","usage":{"input_tokens":null,"output_tokens":null,"cached_tokens":null,"total_tokens":null,"context_tokens":null,"context_window":null},"decisions":[],"error":{"class":"failed","message":"no session matches \"latest\"","hint":"`segue session list --all` shows every session there is","stderr":null,"retry_at":null}}
+    {"session_id":null,"turn":null,"provider":null,"native_session_id":null,"leg":null,"opened":null,"opened_why":null,"text":"","stop":"failed","usage":{"input_tokens":null,"output_tokens":null,"cached_tokens":null,"total_tokens":null,"context_tokens":null,"context_window":null},"decisions":[],"error":{"class":"failed","message":"no session matches \"latest\"","hint":"`segue session list --all` shows every session there is","hints":["`segue session list --all` shows every session there is"],"stderr":null,"retry_at":null,"held_by":null}}
     --- exit 1
     "#);
     assert_eq!(count_sessions(&world), 0);
@@ -398,7 +410,7 @@ fn help_of_a_command_teaches_as_well() {
               Ask the agent now, also where it failed a moment ago or rests
 
           --anyway
-              Go on with the agent though it failed in one native session after another
+              Ask the agent once more though it failed in one native session after another
 
           --permissions <POLICY>
               How to answer when the agent asks for permission [default: as configured, else ask]

@@ -43,7 +43,8 @@ fn an_agent_that_dies_in_the_middle_of_a_turn() {
       half an
       ▸ Read notes.txt {"path":"notes.txt"}
     tool
-      ✗ {"interrupted":true,"output":"The turn was interrupted before this call ended; whether it took effect is unknown."}
+      ✗ The turn was interrupted before this call ended; whether it took effect is unknown.
+      (interrupted: true)
       the agent went away before it was done with the prompt (killed by signal 6)
     --- exit 0
     "#);
@@ -65,7 +66,7 @@ fn an_agent_that_answers_with_an_error() {
     --- exit 3
     "#);
     assert_snapshot!(world.segue(["chat", "--json", "rehearse: fail \u{1b}[31mno"]), @r#"
-    {"session_id":"[SESSION]","turn":1,"provider":"rehearsal","native_session_id":"[NATIVE]","leg":1,"opened":"fresh","opened_why":"a new session","text":"","stop":"failed","usage":{"input_tokens":null,"output_tokens":null,"cached_tokens":null,"total_tokens":null,"context_tokens":null,"context_window":null},"decisions":["using rehearsal, the agent last used in this project"],"error":{"class":"agent_error","message":"the agent answered the prompt with an error: \u001b[31mno","hint":"what was said is kept; go on with: segue chat --resume [SESSION] \"…\"","stderr":null,"retry_at":null}}
+    {"session_id":"[SESSION]","turn":1,"provider":"rehearsal","native_session_id":"[NATIVE]","leg":1,"opened":"fresh","opened_why":"a new session","text":"","stop":"failed","usage":{"input_tokens":null,"output_tokens":null,"cached_tokens":null,"total_tokens":null,"context_tokens":null,"context_window":null},"decisions":["using rehearsal, the agent last used in this project"],"error":{"class":"agent_error","message":"the agent answered the prompt with an error: \u001b[31mno","hint":"what was said is kept; go on with: segue chat --resume [SESSION] \"…\"","hints":["what was said is kept; go on with: segue chat --resume [SESSION] \"…\""],"stderr":null,"retry_at":null,"held_by":null}}
     --- exit 3
     "#);
     assert_snapshot!(world.segue(["chat", "rehearse: dance"]), @r#"
@@ -328,8 +329,14 @@ fn an_interrupt_while_the_agent_starts_ends_it() {
         "the agent is gone before segue is: {:?}",
         world.processes()
     );
-    let shown = world.json(["session", "show", "--json", "latest"]);
-    assert_eq!(shown["turns"][0]["state"], "cancelled");
+    // The prompt was never sent, and so is no turn; it is not lost either.
+    let shown = world.json(["session", "info", "--json", "latest"]);
+    assert_eq!(shown["session"]["turns"], 0);
+    let log = shown["decisions"].to_string();
+    assert!(
+        log.contains(r#"before the prompt was sent: \"hi\""#),
+        "{log}"
+    );
 }
 
 #[test]

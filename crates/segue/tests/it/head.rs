@@ -133,6 +133,34 @@ fn a_revert_lists_the_files_that_stay_as_they_are() {
 }
 
 #[test]
+fn what_the_rehearsal_agent_edits_is_listed() {
+    let world = world();
+    let id = session(&world, 1);
+    let edit = ["--permissions", "allow-edits", "rehearse: ask"];
+    let _ = world.json([&["chat", "--json", "--resume", &id][..], &edit].concat());
+    let plan = ["session", "revert", &id, "--to", "1", "--dry-run", "--json"];
+    assert_eq!(
+        world.json(plan)["files"],
+        json!([{"path": "notes.txt", "change": "edited"}])
+    );
+}
+
+#[test]
+fn an_undo_to_another_turn_of_the_same_number_says_so() {
+    let world = world();
+    let id = session(&world, 2);
+    let _ = world.segue(["session", "revert", &id, "--to", "1"]);
+    let _ = world.json(["chat", "--json", "--resume", &id, "turn 2b"]);
+    let undone = world.segue(["session", "undo", &id]);
+    assert!(
+        undone
+            .stdout
+            .starts_with("Back at turn 2 as it was before the revert.\nThe 1 turn(s) made since"),
+        "{undone}"
+    );
+}
+
+#[test]
 fn nothing_is_shown_to_be_changed_by_a_plan_that_cannot_be() {
     let world = world();
     let id = session(&world, 2);
@@ -140,6 +168,10 @@ fn nothing_is_shown_to_be_changed_by_a_plan_that_cannot_be() {
         ("0", "turn 0 does not exist; turns are numbered from 1 to 2"),
         ("-1", "turn -1 does not exist"),
         ("3", "turn 3 does not exist"),
+        (
+            "99999999999999999999",
+            "does not exist; turns are numbered from 1 to 2",
+        ),
         ("two", "it is not the number of a turn"),
     ] {
         let ran = world.segue(["session", "revert", &id, "--to", to, "--dry-run"]);

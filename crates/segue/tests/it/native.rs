@@ -54,6 +54,12 @@ fn a_list_shows_native_sessions_of_this_project_beside_our_own() {
     assert_eq!(count(&["--all"]), 3);
     assert_eq!(count(&["--all", "-p", "claude"]), 2);
     assert_eq!(count(&["--all", "-p", "rehearsal"]), 1);
+    assert_eq!(count(&["--all", "-p", "rehearsal,claude"]), 3);
+    assert_eq!(count(&["--all", "-p", "claude", "-p", "rehearsal"]), 3);
+    assert_eq!(count(&["--all", "-p", "claude,claude"]), 2);
+    assert_eq!(count(&["--all", "-p", "claude,rehearsal", "-n", "1"]), 1);
+    let unknown = world.segue(["session", "list", "-p", "claude,nobody"]);
+    assert_eq!(unknown.code, Some(2), "{unknown}");
     assert_eq!(count(&["--all", "--since", "1d"]), 1);
     assert_eq!(count(&["--all", "--limit", "2"]), 2);
     assert_eq!(count(&["--feature", "pay"]), 0);

@@ -36,6 +36,9 @@ fn a_session_that_fails_again_and_again_is_stopped() {
     };
     let _ = world.segue(["chat", "-p", "rehearsal", "the password is swordfish"]);
     assert_eq!((fail().code, fail().code), (Some(3), Some(3)));
+    let info = world.json(["session", "info", "latest", "--json"]);
+    assert_eq!(info["standings"][0]["failures"], 2);
+    assert_eq!(info["legs"][0]["consecutive_failures"], 2);
     assert_snapshot!(fail(), @r#"
     --- stderr
     segue: 3 failures in a row: the native session is over; the next prompt opens a new one, which is told the story so far
@@ -70,7 +73,7 @@ fn a_session_that_fails_again_and_again_is_stopped() {
     let turns = || world.json(["session", "info", "latest", "--json"])["session"]["turns"].clone();
     assert_eq!(turns(), 7);
     assert_snapshot!(world.segue(["chat", "--resume", "latest", "--json", "hello?"]), @r#"
-    {"session_id":null,"turn":null,"provider":null,"native_session_id":null,"leg":null,"opened":null,"opened_why":null,"text":"","stop":"failed","usage":{"input_tokens":null,"output_tokens":null,"cached_tokens":null,"total_tokens":null,"context_tokens":null,"context_window":null},"decisions":[],"error":{"class":"policy","message":"rehearsal failed 3 times in a row in session [SESSION], and as often again in a new native session","hint":"have another agent go on: segue session handoff [SESSION] -p acp:second","stderr":null,"retry_at":null}}
+    {"session_id":"[SESSION]","turn":null,"provider":"rehearsal","native_session_id":null,"leg":null,"opened":null,"opened_why":null,"text":"","stop":"failed","usage":{"input_tokens":null,"output_tokens":null,"cached_tokens":null,"total_tokens":null,"context_tokens":null,"context_window":null},"decisions":[],"error":{"class":"policy","message":"rehearsal failed 3 times in a row in session [SESSION], and as often again in a new native session","hint":"have another agent go on: segue session handoff [SESSION] -p acp:second","hints":["have another agent go on: segue session handoff [SESSION] -p acp:second","--anyway tries it once more; --new begins another session"],"stderr":null,"retry_at":null,"held_by":null}}
     --- exit 4
     "#);
     assert_eq!(
@@ -116,7 +119,7 @@ fn after_a_failure_a_prompt_waits_and_can_be_stopped_or_hurried() {
     events.signal(Signal::INT);
     assert_eq!(events.wait(), Some(130));
     let shown = world.json(["session", "show", "latest", "--json"]);
-    assert_eq!(shown["turns"][1]["state"], "cancelled");
+    assert_eq!(shown["turns"].as_array().unwrap().len(), 1, "{shown:#}");
 
     let _ = world.segue([
         "chat",
@@ -137,6 +140,8 @@ fn after_a_failure_a_prompt_waits_and_can_be_stopped_or_hurried() {
     let refused: Value = serde_json::from_str(&refused.stdout).unwrap();
     assert_eq!(refused["error"]["class"], "policy");
     assert!(refused["error"]["retry_at"].is_string(), "{refused}");
+    assert!(refused["provider"].is_string(), "{refused}");
+    assert_eq!(refused["error"]["hints"].as_array().unwrap().len(), 2);
     // Another session is none the worse for it.
     let other = world.json(["chat", "--new", "-p", "rehearsal", "--json", "hello?"]);
     assert_eq!(other["decisions"], serde_json::json!([]));

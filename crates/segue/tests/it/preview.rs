@@ -94,6 +94,28 @@ fn the_budget_is_what_is_configured() {
         brief.contains("> second") && brief.contains("bytes are left out here"),
         "{brief}"
     );
+    // What is missing is said, and why.
+    assert_eq!(
+        (&preview["over_budget"], &preview["messages_shortened"]),
+        (&false.into(), &3.into()),
+        "{preview:#}"
+    );
+    assert!(preview["bytes_shortened"].as_u64().unwrap() > 1_000);
+    let sections = preview["sections"].as_array().unwrap();
+    let names: Vec<_> = sections.iter().map(|part| &part["name"]).collect();
+    assert_eq!(names, ["messages"], "there is no prompt");
+    let shown = world.segue(["session", "preview", &id]);
+    assert!(
+        shown.stdout.contains("\n3 message(s) are shortened by "),
+        "{shown}"
+    );
+    let shown = world.segue(["session", "preview", &id, "--prompt", &long.repeat(2)]);
+    for line in [
+        "over the budget by ",
+        "turns 1 to 2 are left out: they are older than what fits",
+    ] {
+        assert!(shown.stdout.contains(&format!("\n{line}")), "{shown}");
+    }
     std::fs::write(world.project().join("segue.toml"), "budget = 12\n").unwrap();
     let wrong = world.segue(["config", "check"]);
     assert!(

@@ -102,7 +102,7 @@ fn a_turn_that_fails_is_told_and_the_next_one_goes_on() {
     --- stderr
     segue: using rehearsal, the built-in offline agent: no other was found on this machine
     error: the agent answered the prompt with an error: out of tea
-    hint: what was said is kept; go on with: segue chat --resume [SESSION] "…"
+    hint: what was said is kept; ask again
     --- exit 3
     "#);
     let output = now(&["first", "rehearse: die", "third", "/session"]);
@@ -160,13 +160,13 @@ fn without_a_session_commands_say_so() {
     error: there is no session yet
     hint: the first prompt starts one
     error: there is no number 1 in the last list of this project
-    hint: `segue session list` shows one
+    hint: /sessions shows one
     --- exit 2
     "#);
     assert_snapshot!(repl(&world, &["/resume nosuch"]), @r#"
     --- stderr
     error: no session matches "nosuch"
-    hint: `segue session list --all` shows every session there is
+    hint: /sessions all shows every session there is
     --- exit 1
     "#);
     assert_eq!(repl(&world, &["/exit", "not sent"]).code, Some(0));
@@ -187,7 +187,7 @@ fn help_lists_every_command() {
     /undo                 take the last /backtoturn back
     /fork [N]             branch off, after turn N if said, and go on there
     /rename TITLE         give the session another title
-    /agent NAME           have another agent answer from now on
+    /agent NAME           hand the session to another agent with the next prompt
     /handoff NAME         hand the session to another agent at once
     /permissions POLICY   how to answer when the agent asks for permission
     /usage                what the last turn and the session used
@@ -247,11 +247,44 @@ fn the_options_of_chat_hold_for_the_conversation() {
     --- stderr
     segue: using rehearsal, the agent last used in this project
     error: the turn took longer than 1 s
-    hint: give it longer: segue chat --resume [SESSION] --open-timeout 120 --timeout 3600 "…"
+    hint: give it longer: /quit, then segue repl --resume [SESSION] --open-timeout 120 --timeout 3600
     --- exit 3
     "#);
     let output = repl_with(&world, &["repl", "--new", "--continue"], &["x"]);
     assert_eq!(output.code, Some(2), "{output}");
+}
+
+#[test]
+fn the_session_is_known_before_the_first_prompt() {
+    let world = world();
+    let tea = ["repl", "--feature", "tea"];
+    let output = repl_with(&world, &tea, &["/session"]);
+    assert!(output.stderr.contains("no session yet"), "{output}");
+    let _ = repl_with(&world, &tea, &["green or black?"]);
+    assert_snapshot!(repl_with(&world, &tea, &["/history", "/usage", "black"]), @"
+    green or black?
+    [SESSION] · rehearsal · 2 message(s), 1 turn(s)
+
+    ── turn 1 ──────────────────────────────────────────────────────────────────────
+    you
+      green or black?
+    rehearsal
+      You said: green or black?
+      This is where our conversation begins.
+    session   16 in 1 turn(s)
+    You said: black
+    This is turn 2 of our conversation; before this you said: green or black?
+    --- stderr
+    segue: continuing session [SESSION] (green or black?) for feature tea
+    --- exit 0
+    ");
+    let output = repl_with(&world, &["repl", "--continue", "--explain"], &["/session"]);
+    assert!(output.stdout.contains("turns     2\n"), "{output}");
+    assert!(
+        output.stderr.contains("explain: directory: the newest"),
+        "{output}"
+    );
+    world.assert_nothing_runs();
 }
 
 #[test]

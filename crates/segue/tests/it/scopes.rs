@@ -133,6 +133,29 @@ fn names_are_carried_exactly_or_refused() {
         assert_eq!(refused.code, Some(2), "{refused}");
         assert!(refused.stderr.contains(why), "{refused}");
     }
+    // Whoever reads JSON is told in JSON.
+    let refused = world.segue(["chat", "--json", "--feature", "a]b", "x"]);
+    assert_eq!(refused.code, Some(2), "{refused}");
+    let told: Value = serde_json::from_str(&refused.raw_stdout).unwrap();
+    assert_eq!(
+        (&told["stop"], &told["turn"]),
+        (&json!("failed"), &json!(null))
+    );
+    assert_eq!(told["error"]["class"], "usage");
+    let message = told["error"]["message"].as_str().unwrap();
+    assert!(
+        message.contains("a feature name may not contain ']'; it begins"),
+        "{message}"
+    );
+    for args in [
+        &["session", "list", "--json", "--feature", "a]b"][..],
+        &["session", "info", "--json", "nobody"],
+    ] {
+        let refused = world.segue(args);
+        let told: Value = serde_json::from_str(&refused.raw_stdout).unwrap();
+        assert!(told["error"]["message"].is_string(), "{refused}");
+        assert!(refused.stderr.starts_with("error: "), "{refused}");
+    }
     for args in [
         &["--task", "t"][..],
         &["--state", "s"],
@@ -453,4 +476,86 @@ fn a_fork_leaves_the_feature_with_its_origin() {
     assert!(forked.stdout.contains(told), "{forked}");
     let next = world.json(["chat", "--json", "--feature", "auth", "two"]);
     assert_eq!(next["session_id"], id, "{next:#}");
+}
+
+#[test]
+fn two_first_prompts_at_once_are_one_conversation() {
+    let world = world();
+    let outputs: Vec<Output> = std::thread::scope(|scope| {
+        let chat = |prompt: &'static str| {
+            let world = &world;
+            scope.spawn(move || world.segue(["chat", "--feature", "auth", prompt]))
+        };
+        let both = [chat("one"), chat("two")];
+        both.map(|one| one.join().unwrap()).into()
+    });
+    for output in &outputs {
+        let told = output.code == Some(1) && output.stderr.contains("is in use by process");
+        assert!(output.code == Some(0) || told, "{output}");
+    }
+    assert!(outputs.iter().any(|output| output.code == Some(0)));
+    assert_eq!(count_sessions(&world), 1);
+}
+
+#[test]
+fn the_session_that_another_agent_has_for_a_feature_is_told() {
+    let world = world();
+    agents(&world, &["one", "two"]);
+    say(&world, &["-p", "acp:one", "--feature", "auth", "x"]);
+    let chat = world.segue(["chat", "-p", "acp:two", "--feature", "auth", "y"]);
+    assert_snapshot!(chat.stderr, @"segue: there is no session for feature auth with acp:two yet; starting one. To go on with [SESSION] (x), which acp:one has for it: segue session handoff [SESSION] -p acp:two");
+    let handoff = world.segue(["session", "handoff", "feature:auth", "-p", "acp:two"]);
+    assert_snapshot!(handoff, @r#"
+    --- stderr
+    error: "feature:auth" matches 2 sessions
+    hint: say which:
+      [SESSION]  acp:two     just now        y
+      [SESSION]  acp:one     just now        x
+    --- exit 2
+    "#);
+}
+
+#[test]
+fn a_list_tells_what_sessions_are_for_where_any_is_for_something() {
+    let world = world();
+    say(&world, &["for nothing in particular"]);
+    let plain = world.segue(["session", "list"]);
+    assert!(!plain.stdout.contains("FOR"), "{plain}");
+    say(&world, &["--feature", "auth", "the feature"]);
+    say(&world, &["--role", "pm", "the project"]);
+    let task = ["--feature", "auth", "--task", "T1", "--state", "in_dev"];
+    say(&world, &[&task[..], &["the task"]].concat());
+    assert_snapshot!(world.segue(["session", "list"]), @"
+    #  ID                    AGENT      TURNS  UPDATED   FOR              TITLE
+    1  [SESSION]  rehearsal  1      just now  @auth T1/in_dev  the task
+    2  [SESSION]  rehearsal  1      just now  pm               the project
+    3  [SESSION]  rehearsal  1      just now  @auth            the feature
+    4  [SESSION]  rehearsal  1      just now                   for nothing in particular
+    --- exit 0
+    ");
+    let listed = world.json(["session", "list", "--json"]);
+    let task = &listed[0];
+    let told = ["feature", "task", "task_state", "role"].map(|field| task[field].clone());
+    assert_eq!(
+        told,
+        [json!("auth"), json!("T1"), json!("in_dev"), json!(null)]
+    );
+}
+
+#[test]
+fn that_a_session_goes_on_does_not_bury_what_happened_to_it() {
+    let world = world();
+    let feature = ["--feature", "auth", "x"];
+    let (id, _) = say(&world, &feature);
+    for _ in 0..21 {
+        say(&world, &feature);
+    }
+    let info = world.segue(["session", "info", &id]);
+    assert!(!info.stdout.contains("continuing session"), "{info}");
+    let began = "there is no session for feature auth yet; starting one";
+    assert!(info.stdout.contains(began), "{info}");
+    let info = world.json(["session", "info", "--json", &id]);
+    let kinds = info["decisions"].as_array().unwrap().iter();
+    let went_on = kinds.filter(|decision| decision["kind"] == "continued");
+    assert_eq!(went_on.count(), 21);
 }

@@ -256,9 +256,10 @@ fn mistakes_are_told() {
         ),
     ] {
         let output = world.segue(["session", "search", "--json", "--", words]);
+        let told: serde_json::Value = serde_json::from_str(&output.raw_stdout).unwrap();
         assert_eq!(
-            (output.code, output.stdout.as_str()),
-            (Some(2), ""),
+            (output.code, &told["error"]["message"]),
+            (Some(2), &error.into()),
             "{output}"
         );
         let lines: Vec<&str> = output.stderr.lines().collect();

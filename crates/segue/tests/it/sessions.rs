@@ -150,10 +150,15 @@ fn info_and_show_tell_the_story() {
     updated   [TIME] UTC (just now)
     leg 1     rehearsal [NATIVE] turns 1 to 2 (active)
     decided   [TIME]: using rehearsal, the built-in offline agent: no other was found on this machine
-    decided   [TIME]: continuing session [SESSION] (turn 1)
     decided   [TIME]: refused "Edit notes.txt" since nobody answered and no policy allows it
     --- exit 0
     "#);
+    let second = world.segue(["session", "show", "latest", "--turn", "2"]);
+    assert!(
+        second.stdout.contains("9 message(s), 2 turn(s)"),
+        "{second}"
+    );
+    assert!(!second.stdout.contains("── turn 1"), "{second}");
     assert_snapshot!(world.segue(["session", "show", "latest"]), @r#"
     turn 1
     [SESSION] · rehearsal · 9 message(s), 2 turn(s)
@@ -186,7 +191,7 @@ fn info_and_show_tell_the_story() {
     --- exit 0
     "#);
     assert_snapshot!(world.segue(["session", "info", "latest", "--json"]), @r#"
-    {"session":{"id":"[SESSION]","provider":"rehearsal","native_session_id":"[NATIVE]","project":"[WORLD]/project","cwd":"[WORLD]/project","title":"turn 1","title_from":"prompt","feature":null,"task":null,"task_state":null,"role":null,"tags":[],"turns":2,"total_tokens":40,"created_at":"[TIME]","updated_at":"[TIME]","status":"idle","forked_from":null},"legs":[{"n":1,"provider":"rehearsal","native_session_id":"[NATIVE]","consecutive_failures":0,"total_tokens":40,"context_tokens":28,"opened_at":"[TIME]","ended_at":null,"ended_why":null,"turns":{"first":1,"last":2}}],"forks":[],"moves":[],"decisions":[{"at":"[TIME]","kind":"provider","text":"using rehearsal, the built-in offline agent: no other was found on this machine"},{"at":"[TIME]","kind":"session","text":"continuing session [SESSION] (turn 1)"},{"at":"[TIME]","kind":"permission","text":"refused \"Edit notes.txt\" since nobody answered and no policy allows it"}],"held_by":null}
+    {"session":{"id":"[SESSION]","provider":"rehearsal","native_session_id":"[NATIVE]","project":"[WORLD]/project","cwd":"[WORLD]/project","title":"turn 1","title_from":"prompt","feature":null,"task":null,"task_state":null,"role":null,"tags":[],"turns":2,"total_tokens":40,"created_at":"[TIME]","updated_at":"[TIME]","status":"idle","forked_from":null},"legs":[{"n":1,"provider":"rehearsal","native_session_id":"[NATIVE]","consecutive_failures":0,"total_tokens":40,"context_tokens":28,"opened_at":"[TIME]","ended_at":null,"ended_why":null,"turns":{"first":1,"last":2}}],"forks":[],"moves":[],"standings":[],"decisions":[{"at":"[TIME]","kind":"provider","text":"using rehearsal, the built-in offline agent: no other was found on this machine"},{"at":"[TIME]","kind":"continued","text":"continuing session [SESSION] (turn 1)"},{"at":"[TIME]","kind":"permission","text":"refused \"Edit notes.txt\" since nobody answered and no policy allows it"}],"held_by":null}
     --- exit 0
     "#);
 }
@@ -262,7 +267,7 @@ fn a_session_is_found_by_every_name_it_has() {
     assert!(
         output
             .stderr
-            .contains("matches 2 sessions\nhint: say which:\n  [SESSION]  just now        turn 1\n  [SESSION]  just now        turn 1\n"),
+            .contains("matches 2 sessions\nhint: say which:\n  [SESSION]  rehearsal   just now        turn 1\n  [SESSION]  rehearsal   just now        turn 1\n"),
         "{output}"
     );
     assert_snapshot!(world.segue(["session", "info", "nothing"]), @r#"
@@ -333,7 +338,7 @@ fn a_revert_drops_whole_turns_and_undo_brings_them_back() {
     Back at turn 4 (it was at turn 3).
     The 1 turn(s) made since the revert are kept; go on with them: segue session fork [SESSION] --moved 2
     --- stderr
-    segue: going on with rehearsal's own session [NATIVE], which knows all turns of [SESSION]
+    segue: asking rehearsal to go on with its own session [NATIVE], which knows all turns of [SESSION]
     --- exit 0
     ");
     assert_eq!(

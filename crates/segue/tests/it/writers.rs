@@ -122,11 +122,12 @@ fn a_session_in_use_says_by_whom_and_can_be_read() {
         "session [SESSION] is in use by process [PID] on ",
         "hint: it has been at work there since [TIME] UTC (",
         "); wait until it is done, or end it\n",
-        "hint: `segue session fork [SESSION]` branches off from what was said before",
     ];
     for args in attempts {
         let output = world.segue(args.iter().copied());
         assert_eq!(output.code, Some(1), "{output}");
+        // Nothing was said before.
+        assert!(!output.stderr.contains("fork"), "{output}");
         for told in told {
             assert!(
                 output.stderr.contains(told),
@@ -137,11 +138,34 @@ fn a_session_in_use_says_by_whom_and_can_be_read() {
     let info = world.json(["session", "info", "--json", "latest"]);
     assert_eq!(info["session"]["status"], "running");
     assert!(info["held_by"]["pid"].is_u64());
+    for args in [
+        &["chat", "--json", "--continue", "me too"][..],
+        &["session", "undo", "--json", "latest"],
+    ] {
+        let output = world.segue(args.iter().copied());
+        let refused: serde_json::Value = serde_json::from_str(&output.raw_stdout).unwrap();
+        assert_eq!(refused["error"]["held_by"], info["held_by"], "{output}");
+        assert_eq!(refused["error"]["hints"].as_array().unwrap().len(), 1);
+        if args[0] == "chat" {
+            assert_eq!(refused["session_id"], info["session"]["id"]);
+            assert_eq!(refused["provider"], info["session"]["provider"]);
+            assert!(refused["turn"].is_null());
+        }
+    }
     let list = world.segue(["session", "list"]);
     assert!(list.stdout.contains("(running)"), "{list}");
     let _ = events.kill();
     let list = world.segue(["session", "list"]);
     assert!(list.stdout.contains("(interrupted)"), "{list}");
+    let mut events = world.events(["--continue", "rehearse: say busy; hang"]);
+    while events.next_event().unwrap()["event"] != "text" {}
+    let output = world.segue(["chat", "--continue", "me too"]);
+    let fork = "hint: `segue session fork [SESSION]` branches off from what was said before";
+    assert!(output.stderr.contains(fork), "{output}");
+    let output = world.segue(["chat", "--json", "--continue", "me too"]);
+    let refused: serde_json::Value = serde_json::from_str(&output.raw_stdout).unwrap();
+    assert_eq!(refused["error"]["hints"].as_array().unwrap().len(), 2);
+    let _ = events.kill();
     world.assert_nothing_runs();
 }
 

@@ -1,8 +1,12 @@
 //! What a real agent's model is told when its own session is lost.
 
 use std::fs;
+use std::sync::Arc;
 
-use segue_core::{END_OF_RECORD, prompt_after_brief};
+use segue_catalog::Catalog;
+use segue_core::{END_OF_RECORD, SessionId, prompt_after_brief};
+use segue_engine::{Engine, Speaker, World};
+use segue_sqlite::SqliteStore;
 use segue_testkit::model::{Reply, Script};
 use serde_json::Value;
 
@@ -109,4 +113,52 @@ briefs! {
     claude_is_told_the_story: "claude" "stream-json",
     codex_is_told_the_story: "codex" "app-server",
     gemini_is_told_the_story: "gemini" "acp",
+}
+
+/// Puts a message into a session without its agent.
+fn add(stage: &Stage, session: &str, text: &str) {
+    let store = Arc::new(SqliteStore::open(&stage.home()).unwrap());
+    let world = World {
+        now: jiff::Timestamp::now,
+        random: || 7,
+        me: segue_agents::mark_of(std::process::id()).unwrap(),
+    };
+    let engine = Engine::new(store, Vec::new(), Catalog::default(), world);
+    let session = SessionId::parse(session).unwrap();
+    let adding = engine.add_message(&session, Speaker::User, text);
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().build().unwrap();
+    runtime.block_on(adding).unwrap();
+}
+
+/// What was added reaches the model of an agent that goes on with its own session, once.
+#[test]
+#[ignore = "runs the real CLIs: cargo xtask test"]
+fn a_message_that_was_added_is_told_with_the_next_prompt() {
+    for (provider, transport) in [
+        ("claude", "stream-json"),
+        ("codex", "app-server"),
+        ("gemini", "stream-json"),
+    ] {
+        let stage = Stage::new(
+            Way {
+                provider,
+                transport,
+            },
+            Script::new(),
+        );
+        let first = stage.says(&["hello"]);
+        let id = first["session_id"].as_str().unwrap();
+        add(&stage, id, "the review said heliotrope");
+        for (prompt, sent) in [("what did it say?", true), ("and then?", false)] {
+            let next = stage.says(&["--resume", id, prompt]);
+            assert_eq!(next["opened"], "resumed", "{provider}: {next:#}");
+            assert_eq!(next["native_session_id"], first["native_session_id"]);
+            let told = told(&stage, prompt);
+            assert_eq!(told.contains("> the review said heliotrope"), sent);
+            let seen = stage.sandbox.model().turns().pop().unwrap().prompts();
+            let times = seen.concat().matches("heliotrope").count();
+            assert_eq!(times, 1, "{provider}: {seen:#?}");
+        }
+    }
 }

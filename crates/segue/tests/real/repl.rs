@@ -1,6 +1,9 @@
-//! A conversation with Claude Code, prompt by prompt: one process for all turns, and over to a session of its own.
+//! A conversation, prompt by prompt: with Claude Code one process for all turns, and over to a session of its own; with
+//! Codex alone in its session.
 
 use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
 use std::time::Duration;
 
 use segue_testkit::model::Script;
@@ -78,5 +81,48 @@ fn one_process_serves_all_turns_and_other_sessions_are_resumed() {
             .unwrap()
             .contains("teal")
     );
+    stage.assert_nothing_left();
+}
+
+/// Codex lets nobody else into a session as long as one of its programs has it.
+#[test]
+#[ignore = "runs the real CLIs: cargo xtask test"]
+fn a_conversation_with_codex_that_waits_keeps_others_out() {
+    let way = Way {
+        provider: "codex",
+        transport: "app-server",
+    };
+    let stage = Stage::new(way, Script::new());
+    let mut command = stage.command(&["repl", "-p", "codex"]);
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    let mut repl = command.spawn().unwrap();
+    let mut stdin = repl.stdin.take().unwrap();
+    let mut lines = BufReader::new(repl.stdout.take().unwrap()).lines();
+    // What a command shows is shown when the turn before it is over.
+    stdin.write_all(b"the word is teal\n/session\n").unwrap();
+    let id = lines.find_map(|line| Some(line.unwrap().strip_prefix("id ")?.trim().to_owned()));
+    let id = id.unwrap();
+    let refused = stage.run(&["chat", "--resume", &id, "what is the word?"]);
+    assert_eq!(refused.code, Some(1), "{refused:#?}");
+    assert!(
+        refused
+            .stderr
+            .contains(&format!("is open in process {} on", repl.id())),
+        "{refused:#?}"
+    );
+    stdin.write_all(b"/quit\n").unwrap();
+    assert_eq!(repl.wait().unwrap().code(), Some(0));
+    stage.assert_nothing_runs();
+    let next = stage.says(&["--resume", &id, "what is the word?"]);
+    assert_eq!(
+        (&next["turn"], &next["leg"], &next["opened"]),
+        (&2.into(), &1.into(), &"resumed".into()),
+        "{next:#}"
+    );
+    let model = stage.sandbox.model();
+    assert!(model.turns().pop().unwrap().contains("the word is teal"));
     stage.assert_nothing_left();
 }

@@ -1,6 +1,7 @@
 //! Revert, undo and fork: what the model sees then, and what becomes of the agent's own sessions.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use segue_testkit::model::Script;
@@ -220,6 +221,48 @@ fn codex_rewinds_a_copy_of_its_thread() {
         provider: "codex",
         transport: "app-server",
     });
+}
+
+/// Codex as it was when it did not know how to leave turns out: the thread that has too many is put away.
+#[test]
+#[ignore = "runs the real CLIs: cargo xtask test"]
+fn a_thread_of_codex_that_knows_too_much_is_archived() {
+    let told = Told::new(Way {
+        provider: "codex",
+        transport: "app-server",
+    });
+    told.segue(&["revert", &told.id, "--to", "2"]);
+    let codex = told.stage.sandbox.command(Cli::Codex);
+    let codex = codex.get_program().to_str().unwrap();
+    let older = told.stage.sandbox.path().join("older-codex");
+    let script = format!(
+        "#!/bin/sh\ncase \"$*\" in\n\
+         *app-server*) sed -u 's/\"lastTurnId\"/\"notKnownYet\"/' | \"{codex}\" \"$@\" ;;\n\
+         *) exec \"{codex}\" \"$@\" ;;\nesac\n"
+    );
+    fs::write(&older, script).unwrap();
+    fs::set_permissions(&older, fs::Permissions::from_mode(0o755)).unwrap();
+    let args = ["chat", "-p", "codex", "--json", "--resume", &told.id, "so?"];
+    let mut command = told.stage.command(&args);
+    command.env("SEGUE_CODEX_PATH", older);
+    let back = told.stage.finish(command);
+    assert_eq!(back["opened"], "briefed", "{back:#}");
+    let why = back["opened_why"].as_str().unwrap();
+    assert!(
+        why.contains("not 2; that thread (") && why.contains(") is archived"),
+        "{why}"
+    );
+    let seen = told.stage.sandbox.model().turns().pop().unwrap();
+    assert!(
+        seen.contains("nickel") && !seen.contains("walnut"),
+        "{seen:#?}"
+    );
+    let mut archived = Vec::new();
+    let archive = told.stage.sandbox.home().join(".codex/archived_sessions");
+    collect(&archive, "rollout-", &mut archived);
+    assert_eq!(archived.len(), 1);
+    assert!(!archived[0].0.to_str().unwrap().contains(&told.native));
+    told.stage.assert_nothing_left();
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use segue_core::{Purpose, Step, StepKind};
+use segue_core::{Step, StepKind};
 use segue_engine::{ConversationId, Target};
 
 use super::resumable;
@@ -13,7 +13,6 @@ use crate::setup::App;
 /// Which session a prompt is for, and how that came about.
 pub(in crate::commands) struct Aim {
     pub(in crate::commands) target: Target,
-    pub(in crate::commands) purpose: Option<Purpose>,
     /// What led to the target, if it is to be told.
     pub(in crate::commands) explain: Option<Vec<Step>>,
 }
@@ -33,18 +32,15 @@ impl Aim {
             Target::Continue
         } else if args.new {
             step(StepKind::New, "--new asks for one");
-            Target::New
+            Target::new_for(purpose)
         } else if is_off(std::env::var_os(NO_REUSE)) {
             step(StepKind::New, "SEGUE_NO_REUSE is set, so nothing is reused");
-            Target::New
-        } else if purpose.is_some() {
-            Target::Scope
+            Target::new_for(purpose)
         } else {
-            Target::Usual
+            purpose.map_or(Target::Usual, Target::Scope)
         };
         Ok(Self {
             target,
-            purpose,
             explain: args.explain.then_some(steps),
         })
     }

@@ -1,9 +1,8 @@
 //! Playing one turn: the prompt goes to the engine, and what happens is told as it happens.
 
-use std::io::IsTerminal;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use segue_core::{Failure, ProviderId, SessionId, Step, TurnState};
+use segue_core::{Decision, DecisionKind, Failure, ProviderId, SessionId, Step, TurnState};
 use segue_engine::{ChatRequest, Engine, EngineError, Stop, TurnEvent, TurnReport};
 use tokio::sync::{mpsc, watch};
 
@@ -117,9 +116,6 @@ impl Telling {
 pub(in crate::commands) fn interrupt(stop: &watch::Sender<Stop>) {
     let asked_before = stop.borrow().gt(&Stop::No);
     stop.send_replace(if asked_before { Stop::Now } else { Stop::Ask });
-    if !asked_before && std::io::stderr().is_terminal() {
-        say("\nsegue: asking the agent to stop; Ctrl-C again ends it");
-    }
 }
 
 /// What kind of failure a turn was; none if it was finished.
@@ -146,6 +142,7 @@ pub(in crate::commands) fn tell_failure(provider: &ProviderId, failure: &Failure
         message: failure.message.clone(),
         hints: failure.hint.clone().into_iter().collect(),
         retry_at: failure.retry_at,
+        about: Box::default(),
     };
     error.report();
 }
@@ -154,7 +151,24 @@ pub(in crate::commands) fn tell_failure(provider: &ProviderId, failure: &Failure
 pub(in crate::commands) fn why_cancelled(report: &TurnReport) -> &'static str {
     if report.stopped_by_policy {
         "the agent stopped, since it was not allowed to do what it asked for (--permissions)"
-    } else {
+    } else if report.sent {
         "interrupted"
+    } else {
+        "interrupted before the prompt was sent"
+    }
+}
+
+/// Whether the prompt was stopped while it waited for the agent.
+pub(super) fn waited(report: &TurnReport) -> bool {
+    let waits = |decision: &Decision| decision.kind == DecisionKind::BackedOff;
+    !report.sent && report.decisions.iter().any(waits)
+}
+
+/// Tells how a session was found, step by step.
+pub(in crate::commands) fn explain(steps: &[Step]) {
+    let mark = Style::stderr().dim("explain:");
+    for step in steps {
+        let (kind, text) = (step.kind.as_str(), clean(&step.text));
+        say(&format!("{mark} {kind}: {text}"));
     }
 }

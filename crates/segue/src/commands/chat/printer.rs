@@ -80,19 +80,13 @@ impl Printer {
             }
             TurnEvent::Explained(steps) => {
                 self.start_line();
-                let mark = self.style.dim("explain:");
-                for step in steps {
-                    say(&format!(
-                        "{mark} {}: {}",
-                        step.kind.as_str(),
-                        clean(&step.text)
-                    ));
-                }
+                super::play::explain(&steps);
             }
             TurnEvent::Ask(request, reply) => {
                 self.start_line();
                 question::ask(request, reply);
             }
+            TurnEvent::Stopping => self.stopping(),
             TurnEvent::Opened { provider, .. } => self.provider = Some(provider),
             TurnEvent::Began { .. }
             | TurnEvent::Named { .. }
@@ -101,6 +95,18 @@ impl Printer {
             | TurnEvent::Ended { .. } => {}
         }
         self.since = Instant::now();
+    }
+
+    /// Tells whoever pressed Ctrl-C what comes of it, below the line that shows it.
+    fn stopping(&mut self) {
+        if !self.stderr_is_terminal {
+            return;
+        }
+        match self.line {
+            Line::Empty => say(""),
+            Line::Answer | Line::Thought | Line::Spinner => self.start_line(),
+        }
+        say("segue: asking the agent to stop; Ctrl-C again ends it");
     }
 
     fn answer(&mut self, message: u32, words: &str) {
@@ -190,8 +196,8 @@ impl Printer {
     fn start_line(&mut self) {
         match self.line {
             Line::Empty => {}
-            // What goes to a pipe is not mixed with what goes to the terminal.
-            Line::Answer if !self.stdout_is_terminal => {}
+            // An answer that goes elsewhere is not interrupted.
+            Line::Answer if !self.stdout_is_terminal && !is_one_place() => {}
             Line::Answer => {
                 let _ = writeln!(std::io::stdout().lock());
                 self.unended = false;
@@ -236,6 +242,15 @@ impl Printer {
             let _ = writeln!(std::io::stdout().lock());
         }
     }
+}
+
+/// Whether standard output and standard error are the same pipe or file.
+fn is_one_place() -> bool {
+    let place = |file: rustix::io::Result<rustix::fs::Stat>| {
+        file.ok().map(|stat| (stat.st_dev, stat.st_ino))
+    };
+    let stdout = place(rustix::fs::fstat(std::io::stdout()));
+    stdout.is_some() && stdout == place(rustix::fs::fstat(std::io::stderr()))
 }
 
 /// What a tool call is about: its name, and what it is done to where the name does not say so.

@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 use segue_core::{ProviderId, SessionRef};
 
-use crate::cli::Policy;
+use crate::cli::{Policy, whole_number};
 use crate::config::nearest;
 use crate::error::CliError;
 
@@ -79,7 +79,11 @@ pub(super) const COMMANDS: [Entry; 16] = [
         "branch off, after turn N if said, and go on there",
     ),
     entry("/rename", "TITLE", "give the session another title"),
-    entry("/agent", "NAME", "have another agent answer from now on"),
+    entry(
+        "/agent",
+        "NAME",
+        "hand the session to another agent with the next prompt",
+    ),
     entry(
         "/handoff",
         "NAME",
@@ -171,8 +175,7 @@ fn turn(text: &str) -> Result<Option<i64>, CliError> {
     if text.is_empty() {
         return Ok(None);
     }
-    let number = text.parse();
-    number.map(Some).map_err(|_| {
+    whole_number(text).map(Some).ok_or_else(|| {
         CliError::usage(format!("{text:?} is not the number of a turn"))
             .hint("/history shows the numbers")
     })

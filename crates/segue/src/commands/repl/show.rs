@@ -11,6 +11,13 @@ pub(super) fn short(id: &SessionId) -> &str {
     id.rsplit_once('_').map_or(id, |(_, end)| end)
 }
 
+/// A session in a line.
+pub(super) fn told(session: &Session) -> String {
+    let (id, turns, provider) = (&session.id, session.turns, &session.provider);
+    let title = one_line(session.title.as_str());
+    format!("{id} ({title}), {turns} turn(s), with {provider}")
+}
+
 pub(super) fn help() {
     let style = Style::stdout();
     for entry in &COMMANDS {

@@ -71,6 +71,11 @@ impl Signals {
         self.stop.send_replace(Stop::Now);
     }
 
+    /// What would stop a turn, where there is none.
+    pub(super) fn idle(&self) -> watch::Receiver<Stop> {
+        self.stop.subscribe()
+    }
+
     /// A turn begins; what stops it.
     pub(super) fn turn_begins(&self) -> watch::Receiver<Stop> {
         if !self.is_over() {

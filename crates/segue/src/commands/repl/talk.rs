@@ -12,8 +12,8 @@ use segue_engine::{
 };
 
 use super::command::Command;
-use super::show;
 use super::signals::Signals;
+use super::{hints, reader, show};
 use crate::cli::{
     ListArgs, OneArgs, OrderArgs, Policy, SessionCommand, ShowArgs, TalkArgs, TermsArgs,
 };
@@ -24,7 +24,7 @@ use crate::config::Flags;
 use crate::error::{CliError, Kind};
 use crate::last_list;
 use crate::setup::{self, App};
-use crate::terminal::{one_line, say, say_decision};
+use crate::terminal::{say, say_decision};
 
 /// How many sessions are listed.
 const LISTED: u32 = 20;
@@ -52,17 +52,41 @@ pub(super) struct Talk {
 impl Talk {
     pub(super) async fn new(app: App, args: TalkArgs, signals: Signals) -> Result<Self, CliError> {
         let Aim {
-            target,
-            purpose,
-            explain,
+            mut target,
+            mut explain,
         } = Aim::of(&app, &args).await?;
+        let purpose = target.purpose().cloned();
+        if matches!(target, Target::Usual | Target::Continue | Target::Scope(_)) {
+            let request = ChatRequest {
+                explain: explain.clone(),
+                ..chat::request(
+                    &app,
+                    &args.terms,
+                    String::new(),
+                    target.clone(),
+                    signals.idle(),
+                )
+            };
+            let found = app.engine.session_ahead(&request).await?;
+            if let Some((session, decisions, steps)) = found {
+                if explain.take().is_some() {
+                    play::explain(&steps);
+                }
+                decisions.iter().for_each(say_decision);
+                target = Target::Session(session.id);
+            }
+        }
         let agent = match &target {
             Target::Session(id) => {
                 let session = app.find(&by_id(id)).await?;
                 Some(app.up_to_date(session).await.provider)
             }
             Target::Native(provider, _) => Some(provider.clone()),
-            Target::Usual | Target::New | Target::Continue | Target::Scope => None,
+            Target::Usual
+            | Target::New
+            | Target::NewFor(_)
+            | Target::Continue
+            | Target::Scope(_) => None,
         };
         let config = setup::configuration(&Flags::default())?.config;
         let agents = setup::agents(&app.home, &config).into_iter();
@@ -81,6 +105,15 @@ impl Talk {
         })
     }
 
+    /// Says where the conversation goes on, if it does.
+    pub(super) async fn greet(&self) {
+        if let Target::Session(id) = &self.target
+            && let Ok(session) = self.app.find(&by_id(id)).await
+        {
+            say(&format!("going on with {}", show::told(&session)));
+        }
+    }
+
     pub(super) fn home(&self) -> &Path {
         &self.app.home
     }
@@ -93,9 +126,12 @@ impl Talk {
     pub(super) fn session(&self) -> Option<&SessionId> {
         match &self.target {
             Target::Session(id) => Some(id),
-            Target::Usual | Target::New | Target::Native(..) | Target::Continue | Target::Scope => {
-                None
-            }
+            Target::Usual
+            | Target::New
+            | Target::NewFor(_)
+            | Target::Native(..)
+            | Target::Continue
+            | Target::Scope(_) => None,
         }
     }
 
@@ -108,7 +144,11 @@ impl Talk {
                 let start: String = id.as_str().chars().take(4).collect();
                 format!("{agent} {start}")
             }
-            Target::Usual | Target::New | Target::Continue | Target::Scope => agent.to_owned(),
+            Target::Usual
+            | Target::New
+            | Target::NewFor(_)
+            | Target::Continue
+            | Target::Scope(_) => agent.to_owned(),
         }
     }
 
@@ -119,18 +159,16 @@ impl Talk {
 
     /// Has a prompt answered; says what kind of failure it was, if it was one, which is told by then.
     pub(super) async fn prompt(&mut self, prompt: String) -> Result<(), Kind> {
-        let told = |error: CliError| {
-            error.report();
-            error.kind
-        };
-        chat::sendable(&prompt).map_err(told)?;
+        chat::sendable(&prompt).map_err(super::told)?;
+        self.notice_handoff().await;
         let stop = self.signals.turn_begins();
         let request = ChatRequest {
             keep_open: true,
-            purpose: self.purpose.clone(),
             explain: self.explain.take(),
             ..chat::request(&self.app, &self.terms, prompt, self.target.clone(), stop)
         };
+        // It is for one prompt.
+        self.terms.anyway = false;
         let gone = self.signals.long_over();
         let (outcome, all) = play::play(&self.app.engine, request, Form::Words, gone).await;
         if self.signals.turn_is_over() == Stop::Now {
@@ -140,11 +178,25 @@ impl Talk {
         if let Some((session, _)) = all.began {
             self.target = Target::Session(session);
         }
-        let report = outcome.map_err(|error| told(CliError::in_conversation(error)))?;
+        let report = outcome.map_err(|error| {
+            let error = CliError::in_conversation(error);
+            super::told(hints::here(error, self.session()))
+        })?;
         let failed = play::failed(&report);
         match (&report.failure, failed) {
-            (Some(failure), _) => play::tell_failure(&report.provider, failure),
-            (None, Some(_)) => say(play::why_cancelled(&report)),
+            (Some(failure), _) => {
+                let failure = hints::failure_here(failure, &report.session);
+                play::tell_failure(&report.provider, &failure);
+            }
+            (None, Some(_)) if report.sent => say(play::why_cancelled(&report)),
+            (None, Some(_)) => {
+                let again = if reader::is_interactive() {
+                    "; Up brings it back"
+                } else {
+                    ""
+                };
+                say(&format!("{}{again}", play::why_cancelled(&report)));
+            }
             (None, None) => {}
         }
         self.target = Target::Session(report.session.clone());
@@ -155,9 +207,42 @@ impl Talk {
             // Another one took over, and stays.
             (self.terms.provider, self.terms.model) = (None, None);
         }
-        self.agent = Some(report.provider.clone());
+        // One that could not even be started carries nothing.
+        if report.leg.is_some() || self.agent.is_none() {
+            self.agent = Some(report.provider.clone());
+        }
         self.last = Some(report);
         failed.map_or(Ok(()), Err)
+    }
+
+    /// Tells where somebody else handed the session over meanwhile: whoever has it now answers, unless another one was
+    /// chosen here.
+    async fn notice_handoff(&mut self) {
+        let (Some(id), Some(before)) = (self.session(), &self.agent) else {
+            return;
+        };
+        // What is wrong with a session is told by the prompt.
+        let Ok(session) = self.app.engine.session(id).await else {
+            return;
+        };
+        let now = session.provider;
+        if now == *before {
+            return;
+        }
+        match &self.terms.provider {
+            Some(chosen) if *chosen != now => say(&format!(
+                "the session was handed to {now} elsewhere; {chosen} takes it back, as you chose"
+            )),
+            Some(_) => {}
+            None => {
+                say(&format!(
+                    "the session was handed to {now} elsewhere, who answers from now on"
+                ));
+                // A model is called by a name that only its agent knows.
+                self.terms.model = None;
+            }
+        }
+        self.agent = Some(now);
     }
 
     /// Does what a command says.
@@ -186,7 +271,7 @@ impl Talk {
     async fn list(&mut self, all: bool) -> Result<(), CliError> {
         let args = ListArgs {
             all,
-            provider: None,
+            provider: Vec::new(),
             feature: None,
             task: None,
             role: None,
@@ -215,21 +300,13 @@ impl Talk {
                 let id = ConversationId::Native(provider.clone(), id.clone());
                 session::perform(&self.app, SessionCommand::Info(one(&id)?)).await
             }
-            Target::Continue => {
-                say(
-                    "no session yet: the next prompt goes on with the newest one of this directory",
-                );
-                Ok(())
-            }
-            Target::Scope => {
-                let purpose = self.purpose.as_ref().map(ToString::to_string);
-                let purpose = purpose.unwrap_or_default();
+            Target::Scope(purpose) => {
                 say(&format!(
-                    "no session yet: the next prompt goes on with the one for {purpose}, or starts it"
+                    "no session yet: the next prompt starts the one for {purpose}"
                 ));
                 Ok(())
             }
-            Target::Usual | Target::New => {
+            Target::Usual | Target::New | Target::NewFor(_) | Target::Continue => {
                 say("no session yet: the next prompt starts one");
                 Ok(())
             }
@@ -252,17 +329,10 @@ impl Talk {
             return Ok(());
         }
         let (provider, what) = match &found {
-            Conversation::Session(session, _) => {
-                let (id, title) = (&session.id, one_line(session.title.as_str()));
-                let turns = session.turns;
-                (
-                    &session.provider,
-                    format!("{id} ({title}), {turns} turn(s)"),
-                )
-            }
+            Conversation::Session(session, _) => (&session.provider, show::told(session)),
             Conversation::Native(native) => {
-                let id = &native.session.head.id;
-                (&native.session.provider, id.to_string())
+                let (provider, id) = (&native.session.provider, &native.session.head.id);
+                (provider, format!("{id}, with {provider}"))
             }
         };
         self.check_driven(provider)?;
@@ -270,7 +340,7 @@ impl Talk {
         if self.answers().is_some_and(|agent| agent != provider) {
             self.terms.model = None;
         }
-        say(&format!("going on with {what}, with {provider}"));
+        say(&format!("going on with {what}"));
         self.target = target;
         self.terms.provider = None;
         self.agent = Some(provider.clone());
@@ -296,7 +366,7 @@ impl Talk {
     async fn start_anew(&mut self) {
         self.close_agents().await;
         self.terms.provider = self.answers().cloned();
-        self.target = Target::New;
+        self.target = Target::new_for(self.purpose.clone());
         self.last = None;
         say("the next prompt starts a new session");
     }
@@ -305,7 +375,11 @@ impl Talk {
         let id = match &self.target {
             Target::Session(id) => ConversationId::Session(id.clone()),
             Target::Native(provider, id) => ConversationId::Native(provider.clone(), id.clone()),
-            Target::Usual | Target::New | Target::Continue | Target::Scope => {
+            Target::Usual
+            | Target::New
+            | Target::NewFor(_)
+            | Target::Continue
+            | Target::Scope(_) => {
                 return Err(no_session());
             }
         };
@@ -329,7 +403,11 @@ impl Talk {
                 self.target = Target::Session(session.id.clone());
                 session.id
             }
-            Target::Usual | Target::New | Target::Continue | Target::Scope => {
+            Target::Usual
+            | Target::New
+            | Target::NewFor(_)
+            | Target::Continue
+            | Target::Scope(_) => {
                 return Err(no_session());
             }
         };
@@ -348,10 +426,10 @@ impl Talk {
         }
         let told = match &self.target {
             Target::Session(_) | Target::Native(..) | Target::Continue => {
-                ", which is told the recent messages"
+                ", which is told what was said"
             }
             // With another agent, another session is that of the scope.
-            Target::Usual | Target::New | Target::Scope => "",
+            Target::Usual | Target::New | Target::NewFor(_) | Target::Scope(_) => "",
         };
         say(&format!("the next prompt goes to {agent}{told}"));
         // A model is called by a name that only its agent knows.
@@ -365,7 +443,11 @@ impl Talk {
         let id = match &self.target {
             Target::Session(id) => ConversationId::Session(id.clone()),
             Target::Native(provider, id) => ConversationId::Native(provider.clone(), id.clone()),
-            Target::Usual | Target::New | Target::Continue | Target::Scope => {
+            Target::Usual
+            | Target::New
+            | Target::NewFor(_)
+            | Target::Continue
+            | Target::Scope(_) => {
                 return self.hand_to(agent);
             }
         };

@@ -23,10 +23,13 @@ const GEMINI: &str = "gemini";
 /// Gemini needs five seconds to start, and then asks the model for a title.
 const PATIENCE: Duration = Duration::from_mins(1);
 
+pub(super) fn is_gemini(provider: &ProviderId) -> bool {
+    provider.as_str() == GEMINI
+}
+
 /// Whether asking could add something: none of Gemini's sessions could be read, although some are there. A single
 /// bad file is no reason: whatever starts Gemini CLI also starts its own tidying up.
 pub(super) fn would_help(filter: &Filter, conversations: &Conversations) -> bool {
-    let is_gemini = |provider: &ProviderId| provider.as_str() == GEMINI;
     let unreadable = conversations.unreadable.iter();
     let read = conversations.rows.iter().any(|row| match row {
         Conversation::Session(..) => false,

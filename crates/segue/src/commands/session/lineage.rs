@@ -50,6 +50,7 @@ fn told(leg: &Leg, turns: Option<(u32, u32)>) -> String {
 fn why_ended(why: LegEnd) -> &'static str {
     match why {
         LegEnd::Lost => "lost",
+        LegEnd::NotNow => "left, its agent could not go on with it just then",
         LegEnd::HeadMoved => "left, the session went to another turn",
         LegEnd::Handoff => "handed over",
         LegEnd::Full => "full",

@@ -4,12 +4,12 @@ mod order;
 
 use jiff::{Timestamp, Zoned};
 use segue_catalog::index::State;
-use segue_core::{SessionStatus, Tag, WhenError, parse_when};
-use segue_engine::{Conversation, Native};
+use segue_core::{Purpose, SessionStatus, Tag, WhenError, parse_when};
+use segue_engine::{Conversation, Conversations, Native};
 use segue_store::Filter;
 
 use super::asked;
-use crate::catch_up::{Behind, tell_without_index};
+use crate::catch_up::{Behind, CaughtUp, tell_without_index};
 use crate::cli::ListArgs;
 use crate::error::CliError;
 use crate::last_list;
@@ -35,17 +35,7 @@ pub(super) async fn run(app: &App, args: &ListArgs) -> Result<(), CliError> {
     if let Some(Behind::Failed(why)) = &caught.behind {
         tell_without_index(why);
     }
-    let mut listed = app
-        .engine
-        .conversations(&filter, wanted, caught.freshness)
-        .await?;
-    listed.lack(&filter, caught.unreadable);
-    if let Some(provider) = args.provider.as_ref().filter(|_| listed.rows.is_empty())
-        && !app.engine.knows(provider)
-    {
-        let known = app.engine.known_providers().join(", ");
-        return Err(unknown(provider.as_str(), &known));
-    }
+    let mut listed = gather(app, args, &filter, wanted, &caught).await?;
     let mark = Style::stderr().yellow("segue:");
     if let Some(why) = &listed.without_index {
         tell_without_index(why);
@@ -91,10 +81,42 @@ pub(super) async fn run(app: &App, args: &ListArgs) -> Result<(), CliError> {
     Ok(())
 }
 
+/// The newest that fit, of each agent that was asked for.
+async fn gather(
+    app: &App,
+    args: &ListArgs,
+    filter: &Filter,
+    wanted: u32,
+    caught: &CaughtUp,
+) -> Result<Conversations, CliError> {
+    let each = args.provider.iter().cloned().map(Some);
+    let everybody = args.provider.is_empty().then_some(None);
+    let mut listed = Conversations::default();
+    for provider in each.chain(everybody) {
+        let filter = Filter {
+            provider: provider.clone(),
+            ..filter.clone()
+        };
+        let found = app.engine.conversations(&filter, wanted, caught.freshness);
+        let mut found = found.await?;
+        found.lack(&filter, caught.unreadable.clone());
+        if let Some(provider) = provider.filter(|_| found.rows.is_empty())
+            && !app.engine.knows(&provider)
+        {
+            let known = app.engine.known_providers().join(", ");
+            return Err(unknown(provider.as_str(), &known));
+        }
+        listed.join(found, wanted);
+    }
+    Ok(listed)
+}
+
 fn filter(app: &App, args: &ListArgs) -> Result<Filter, CliError> {
+    // Only of Gemini CLI something can be asked; what is listed is narrowed to each of several in turn.
+    let gemini = args.provider.iter().find(|agent| asked::is_gemini(agent));
     Ok(Filter {
         project: (!args.all).then(|| app.project.key.clone()),
-        provider: args.provider.clone(),
+        provider: gemini.or(args.provider.first()).cloned(),
         feature: args.feature.clone(),
         task: args.task.clone(),
         role: args.role.clone(),
@@ -120,11 +142,13 @@ enum Ids {
 
 fn table(rows: &[Conversation], all: bool, now: Timestamp, ids: Ids) -> Table {
     let tagged = rows.iter().any(|row| !tags(row).is_empty());
+    let scoped = rows.iter().any(|row| !purpose(row).is_empty());
     let mut head = vec!["#", "ID", "AGENT", "TURNS", "UPDATED"];
+    head.extend(scoped.then_some("FOR"));
     head.extend(tagged.then_some("TAGS"));
     head.extend(all.then_some("DIRECTORY"));
     head.push("TITLE");
-    let shed = ["TURNS", "TAGS", "DIRECTORY", "UPDATED", "AGENT"];
+    let shed = ["TURNS", "TAGS", "DIRECTORY", "UPDATED", "FOR", "AGENT"];
     let longest = match ids {
         Ids::Long => 28,
         Ids::Short => 16,
@@ -133,6 +157,7 @@ fn table(rows: &[Conversation], all: bool, now: Timestamp, ids: Ids) -> Table {
     for (number, row) in (1..).zip(rows) {
         let [agent, turns, updated, title] = cells(row, now);
         let mut cells = vec![number.to_string(), id(row, ids), agent, turns, updated];
+        cells.extend(scoped.then(|| purpose(row)));
         cells.extend(tagged.then(|| tags(row)));
         cells.extend(all.then(|| short_path(directory(row), longest)));
         cells.push(title);
@@ -145,7 +170,7 @@ fn table(rows: &[Conversation], all: bool, now: Timestamp, ids: Ids) -> Table {
 fn nothing(args: &ListArgs) -> String {
     let scoped = args.feature.is_some() || args.task.is_some() || args.role.is_some();
     let narrowed = scoped || args.since.is_some() || !args.tag.is_empty();
-    if narrowed || args.provider.is_some() {
+    if narrowed || !args.provider.is_empty() {
         return "no sessions match".to_owned();
     }
     let elsewhere = if args.all {
@@ -195,15 +220,38 @@ pub(super) fn short_path(path: &str, longest: usize) -> String {
     format!("…{end}")
 }
 
+/// What a conversation is for, in short: `@auth`, `@auth T1/in_dev`, `pm`.
+fn purpose(row: &Conversation) -> String {
+    let purpose = match row {
+        Conversation::Session(session, _) => session.purpose.as_ref(),
+        Conversation::Native(_) => None,
+    };
+    let Some(Purpose { scope, role }) = purpose else {
+        return String::new();
+    };
+    let feature = scope.feature().map(|feature| format!("@{feature}"));
+    let task = scope.task().map(|(task, state)| format!("{task}/{state}"));
+    let role = role.as_ref().map(ToString::to_string);
+    let parts: Vec<String> = [feature, task, role].into_iter().flatten().collect();
+    if parts.is_empty() {
+        return "project".to_owned();
+    }
+    short(parts.join(" "))
+}
+
 /// What a conversation is tagged with, as far as there is room.
 fn tags(row: &Conversation) -> String {
-    const LONGEST: usize = 24;
     let tags = match row {
         Conversation::Session(session, _) => session.tags.as_slice(),
         Conversation::Native(_) => &[],
     };
     let tags: Vec<&str> = tags.iter().map(Tag::as_str).collect();
-    let all = tags.join(" ");
+    short(tags.join(" "))
+}
+
+/// A cell that leaves room for a title.
+fn short(all: String) -> String {
+    const LONGEST: usize = 24;
     if all.chars().count() <= LONGEST {
         return all;
     }

@@ -55,7 +55,11 @@ fn shape(preview: &Preview, prompt: &str) -> serde_json::Value {
         "total_tokens": brief.total_tokens(),
         "reported_tokens": preview.reported_tokens,
         "budget": preview.budget,
+        "over_budget": over(preview).is_some(),
         "turns_left_out": brief.left_out,
+        "messages_left_out": brief.missing.messages,
+        "messages_shortened": brief.missing.shortened,
+        "bytes_shortened": brief.missing.bytes,
         "sections": brief.sections.iter().map(section).collect::<Vec<_>>(),
     })
 }
@@ -100,6 +104,47 @@ fn show(preview: &Preview, prompt: &str) {
         ),
         None => format!("{ours} tokens by the tokenizer; how {provider} counts is not known yet"),
     });
+    for line in left_out(preview) {
+        print(&line);
+    }
+}
+
+/// By how many tokens it is too much, if it is.
+fn over(preview: &Preview) -> Option<u64> {
+    let more = preview.brief.total_tokens().checked_sub(preview.budget);
+    more.filter(|more| *more > 0)
+}
+
+/// What is not told, and why.
+fn left_out(preview: &Preview) -> Vec<String> {
+    let (left_out, missing) = (preview.brief.left_out, preview.brief.missing);
+    let mut lines = Vec::new();
+    if let Some(more) = over(preview) {
+        let more = grouped(more);
+        lines.push(format!(
+            "over the budget by {more} tokens: a prompt is sent whole, however long it is"
+        ));
+    }
+    match left_out {
+        0 => {}
+        1 => lines.push("turn 1 is left out: it is older than what fits".to_owned()),
+        n => lines.push(format!(
+            "turns 1 to {n} are left out: they are older than what fits"
+        )),
+    }
+    if missing.messages > 0 {
+        let count = grouped(missing.messages.into());
+        lines.push(format!(
+            "{count} message(s) are left out in a turn that is too long as a whole"
+        ));
+    }
+    if missing.shortened > 0 {
+        let (count, bytes) = (grouped(missing.shortened.into()), grouped(missing.bytes));
+        lines.push(format!(
+            "{count} message(s) are shortened by {bytes} bytes: tools in older turns, and what is more than its share"
+        ));
+    }
+    lines
 }
 
 /// A number with a mark between thousands.

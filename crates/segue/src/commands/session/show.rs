@@ -3,9 +3,10 @@
 use std::ops::ControlFlow;
 
 use jiff::Timestamp;
-use segue_core::{Json, Message, Part, Role, SessionStatus, Tag, TurnState};
+use segue_core::{
+    Decision, DecisionKind, Message, Part, Role, SessionStatus, Tag, TurnState, noted_answer,
+};
 use segue_engine::{Conversation, SessionView, Transcript};
-use serde_json::Value;
 
 use super::lineage;
 use crate::cli::{OneArgs, ShowArgs};
@@ -72,12 +73,23 @@ fn print_info(view: &SessionView) {
     for (name, value) in lineage::lines(view) {
         field(&name, &value);
     }
-    for (at, decision) in &view.decisions {
+    for (at, decision) in news(view) {
         field(
             "decided",
             &format!("{}: {}", at.strftime("%F %T"), decision.text),
         );
     }
+}
+
+/// How many decisions are shown.
+const DECISIONS: usize = 20;
+
+/// The newest decisions, oldest first. That it simply went on tells nothing of a session.
+fn news(view: &SessionView) -> impl Iterator<Item = &(Timestamp, Decision)> {
+    let all = view.decisions.iter();
+    let news = all.filter(|(_, decision)| decision.kind != DecisionKind::Continued);
+    let skipped = news.clone().count().saturating_sub(DECISIONS);
+    news.skip(skipped)
 }
 
 fn status(view: &SessionView) -> String {
@@ -86,6 +98,14 @@ fn status(view: &SessionView) -> String {
             format!(
                 "running in process {} on {}",
                 holder.owner.pid, holder.owner.host
+            )
+        }
+        (status, Some(holder)) if holder.waits() => {
+            format!(
+                "{}, open in process {} on {}",
+                status.as_str(),
+                holder.owner.pid,
+                holder.owner.host
             )
         }
         (status, _) => status.as_str().to_owned(),
@@ -99,6 +119,11 @@ pub(super) async fn transcript(app: &App, args: &ShowArgs) -> Result<(), CliErro
     };
     let session = app.up_to_date(*session).await;
     let mut transcript = app.engine.transcript(session).await?;
+    let messages = transcript.turns.iter().map(|turn| turn.messages.len());
+    let whole = Counted {
+        messages: messages.sum(),
+        turns: transcript.turns.len(),
+    };
     if let Some(last) = args.last {
         let skipped = transcript.turns.len().saturating_sub(last);
         transcript.turns.drain(..skipped);
@@ -111,7 +136,7 @@ pub(super) async fn transcript(app: &App, args: &ShowArgs) -> Result<(), CliErro
     if args.one.json {
         print_json(&TranscriptJson::from(&transcript));
     } else {
-        print_transcript(&transcript, args.full);
+        print_transcript(&transcript, whole, args.full);
     }
     Ok(())
 }
@@ -128,20 +153,21 @@ pub(super) fn turn_index(n: i64, turns: usize) -> Result<usize, CliError> {
     })
 }
 
-fn print_transcript(transcript: &Transcript, full: bool) {
+/// How much there is in a session, also of what is not shown.
+#[derive(Clone, Copy)]
+struct Counted {
+    messages: usize,
+    turns: usize,
+}
+
+fn print_transcript(transcript: &Transcript, whole: Counted, full: bool) {
     let style = Style::stdout();
     let session = &transcript.session;
     print(&style.bold(&clean(session.title.as_str())));
-    let messages: usize = transcript
-        .turns
-        .iter()
-        .map(|turn| turn.messages.len())
-        .sum();
+    let Counted { messages, turns } = whole;
     print(&style.dim(&format!(
-        "{} · {} · {messages} message(s), {} turn(s)",
-        session.id,
-        session.provider,
-        transcript.turns.len()
+        "{} · {} · {messages} message(s), {turns} turn(s)",
+        session.id, session.provider,
     )));
     for entry in &transcript.turns {
         let turn = &entry.turn;
@@ -224,13 +250,13 @@ fn print_parts(parts: &[Part], full: bool) -> ControlFlow<()> {
         let text = match part {
             Part::Text(text) => text.clone(),
             Part::Thought(text) => format!("(thinks) {text}"),
-            Part::FunctionCall { name, args, .. } => format!("▸ {name} {}", compact(args)),
+            Part::FunctionCall { name, args, .. } => format!("▸ {name} {}", args.on_one_line()),
             Part::FunctionResponse {
                 response, is_error, ..
             } => {
                 limit = if full { usize::MAX } else { TOOL_LINES };
                 let mark = if *is_error { "✗" } else { "✓" };
-                format!("{mark} {}", readable(response))
+                format!("{mark} {}", unwrapped(&noted_answer(response)))
             }
             Part::InlineData(data) => format!("[{}]", data.mime_type),
             Part::Unknown(json) => format!("[not understood] {}", json.as_str()),
@@ -256,15 +282,6 @@ fn print_parts(parts: &[Part], full: bool) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
-/// JSON on one line.
-fn compact(json: &Json) -> String {
-    if !json.as_str().contains('\n') {
-        return json.as_str().to_owned();
-    }
-    let value: Option<Value> = serde_json::from_str(json.as_str()).ok();
-    value.map_or_else(|| json.as_str().to_owned(), |value| value.to_string())
-}
-
 /// What an agent wraps the output of a command in tells nothing that the mark before it does not.
 fn unwrapped(text: &str) -> &str {
     let inside = match text.split_once("\nOutput:\n") {
@@ -277,56 +294,4 @@ fn unwrapped(text: &str) -> &str {
     inside
         .strip_suffix("\n</untrusted_context>")
         .unwrap_or(inside)
-}
-
-/// The words of a tool's answer where it consists of words, else the JSON it is.
-fn readable(response: &Json) -> String {
-    let words = |value: &Value| match value {
-        Value::String(text) => Some(text.clone()),
-        Value::Object(fields) => fields
-            .get("text")
-            .and_then(Value::as_str)
-            .map(str::to_owned),
-        _ => None,
-    };
-    let parsed = serde_json::from_str(response.as_str()).unwrap_or_default();
-    let text = match &parsed {
-        Value::String(text) => Some(text.clone()),
-        Value::Array(blocks) => blocks
-            .iter()
-            .map(words)
-            .collect::<Option<Vec<_>>>()
-            .map(|texts| texts.join("\n")),
-        Value::Object(fields) => match fields.iter().collect::<Vec<_>>().as_slice() {
-            [(name, Value::String(text))] if ["output", "error"].contains(&name.as_str()) => {
-                Some(text.clone())
-            }
-            _ => None,
-        },
-        _ => None,
-    };
-    text.map_or_else(|| compact(response), |text| unwrapped(&text).to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn answers_are_shown_as_words_where_they_are_words() {
-        let cases = [
-            (r#""a\nb""#, "a\nb"),
-            (
-                r#"[{"type":"text","text":"a"},{"type":"text","text":"b"}]"#,
-                "a\nb",
-            ),
-            (r#"{"output":"a"}"#, "a"),
-            (r#"{"output":"a","code":1}"#, r#"{"output":"a","code":1}"#),
-            ("[1]", "[1]"),
-            ("null", "null"),
-        ];
-        for (json, expected) in cases {
-            assert_eq!(readable(&Json::parse(json).unwrap()), expected);
-        }
-    }
 }

@@ -50,7 +50,7 @@ fn a_conversation_goes_back_and_forth() {
     Reverted to turn 1 (removed 2 turn(s)).
     /undo takes it back.
     segue: started a new native session and told it the story so far: the session was moved to another turn
-    segue: going on with rehearsal's own session [NATIVE], which knows all turns of [SESSION]
+    segue: asking rehearsal to go on with its own session [NATIVE], which knows all turns of [SESSION]
     Back at turn 3 (it was at turn 2).
     The 1 turn(s) made since the revert are kept; go on with them: segue session fork [SESSION] --moved 2
     error: session [SESSION] has no revert to undo
@@ -103,13 +103,15 @@ fn what_cannot_be_done_leaves_a_native_session_with_its_agent() {
     let world = world();
     native::put(&world, ID, "project");
     put_program(&world, "claude");
-    let lines = ["/backtoturn", "/backtoturn 99", "/fork 99", "/undo"];
+    let huge = "/backtoturn 99999999999999999999";
+    let lines = ["/backtoturn", "/backtoturn 99", huge, "/fork 99", "/undo"];
     assert_snapshot!(repl_with(&world, &["repl", "--resume", ID], &lines), @"
     --- stderr
     Current session has 3 turn(s).
     Usage: /backtoturn N
     /history shows the numbers. All turns after turn N will be removed; /undo brings them back.
     error: turn 99 does not exist; turns are numbered from 1 to 3
+    error: turn 9223372036854775807 does not exist; turns are numbered from 1 to 3
     error: turn 99 does not exist; turns are numbered from 1 to 3
     error: there is no revert to undo
     --- exit 2

@@ -38,7 +38,7 @@ fn another_session_is_resumed_by_number_or_id_and_a_failure_changes_nothing() {
     going on with [SESSION] (the older one), 1 turn(s), with rehearsal
     you are in this session already
     error: no session matches "nosuch"
-    hint: `segue session list --all` shows every session there is
+    hint: /sessions all shows every session there is
     --- exit 1
     "#);
     let info = world.json(["session", "info", &older, "--json"]);
@@ -147,7 +147,7 @@ fn another_agent_is_told_the_recent_messages() {
     error: provider nobody can't be driven by this segue
     hint: it drives: acp:second, rehearsal; any other that speaks ACP needs [acp.NAME] in the configuration
     rehearsal answers already
-    the next prompt goes to acp:second, which is told the recent messages
+    the next prompt goes to acp:second, which is told what was said
     segue: started a new native session and told it the story so far: acp:second takes over from rehearsal
     --- exit 2
     ");

@@ -157,6 +157,9 @@ fn resuming_without_a_prompt_is_a_conversation() {
     let id = session(&world, "before");
     let tail = &id[id.len() - 4..];
     let mut person = Person::sit_down(&world, &format!("session resume {tail}"));
+    person.sees(&format!(
+        "going on with {id} (before), 1 turn(s), with rehearsal"
+    ));
     person.sees(&format!("rehearsal {tail}")).sees_the_prompt();
     person
         .types("after\r")
@@ -232,6 +235,34 @@ fn ctrl_c_stops_a_turn_and_the_conversation_goes_on() {
     person.sees_the_prompt().types(CTRL_D);
     let (screen, code) = person.leaves();
     assert_eq!(code, Some(0), "{screen}");
+    world.assert_nothing_runs();
+}
+
+#[test]
+fn ctrl_c_while_a_prompt_waits_sends_nothing() {
+    let world = world();
+    let mut person = Person::sit_down(&world, "repl");
+    person
+        .sees_the_prompt()
+        .types("rehearse: fail the kettle is cold\r")
+        .sees("the kettle is cold")
+        .sees("hint")
+        .sees_the_prompt();
+    person
+        .types("too early\r")
+        .sees("s for rehearsal, until")
+        .types(CTRL_C);
+    person
+        .sees("interrupted before the prompt was sent; Up brings it back")
+        .sees_the_prompt();
+    person.types(UP).sees("too early").types(CTRL_C);
+    person.sees_the_prompt().types(CTRL_D);
+    let (screen, _) = person.leaves();
+    assert!(!screen.contains("asking the agent to stop"), "{screen}");
+    let shown = world.json(["session", "info", "latest", "--json"]);
+    assert_eq!(shown["session"]["turns"], 1, "{shown:#}");
+    let log = shown["decisions"].to_string();
+    assert!(log.contains("before the prompt was sent: "), "{log}");
     world.assert_nothing_runs();
 }
 
@@ -404,4 +435,116 @@ fn without_its_terminal_it_ends_and_so_does_its_agent() {
         drop(person);
         world.assert_nothing_runs();
     }
+}
+
+#[test]
+fn a_conversation_that_waits_keeps_others_out_until_it_is_left() {
+    let world = world();
+    let mut person = Person::sit_down(&world, "repl");
+    person
+        .sees_the_prompt()
+        .types("hello\r")
+        .sees("You said: hello")
+        .sees_the_prompt();
+    let id = world.json(["session", "list", "--json"])[0]["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let refused = world.segue(["chat", "--resume", &id, "me too"]);
+    assert_eq!(refused.code, Some(1), "{refused}");
+    let told = [
+        "session [SESSION] is open in process [PID] on ",
+        "hint: it has been open there since [TIME] UTC (",
+        "leave it there first (/quit in `segue repl`)\n",
+        "hint: `segue session fork [SESSION]` branches off",
+    ];
+    for told in told {
+        assert!(refused.stderr.contains(told), "{told:?} in {refused}");
+    }
+    let info = world.segue(["session", "info", &id]);
+    assert!(info.stdout.contains("idle, open in process"), "{info}");
+    // What is done here goes on as ever.
+    person
+        .types("/rename at work\r")
+        .sees("is now called")
+        .sees_the_prompt();
+    person
+        .types("and now?\r")
+        .sees("This is turn 2")
+        .sees_the_prompt();
+    person
+        .types("/backtoturn 1\r")
+        .sees("/undo takes it back")
+        .sees_the_prompt();
+    person.types("/undo\r").sees("turn 2").sees_the_prompt();
+    person.types("/quit\r");
+    let (screen, code) = person.leaves();
+    assert_eq!(code, Some(0), "{screen}");
+    let third = world.json(["chat", "--resume", &id, "--json", "me too"]);
+    assert_eq!(
+        (&third["turn"], &third["opened"]),
+        (&3.into(), &"resumed".into())
+    );
+    world.assert_nothing_runs();
+}
+
+#[test]
+fn whoever_is_killed_while_the_agent_waits_keeps_nobody_out() {
+    let world = world();
+    let mut person = Person::sit_down(&world, "repl");
+    person
+        .sees_the_prompt()
+        .types("hello\r")
+        .sees("You said: hello")
+        .sees_the_prompt();
+    signal(&world, "-KILL", " repl ");
+    person.leaves();
+    let next = world.segue(["chat", "--continue", "me too"]);
+    assert_eq!(next.code, Some(0), "{next}");
+    assert!(next.stderr.contains("took the session over"), "{next}");
+    world.assert_nothing_runs();
+}
+
+#[test]
+fn a_session_that_was_handed_over_elsewhere_is_not_taken_back_unasked() {
+    let world = crate::policy::with_second("");
+    let id = world.json(["chat", "-p", "rehearsal", "--json", "before"])["session_id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let mut person = Person::sit_down(&world, &format!("repl --resume {id}"));
+    person
+        .sees_the_prompt()
+        .types("hello\r")
+        .sees("You said: hello")
+        .sees_the_prompt();
+    // An agent that is gone holds nothing, once that is noticed.
+    signal(&world, "-KILL", " rehearsal-agent ");
+    let handed = (0..600).any(|_| {
+        std::thread::sleep(Duration::from_millis(100));
+        let handed = world.segue(["session", "handoff", &id, "-p", "acp:second"]);
+        handed.code == Some(0)
+    });
+    assert!(handed, "the session never came free");
+    person
+        .types("and now?\r")
+        .sees("the session was handed to acp:second elsewhere, who answers from now on")
+        .sees("I was told what was said before")
+        .sees("acp:second")
+        .sees_the_prompt()
+        .types(CTRL_D);
+    let (screen, code) = person.leaves();
+    assert_eq!(code, Some(0), "{screen}");
+    world.assert_nothing_runs();
+}
+
+/// Sends a signal to the process with this in its command line, and no leash.
+fn signal(world: &World, signal: &str, named: &str) {
+    let running = world.processes();
+    let found = running
+        .iter()
+        .find(|line| line.contains(named) && !line.contains(" leash ") && !line.contains("script"));
+    let (pid, _) = found.and_then(|line| line.split_once(':')).unwrap();
+    let sent = world.program("kill").args([signal, pid]).status().unwrap();
+    assert!(sent.success());
 }

@@ -97,6 +97,28 @@ fn staged(way: Way) -> (Stage, [String; 2], PathBuf) {
     (stage, ids, file)
 }
 
+/// A stage whose session went on in its minute, in another native session: its id and its first native id.
+fn left_in_its_minute() -> (Stage, [String; 2]) {
+    for _ in 0..3 {
+        let (stage, [session, id], _) = staged(ACP);
+        let second = stage.says(&["--resume", &session, "second"]);
+        if second["opened"] == "loaded" {
+            // Too slow: the minute is over.
+            continue;
+        }
+        let why = second["opened_why"].as_str().unwrap();
+        assert!(
+            why.contains("could not go on with its own session yet"),
+            "{why}"
+        );
+        let info = stage.run(&["session", "info", &session, "--json"]);
+        let info: serde_json::Value = serde_json::from_str(&info.stdout).unwrap();
+        assert_eq!(info["legs"][0]["ended_why"], "not_now", "{info:#}");
+        return (stage, [session, id]);
+    }
+    panic!("the machine is too slow for two turns within a minute");
+}
+
 /// One test for all that needs the next minute, since it waits for it.
 #[test]
 #[ignore = "runs the real CLIs: cargo xtask test"]
@@ -106,6 +128,7 @@ fn sessions_survive_the_clean_up() {
     let control = sandbox();
     let lost = made(&control);
     let stages = [LINES, ACP].map(staged);
+    let (left, [session, id]) = left_in_its_minute();
     let here = minute();
     while minute() == here {
         std::thread::sleep(Duration::from_millis(200));
@@ -119,6 +142,16 @@ fn sessions_survive_the_clean_up() {
     assert!(
         files_of(&control, &lost).is_empty(),
         "Gemini CLI has changed its ways"
+    );
+
+    // What could not go on in its minute can now.
+    let reverted = left.run(&["session", "revert", &session, "--to", "1"]);
+    assert_eq!(reverted.code, Some(0), "{reverted:#?}");
+    let result = left.says(&["--resume", &session, "another second"]);
+    assert_eq!(
+        (&result["opened"], &result["native_session_id"]),
+        (&"loaded".into(), &id.as_str().into()),
+        "{result:#}"
     );
 
     // With segue: it goes on as if nothing had happened.

@@ -23,7 +23,11 @@ impl Talk {
                 self.target = Target::Session(session.id.clone());
                 Ok(session)
             }
-            Target::Usual | Target::New | Target::Continue | Target::Scope => Err(no_session()),
+            Target::Usual
+            | Target::New
+            | Target::NewFor(_)
+            | Target::Continue
+            | Target::Scope(_) => Err(no_session()),
         }
     }
 
@@ -32,7 +36,11 @@ impl Talk {
         let id = match &self.target {
             Target::Session(id) => return Ok(self.app.find(&by_id(id)).await?.turns),
             Target::Native(provider, id) => ConversationId::Native(provider.clone(), id.clone()),
-            Target::Usual | Target::New | Target::Continue | Target::Scope => {
+            Target::Usual
+            | Target::New
+            | Target::NewFor(_)
+            | Target::Continue
+            | Target::Scope(_) => {
                 return Err(no_session());
             }
         };
@@ -74,7 +82,11 @@ impl Talk {
             Target::Session(id) => self.app.find(&by_id(id)).await?,
             // Only sessions of ours were ever moved.
             Target::Native(..) => return Err(CliError::usage("there is no revert to undo")),
-            Target::Usual | Target::New | Target::Continue | Target::Scope => {
+            Target::Usual
+            | Target::New
+            | Target::NewFor(_)
+            | Target::Continue
+            | Target::Scope(_) => {
                 return Err(no_session());
             }
         };

@@ -21,10 +21,15 @@ pub(in crate::commands) fn reverted(reverted: &Reverted, back: &str) -> String {
 
 /// What an undo did; `again` is the command that goes on with what it left behind.
 pub(in crate::commands) fn undone(undone: &Reverted, again: &str) -> String {
-    let mut lines = vec![format!(
-        "Back at turn {} (it was at turn {}).",
-        undone.session.turns, undone.turns_before
-    )];
+    let turns = undone.session.turns;
+    let mut lines = vec![if turns == undone.turns_before {
+        format!("Back at turn {turns} as it was before the revert.")
+    } else {
+        format!(
+            "Back at turn {turns} (it was at turn {}).",
+            undone.turns_before
+        )
+    }];
     if let Some(aside) = undone.set_aside {
         lines.push(format!(
             "The {} turn(s) made since the revert are kept; go on with them: {again} --moved {}",

@@ -1,0 +1,117 @@
+//! The newest session of a working directory.
+
+use std::path::Path;
+
+use jiff::Timestamp;
+use segue_catalog::Kind;
+use segue_core::{DecisionKind, NativeId, Project, ProviderId, Session, StepKind};
+use segue_store::Filter;
+
+use super::{Trail, named};
+use crate::{Engine, EngineError};
+
+impl Engine {
+    /// The newest session of a working directory by its own time, whoever keeps it: one of ours, or a native one of
+    /// an agent that can be driven, which becomes one of ours.
+    pub(super) async fn newest_here(
+        &self,
+        project: &Project,
+        provider: Option<&ProviderId>,
+        trail: &mut Trail,
+    ) -> Result<Option<Session>, EngineError> {
+        let filter = Filter {
+            cwd: Some(project.cwd.clone()),
+            provider: provider.cloned(),
+            ..Filter::default()
+        };
+        let mut newest = self.newest(filter).await?;
+        let mut newest_at = newest.as_ref().map(|session| session.updated_at);
+        for (at, provider, id) in self.natives_here(project, provider).await? {
+            if newest_at.is_some_and(|newest| newest >= at) {
+                break;
+            }
+            // The user may have gone on with one of ours in the agent's own program since.
+            let carrier = self.carrier(&provider, &id).await?;
+            let named = [(provider.clone(), id.clone())];
+            let past = carrier.is_none() && !self.store.carried(&named).await?.is_empty();
+            if past {
+                // It carried one of ours, which has gone on elsewhere.
+                continue;
+            }
+            let (session, adopted) = match carrier {
+                Some(session) => (session, None),
+                None => self.adopt(&provider, &id, project, None).await?,
+            };
+            trail.done.extend(adopted);
+            newest_at = Some(at);
+            newest = Some(session);
+        }
+        if let Some(session) = &newest {
+            let step = format!("the newest one here is {}", named(session));
+            trail.step(StepKind::Directory, step);
+            let text = format!("continuing session {}", named(session));
+            trail.decide(DecisionKind::Continued, text);
+        } else {
+            trail.step(StepKind::Directory, "there is none here");
+            let text = "there is nothing to continue in this directory; starting a new session";
+            trail.decide(DecisionKind::Session, text);
+        }
+        Ok(newest)
+    }
+
+    /// The native sessions of a working directory that can be gone on with, the newest first.
+    async fn natives_here(
+        &self,
+        project: &Project,
+        provider: Option<&ProviderId>,
+    ) -> Result<Vec<(Timestamp, ProviderId, NativeId)>, EngineError> {
+        let filter = Filter {
+            project: Some(project.key.clone()),
+            provider: provider.cloned(),
+            ..Filter::default()
+        };
+        let (natives, _) = self.all_natives(&filter).await;
+        let readable = natives.into_iter().filter_map(|native| {
+            let head = native.session.head;
+            let here = is_same_directory(head.cwd.as_deref()?, &project.cwd);
+            let driver = self.driver(&native.session.provider)?;
+            let conversation = head.kind == Kind::Conversation;
+            (here && conversation).then_some((head.updated_at, driver, head.id))
+        });
+        let mut all: Vec<_> = readable.collect();
+        if let Some(provider) = provider.filter(|provider| !self.reads(provider)) {
+            all.extend(self.asked(provider, project).await?);
+        }
+        all.sort_by_key(|(at, ..)| std::cmp::Reverse(*at));
+        Ok(all)
+    }
+
+    /// The native sessions of a directory by the word of an agent whose files can't be read, where it can tell.
+    async fn asked(
+        &self,
+        provider: &ProviderId,
+        project: &Project,
+    ) -> Result<Vec<(Timestamp, ProviderId, NativeId)>, EngineError> {
+        let agent = self.agent(provider)?;
+        let timeout = agent.defaults().timeouts.start;
+        // An agent that can't be started says so when the prompt is sent.
+        let listed = agent.list(Path::new(&project.cwd), timeout).await;
+        let listed = listed.ok().flatten().unwrap_or_default();
+        let here = listed
+            .into_iter()
+            .filter(|entry| is_same_directory(&entry.cwd.to_string_lossy(), &project.cwd));
+        let timed = here.map(|entry| {
+            let at = entry.updated_at.unwrap_or(Timestamp::UNIX_EPOCH);
+            (at, provider.clone(), entry.id)
+        });
+        Ok(timed.collect())
+    }
+}
+
+/// Whether two paths lead to the same directory, by whatever links.
+fn is_same_directory(theirs: &str, ours: &str) -> bool {
+    theirs == ours
+        || Path::new(theirs)
+            .canonicalize()
+            .is_ok_and(|theirs| theirs == Path::new(ours))
+}
