@@ -1,0 +1,150 @@
+//! Compaction: what was said becomes a checkpoint, and the native session that holds all of it is over.
+
+use segue_core::{
+    Author, Checkpoint, Decision, DecisionKind, LegEnd, Occasion, Session, SessionStatus, ToldTurn,
+    TurnId, Version, extract, merge, written,
+};
+use segue_store::{NewVersion, StoreError};
+
+use crate::hold::Hold;
+use crate::{Engine, EngineError};
+
+/// How much of the budget a checkpoint may take, of 100; the rest is for the newest messages, and to go on.
+const SHARE: u64 = 40;
+
+/// How full the budget is when what was said is summed up, of 100.
+const NEAR: u64 = 90;
+
+/// What a session comes to, now or once it is compacted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Compaction {
+    /// What it comes to.
+    pub checkpoint: Checkpoint,
+    /// The number of the last turn that is summed up.
+    pub covers: u32,
+    /// How many turns are summed up that were not before.
+    pub turns: u32,
+    /// How many tokens it takes to tell it.
+    pub tokens: u64,
+    /// How many tokens that stands for.
+    pub replaced: u64,
+    /// How many tokens a checkpoint may have.
+    pub room: u64,
+}
+
+impl Engine {
+    /// What a session would come to if it were compacted now. None if nothing was said since that was done last.
+    pub async fn compaction(&self, session: &Session) -> Result<Option<Compaction>, EngineError> {
+        let Some(head) = session.head else {
+            return Ok(None);
+        };
+        let budget = self.budget_of(&session.provider).await?;
+        let room = budget * SHARE / 100;
+        let (before, covered) = match self.store.checkpoint_at(head).await? {
+            Some((version, checkpoint)) => (checkpoint, Some(version)),
+            None => (Checkpoint::default(), None),
+        };
+        let covers = covered.as_ref().map_or(0, |version| version.covers);
+        let since = self.turns_since(head, covers).await?;
+        let Some(last) = since.last() else {
+            return Ok(None);
+        };
+        let said: u64 = since.iter().map(tokens_of).sum();
+        let count = &segue_tokens::count;
+        let found = extract(&since, &session.project.cwd, count);
+        let checkpoint = merge(&before, found, room, count);
+        Ok(Some(Compaction {
+            covers: last.n,
+            turns: u32::try_from(since.len()).unwrap_or(u32::MAX),
+            tokens: count(&written(&checkpoint)),
+            replaced: covered.map_or(0, |version| version.tokens) + said,
+            checkpoint,
+            room,
+        }))
+    }
+
+    /// Compacts a session that nobody is at work in: its next prompt opens a native session that is told the checkpoint.
+    pub async fn compact(
+        &self,
+        session: &Session,
+    ) -> Result<Option<(Version, Compaction)>, EngineError> {
+        let (hold, _) = self.hold(&session.id).await?;
+        let compacted = async {
+            let session = self.existing(&session.id).await?;
+            if self.status(&session).await? == SessionStatus::Running {
+                return Err(StoreError::TurnUnderWay(session.id).into());
+            }
+            self.compact_held(&hold, &session, Occasion::Asked).await
+        }
+        .await;
+        if compacted.as_ref().is_ok_and(Option::is_some) {
+            // What it knows in full is over.
+            self.warm.end(&session.id).await;
+        }
+        hold.release().await;
+        compacted
+    }
+
+    /// Compacts a session that is ours, and ends its leg.
+    pub(crate) async fn compact_held(
+        &self,
+        hold: &Hold,
+        session: &Session,
+        why: Occasion,
+    ) -> Result<Option<(Version, Compaction)>, EngineError> {
+        let (Some(head), Some(compaction)) = (session.head, self.compaction(session).await?) else {
+            return Ok(None);
+        };
+        let at = (self.world.now)();
+        let new = NewVersion {
+            turn: head,
+            covers: compaction.covers,
+            checkpoint: compaction.checkpoint.clone(),
+            tokens: compaction.tokens,
+            replaced: compaction.replaced,
+            by: Author::Record,
+            why,
+            at,
+        };
+        let legs = self.store.legs(&session.id).await?;
+        let open = legs.last().filter(|leg| leg.ended.is_none());
+        let ends = open.map(|leg| (leg.id, LegEnd::Compacted));
+        let version = self.store.add_checkpoint(&hold.lease, new, ends).await?;
+        let decision = Decision::new(DecisionKind::Compacted, told(&version, &compaction));
+        self.store.note(&hold.lease, &decision, at).await?;
+        Ok(Some((version, compaction)))
+    }
+
+    /// Whether what a leg holds is near the budget that its session lives within.
+    pub(crate) async fn is_near_its_budget(
+        &self,
+        session: &Session,
+        held: Option<u64>,
+    ) -> Result<bool, EngineError> {
+        if !self.compacts(session) {
+            return Ok(false);
+        }
+        let budget = self.budget_of(&session.provider).await?;
+        Ok(held.is_some_and(|held| held.saturating_mul(100) >= budget.saturating_mul(NEAR)))
+    }
+
+    /// What was said after a turn with a number, up to another turn.
+    async fn turns_since(&self, head: TurnId, n: u32) -> Result<Vec<ToldTurn>, EngineError> {
+        let said = self.store.said_since(head, n).await?;
+        Ok(self.told_turns(said).await)
+    }
+}
+
+fn tokens_of(turn: &ToldTurn) -> u64 {
+    let tokens = turn.messages.iter().map(|message| message.tokens.unwrap_or(0));
+    tokens.sum()
+}
+
+/// What was done, in one line.
+fn told(version: &Version, compaction: &Compaction) -> String {
+    format!(
+        "{} turn(s) of {} tokens were summed up in checkpoint {} of {} tokens; the next prompt opens a native session \
+         that is told it",
+        compaction.turns, compaction.replaced, version.n, compaction.tokens
+    )
+}
