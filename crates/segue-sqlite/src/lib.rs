@@ -23,8 +23,8 @@ use segue_core::{
 };
 use segue_store::{
     Adopted, Entry, Filter, Finish, ForkPoint, Found, Granted, Holder, Lease, LeaseRequest, Mark,
-    Measured, NewLeg, NewSession, Page, Result, Retag, Said, Started, Store, TagCount, TakenIn,
-    TokenCount,
+    Measured, NewLeg, NewSession, Page, Result, Retag, Said, Settled, Started, Store, TagCount,
+    TakenIn, TokenCount,
 };
 
 use fault::Fault;
@@ -219,9 +219,15 @@ impl Store for SqliteStore {
             .await
     }
 
-    async fn finish_turn(&self, lease: &Lease, turn: TurnId, finish: Finish) -> Result<()> {
+    async fn settle_turn(
+        &self,
+        lease: &Lease,
+        turn: TurnId,
+        finish: Finish,
+        settled: Settled,
+    ) -> Result<()> {
         let lease = lease.clone();
-        self.write(move |db| ops::turns::finish(db, &lease, turn, &finish))
+        self.write(move |db| ops::turns::settle(db, &lease, turn, &finish, &settled))
             .await
     }
 

@@ -24,7 +24,7 @@ pub use lease::{Granted, Holder, Lease, LeaseRequest, Started};
 pub use query::{Cursor, Filter, Found, Mark, Measured, Page, Said, TagCount};
 pub use write::{
     Adopted, AdoptedTurn, Draft, DraftKind, Entry, Finish, ForkPoint, NewLeg, NewSession, Retag,
-    TakenIn, TokenCount,
+    Settled, TakenIn, TokenCount,
 };
 
 /// The outcome of a store operation.
@@ -99,8 +99,20 @@ pub trait Store: Send + Sync {
     ) -> Result<()>;
     /// Adds to a turn that is under way.
     async fn append(&self, lease: &Lease, turn: TurnId, entry: Entry) -> Result<()>;
-    /// Ends a turn and its last attempt, and settles what they used. It can't be changed any more.
-    async fn finish_turn(&self, lease: &Lease, turn: TurnId, finish: Finish) -> Result<()>;
+    /// Ends a turn and its last attempt, and settles what they used; and with it, what follows from that. It can't be
+    /// changed any more.
+    async fn settle_turn(
+        &self,
+        lease: &Lease,
+        turn: TurnId,
+        finish: Finish,
+        settled: Settled,
+    ) -> Result<()>;
+    /// Ends a turn from which nothing follows.
+    async fn finish_turn(&self, lease: &Lease, turn: TurnId, finish: Finish) -> Result<()> {
+        self.settle_turn(lease, turn, finish, Settled::default())
+            .await
+    }
     /// Ends a turn that was never sent, and moves the head back to where it was before: the prompt stays on record, and
     /// is no part of the history.
     async fn withdraw_turn(&self, lease: &Lease, turn: TurnId, at: Timestamp) -> Result<()>;
