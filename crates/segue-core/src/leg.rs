@@ -51,6 +51,8 @@ pub enum LegEnd {
     Full,
     /// Its agent failed too often in a row.
     Errors,
+    /// What it knows was summed up, so that the next one needs less.
+    Compacted,
 }
 
 names!(LegEnd {
@@ -60,6 +62,7 @@ names!(LegEnd {
     Handoff => "handoff",
     Full => "full",
     Errors => "errors",
+    Compacted => "compacted",
 });
 
 /// A leg of a session.

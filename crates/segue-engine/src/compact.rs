@@ -1,19 +1,17 @@
 //! Compaction: what was said becomes a checkpoint, and the native session that holds all of it is over.
 
 use segue_core::{
-    Author, Checkpoint, Decision, DecisionKind, LegEnd, Occasion, Session, SessionStatus, ToldTurn,
-    TurnId, Version, extract, merge, written,
+    Author, Checkpoint, Decision, DecisionKind, LegEnd, LegId, Occasion, Session, SessionStatus,
+    ToldTurn, TurnId, Version, extract, merge, written,
 };
 use segue_store::{NewVersion, StoreError};
 
 use crate::hold::Hold;
+use crate::tell::SummedUp;
 use crate::{Engine, EngineError};
 
 /// How much of the budget a checkpoint may take, of 100; the rest is for the newest messages, and to go on.
 const SHARE: u64 = 40;
-
-/// How full the budget is when what was said is summed up, of 100.
-const NEAR: u64 = 90;
 
 /// What a session comes to, now or once it is compacted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,10 +32,11 @@ pub struct Compaction {
 
 impl Engine {
     /// What a session would come to if it were compacted now. None if nothing was said since that was done last.
-    pub async fn compaction(&self, session: &Session) -> Result<Option<Compaction>, EngineError> {
-        let Some(head) = session.head else {
-            return Ok(None);
-        };
+    pub async fn compaction(
+        &self,
+        session: &Session,
+        head: TurnId,
+    ) -> Result<Option<Compaction>, EngineError> {
         let budget = self.budget_of(&session.provider).await?;
         let room = budget * SHARE / 100;
         let (before, covered) = match self.store.checkpoint_at(head).await? {
@@ -74,7 +73,13 @@ impl Engine {
             if self.status(&session).await? == SessionStatus::Running {
                 return Err(StoreError::TurnUnderWay(session.id).into());
             }
-            self.compact_held(&hold, &session, Occasion::Asked).await
+            let Some(head) = session.head else {
+                return Ok(None);
+            };
+            let legs = self.store.legs(&session.id).await?;
+            let open = legs.last().filter(|leg| leg.ended.is_none());
+            let occasion = (Occasion::Asked, open.map(|leg| leg.id));
+            self.compact_held(&hold, &session, head, occasion).await
         }
         .await;
         if compacted.as_ref().is_ok_and(Option::is_some) {
@@ -85,14 +90,15 @@ impl Engine {
         compacted
     }
 
-    /// Compacts a session that is ours, and ends its leg.
+    /// Compacts a session that is ours, up to a turn, and ends a leg that is over by it.
     pub(crate) async fn compact_held(
         &self,
         hold: &Hold,
         session: &Session,
-        why: Occasion,
+        head: TurnId,
+        (why, leg): (Occasion, Option<LegId>),
     ) -> Result<Option<(Version, Compaction)>, EngineError> {
-        let (Some(head), Some(compaction)) = (session.head, self.compaction(session).await?) else {
+        let Some(compaction) = self.compaction(session, head).await? else {
             return Ok(None);
         };
         let at = (self.world.now)();
@@ -106,26 +112,23 @@ impl Engine {
             why,
             at,
         };
-        let legs = self.store.legs(&session.id).await?;
-        let open = legs.last().filter(|leg| leg.ended.is_none());
-        let ends = open.map(|leg| (leg.id, LegEnd::Compacted));
+        let ends = leg.map(|leg| (leg, LegEnd::Compacted));
         let version = self.store.add_checkpoint(&hold.lease, new, ends).await?;
         let decision = Decision::new(DecisionKind::Compacted, told(&version, &compaction));
         self.store.note(&hold.lease, &decision, at).await?;
         Ok(Some((version, compaction)))
     }
 
-    /// Whether what a leg holds is near the budget that its session lives within.
-    pub(crate) async fn is_near_its_budget(
+    /// Sums up what a new native session can't be told in full.
+    pub(crate) async fn compact_for(
         &self,
+        hold: &Hold,
         session: &Session,
-        held: Option<u64>,
-    ) -> Result<bool, EngineError> {
-        if !self.compacts(session) {
-            return Ok(false);
-        }
-        let budget = self.budget_of(&session.provider).await?;
-        Ok(held.is_some_and(|held| held.saturating_mul(100) >= budget.saturating_mul(NEAR)))
+        head: TurnId,
+    ) -> Result<Option<SummedUp>, EngineError> {
+        let compacted = self.compact_held(hold, session, head, (Occasion::Told, None));
+        let compacted = compacted.await?;
+        Ok(compacted.map(|(_, compaction)| SummedUp::from(compaction)))
     }
 
     /// What was said after a turn with a number, up to another turn.
@@ -135,8 +138,21 @@ impl Engine {
     }
 }
 
+impl From<Compaction> for SummedUp {
+    fn from(compaction: Compaction) -> Self {
+        Self {
+            text: written(&compaction.checkpoint),
+            tokens: compaction.tokens,
+            covers: compaction.covers,
+        }
+    }
+}
+
 fn tokens_of(turn: &ToldTurn) -> u64 {
-    let tokens = turn.messages.iter().map(|message| message.tokens.unwrap_or(0));
+    let tokens = turn
+        .messages
+        .iter()
+        .map(|message| message.tokens.unwrap_or(0));
     tokens.sum()
 }
 

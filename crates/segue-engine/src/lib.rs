@@ -89,6 +89,7 @@
 mod added;
 mod adopt;
 mod branch;
+mod compact;
 mod counted;
 mod depart;
 mod error;
@@ -125,6 +126,7 @@ use segue_store::Store;
 use tokio::sync::Mutex;
 
 pub use added::{Added, Speaker};
+pub use compact::Compaction;
 pub use depart::{Departure, Obstacle};
 pub use error::EngineError;
 pub use handoff::HandedOver;

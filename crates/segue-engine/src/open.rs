@@ -196,6 +196,7 @@ impl Engine {
             prompt: &terms.request.prompt,
             before,
             has_tools: opening.conversation.takes_tools(),
+            hold,
         };
         let brief = self.tell(telling).await?;
         let new = NewLeg {
@@ -259,6 +260,7 @@ fn why_over(leg: &Leg, provider: &ProviderId) -> Option<String> {
         }
         LegEnd::Handoff => Some(format!("{provider} takes the session back")),
         LegEnd::Full => Some("the last native session was full".to_owned()),
+        LegEnd::Compacted => Some("what was said before was summed up".to_owned()),
         LegEnd::Errors => Some("the last native session failed too often in a row".to_owned()),
         LegEnd::Lost => Some("the last native session is lost".to_owned()),
         LegEnd::NotNow => Some("the last native session could not go on just then".to_owned()),

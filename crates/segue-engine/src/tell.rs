@@ -5,15 +5,19 @@ use std::ops::ControlFlow;
 
 use segue_core::{
     Brief, Calibration, Message, ProviderId, Role, Sample, Session, Story, ToldTurn, Turn, TurnId,
-    TurnState, budget_within, calibrate, compose, least_tokens,
+    TurnState, budget_within, calibrate, compose, least_tokens, written,
 };
 use segue_store::{Said, TokenCount};
 
+use crate::hold::Hold;
 use crate::pieces::joined;
 use crate::{Conversation, Engine, EngineError, Native, counted};
 
 /// From how many of its newest turns it is learned how an agent counts.
 const SAMPLES: u32 = 60;
+
+/// How much of the budget a brief with a checkpoint takes, of 100, unless more is needed.
+const OPENING: u64 = 65;
 
 /// What a new native session would be told now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +47,15 @@ pub(crate) struct Telling<'a> {
     pub(crate) before: &'a [Turn],
     /// Whether the agent can look things up by segue's own tools.
     pub(crate) has_tools: bool,
+    /// The claim on the session.
+    pub(crate) hold: &'a Hold,
+}
+
+/// What a conversation comes to up to a turn.
+pub(crate) struct SummedUp {
+    pub(crate) text: String,
+    pub(crate) tokens: u64,
+    pub(crate) covers: u32,
 }
 
 impl Engine {
@@ -62,15 +75,22 @@ impl Engine {
         };
         let limits = self.limits(telling.provider).await?;
         let turns = self.recent_turns(head.id, limits.budget).await?;
+        let mut summed = self.summed_up(head.id).await?;
+        if !fits(&turns, summed.as_ref(), limits.budget) {
+            let compacted = self.compact_for(telling.hold, telling.session, head.id);
+            summed = compacted.await?.or(summed);
+        }
         let look_up = telling.session.id.as_str();
         let story = Story {
             heading: heading.as_deref(),
+            checkpoint: summed.as_ref().map(|summed| summed.text.as_str()),
             turns: &turns,
             look_up: Some(look_up).filter(|_| telling.has_tools && self.tools.own.is_some()),
             prompt: telling.prompt,
             ..Story::default()
         };
-        Ok(compose(&story, limits.budget, &segue_tokens::count)?)
+        let budget = opening_budget(&turns, summed.as_ref(), limits.budget);
+        Ok(compose(&story, budget, &segue_tokens::count)?)
     }
 
     /// What a new native session of `provider` would be told now. Nothing is started, and nothing is changed but for
@@ -94,6 +114,13 @@ impl Engine {
             },
             Conversation::Native(native) => self.native_turns(native, limits.budget)?,
         };
+        let summed = match conversation {
+            Conversation::Session(session, _) => {
+                self.would_be_summed_up(session, &turns, limits.budget)
+                    .await?
+            }
+            Conversation::Native(_) => None,
+        };
         let id = conversation.id().to_string();
         let has_tools = self.agent(&provider).is_ok_and(|agent| agent.takes_tools());
         let heading = match conversation {
@@ -102,12 +129,14 @@ impl Engine {
         };
         let story = Story {
             heading: heading.as_deref(),
+            checkpoint: summed.as_ref().map(|summed| summed.text.as_str()),
             turns: &turns,
             look_up: Some(id.as_str()).filter(|_| has_tools && self.tools.own.is_some()),
             prompt,
             ..Story::default()
         };
-        let brief = compose(&story, limits.budget, &segue_tokens::count)?;
+        let budget = opening_budget(&turns, summed.as_ref(), limits.budget);
+        let brief = compose(&story, budget, &segue_tokens::count)?;
         let total = brief.total_tokens();
         Ok(Preview {
             provider,
@@ -115,6 +144,39 @@ impl Engine {
             budget: limits.budget,
             reported_tokens: limits.calibration.map(|learned| learned.reported(total)),
         })
+    }
+
+    /// The checkpoint in force at a turn, as it is told.
+    async fn summed_up(&self, head: TurnId) -> Result<Option<SummedUp>, EngineError> {
+        let found = self.store.checkpoint_at(head).await?;
+        Ok(found.map(|(version, checkpoint)| SummedUp {
+            text: written(&checkpoint),
+            tokens: version.tokens,
+            covers: version.covers,
+        }))
+    }
+
+    /// What a session comes to that is told now; nothing is kept of what is summed up for that.
+    async fn would_be_summed_up(
+        &self,
+        session: &Session,
+        turns: &[ToldTurn],
+        budget: u64,
+    ) -> Result<Option<SummedUp>, EngineError> {
+        let Some(head) = session.head else {
+            return Ok(None);
+        };
+        let summed = self.summed_up(head).await?;
+        if fits(turns, summed.as_ref(), budget) {
+            return Ok(summed);
+        }
+        let compaction = self.compaction(session, head).await?;
+        Ok(compaction.map(SummedUp::from).or(summed))
+    }
+
+    /// How much a new native session of an agent may be told, in tokens.
+    pub(crate) async fn budget_of(&self, provider: &ProviderId) -> Result<u64, EngineError> {
+        Ok(self.limits(provider).await?.budget)
     }
 
     async fn limits(&self, provider: &ProviderId) -> Result<Limits, EngineError> {
@@ -134,9 +196,14 @@ impl Engine {
         })
     }
 
-    /// The newest turns up to one, as many as can be told, oldest first. What nobody has counted yet is counted now.
+    /// The newest turns up to one, as many as can be told, oldest first.
     async fn recent_turns(&self, head: TurnId, budget: u64) -> Result<Vec<ToldTurn>, EngineError> {
-        let mut recent = self.store.recent(head, budget).await?;
+        let recent = self.store.recent(head, budget).await?;
+        Ok(self.told_turns(recent).await)
+    }
+
+    /// Turns as they are told, oldest first, of some that come newest first. What nobody has counted yet is counted now.
+    pub(crate) async fn told_turns(&self, mut recent: Vec<Said>) -> Vec<ToldTurn> {
         let counts = count_all(&mut recent);
         if !counts.is_empty() {
             // Who can't keep the counts has counted for this time only.
@@ -155,7 +222,7 @@ impl Engine {
                 messages,
             }
         };
-        Ok(recent.into_iter().rev().map(told).collect())
+        recent.into_iter().rev().map(told).collect()
     }
 
     fn native_turns(&self, native: &Native, budget: u64) -> Result<Vec<ToldTurn>, EngineError> {
@@ -184,6 +251,33 @@ impl Engine {
             ControlFlow::Continue(())
         })?;
         Ok(turns.into_iter().map(|(turn, _)| turn).collect())
+    }
+}
+
+/// Whether all that is not summed up can be told in full, of turns without a gap.
+fn fits(turns: &[ToldTurn], summed: Option<&SummedUp>, budget: u64) -> bool {
+    let covers = summed.map_or(0, |summed| summed.covers);
+    let all = turns.first().is_none_or(|turn| turn.n <= covers + 1);
+    all && least(turns, summed) <= budget
+}
+
+/// How many tokens it takes to tell a checkpoint and all that it does not sum up.
+fn least(turns: &[ToldTurn], summed: Option<&SummedUp>) -> u64 {
+    let (tokens, covers) = summed.map_or((0, 0), |summed| (summed.tokens, summed.covers));
+    let since = turns.iter().filter(|turn| turn.n > covers);
+    let messages = since.flat_map(|turn| &turn.messages);
+    let since: u64 = messages.map(|message| message.tokens.unwrap_or(0)).sum();
+    // Each line and each message costs a little more than what it says.
+    tokens + tokens / 8 + since + since / 8 + 2_000
+}
+
+/// How much of the budget a brief takes: where something is summed up, so little that there is room to go on.
+fn opening_budget(turns: &[ToldTurn], summed: Option<&SummedUp>, budget: u64) -> u64 {
+    match summed {
+        None => budget,
+        Some(_) => (budget * OPENING / 100)
+            .max(least(turns, summed))
+            .min(budget),
     }
 }
 

@@ -24,8 +24,8 @@ use segue_core::{
 };
 use segue_store::{
     Adopted, Entry, Filter, Finish, ForkPoint, Found, Granted, Holder, Lease, LeaseRequest, Mark,
-    Measured, NewLeg, NewSession, NewVersion, Page, Result, Retag, Said, Started, Store, TagCount,
-    TakenIn, TokenCount,
+    Measured, NewLeg, NewSession, NewVersion, Page, Result, Retag, Said, Settled, Started, Store,
+    TagCount, TakenIn, TokenCount,
 };
 
 use fault::Fault;
@@ -220,9 +220,15 @@ impl Store for SqliteStore {
             .await
     }
 
-    async fn finish_turn(&self, lease: &Lease, turn: TurnId, finish: Finish) -> Result<()> {
+    async fn settle_turn(
+        &self,
+        lease: &Lease,
+        turn: TurnId,
+        finish: Finish,
+        settled: Settled,
+    ) -> Result<()> {
         let lease = lease.clone();
-        self.write(move |db| ops::turns::finish(db, &lease, turn, &finish))
+        self.write(move |db| ops::turns::settle(db, &lease, turn, &finish, &settled))
             .await
     }
 
@@ -282,6 +288,11 @@ impl Store for SqliteStore {
             .await
     }
 
+    async fn said_since(&self, head: TurnId, n: u32) -> Result<Vec<Said>> {
+        self.read("read", move |db| ops::tokens::since(db, head, n))
+            .await
+    }
+
     async fn fill_tokens(&self, counts: Vec<TokenCount>) -> Result<()> {
         self.write(move |db| ops::tokens::fill(db, &counts)).await
     }
@@ -300,9 +311,14 @@ impl Store for SqliteStore {
         .await
     }
 
-    async fn add_checkpoint(&self, lease: &Lease, new: NewVersion) -> Result<Version> {
+    async fn add_checkpoint(
+        &self,
+        lease: &Lease,
+        new: NewVersion,
+        ends: Option<(LegId, LegEnd)>,
+    ) -> Result<Version> {
         let lease = lease.clone();
-        self.write(move |db| ops::checkpoints::add(db, &lease, &new))
+        self.write(move |db| ops::checkpoints::add(db, &lease, &new, ends))
             .await
     }
 

@@ -49,7 +49,8 @@ pub use outside::{
     what_a_native_session_adds_is_taken_in_at_once,
 };
 pub use policy::{
-    a_session_is_handed_over, a_standing_is_kept_for_each_agent, rests_are_of_the_agent_alone,
+    a_session_is_handed_over, a_standing_is_kept_for_each_agent,
+    a_turn_ends_with_what_follows_from_it, rests_are_of_the_agent_alone,
 };
 pub use scopes::{
     a_fork_has_its_own_purpose, a_purpose_finds_the_newest_by_who_carries_it,
@@ -135,6 +136,7 @@ macro_rules! store_contract {
             every_version_of_a_checkpoint_can_be_read
             a_fork_shares_checkpoints
             a_session_is_handed_over
+            a_turn_ends_with_what_follows_from_it
             a_standing_is_kept_for_each_agent
             rests_are_of_the_agent_alone
             a_lease_excludes_others_until_released

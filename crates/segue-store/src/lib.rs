@@ -25,7 +25,7 @@ pub use lease::{Granted, Holder, Lease, LeaseRequest, Started};
 pub use query::{Cursor, Filter, Found, Mark, Measured, Page, Said, TagCount};
 pub use write::{
     Adopted, AdoptedTurn, Draft, DraftKind, Entry, Finish, ForkPoint, NewLeg, NewSession,
-    NewVersion, Retag, TakenIn, TokenCount,
+    NewVersion, Retag, Settled, TakenIn, TokenCount,
 };
 
 /// The outcome of a store operation.
@@ -100,8 +100,20 @@ pub trait Store: Send + Sync {
     ) -> Result<()>;
     /// Adds to a turn that is under way.
     async fn append(&self, lease: &Lease, turn: TurnId, entry: Entry) -> Result<()>;
-    /// Ends a turn and its last attempt, and settles what they used. It can't be changed any more.
-    async fn finish_turn(&self, lease: &Lease, turn: TurnId, finish: Finish) -> Result<()>;
+    /// Ends a turn and its last attempt, and settles what they used; and with it, what follows from that. It can't be
+    /// changed any more.
+    async fn settle_turn(
+        &self,
+        lease: &Lease,
+        turn: TurnId,
+        finish: Finish,
+        settled: Settled,
+    ) -> Result<()>;
+    /// Ends a turn from which nothing follows.
+    async fn finish_turn(&self, lease: &Lease, turn: TurnId, finish: Finish) -> Result<()> {
+        self.settle_turn(lease, turn, finish, Settled::default())
+            .await
+    }
     /// Ends a turn that was never sent, and moves the head back to where it was before: the prompt stays on record, and
     /// is no part of the history.
     async fn withdraw_turn(&self, lease: &Lease, turn: TurnId, at: Timestamp) -> Result<()>;
@@ -132,6 +144,8 @@ pub trait Store: Send + Sync {
     /// What was said up to a turn, the newest turn first: whole turns, until those read fill a brief of that many
     /// tokens at least, or there are no more.
     async fn recent(&self, head: TurnId, tokens: u64) -> Result<Vec<Said>>;
+    /// What was said after the turn with a number, up to a turn, the newest turn first.
+    async fn said_since(&self, head: TurnId, n: u32) -> Result<Vec<Said>>;
     /// Fills in the tokens of messages that were not counted yet; a turn that has not ended keeps what it has.
     async fn fill_tokens(&self, counts: Vec<TokenCount>) -> Result<()>;
     /// Notes by how many tokens a turn's last attempt made the native session of its leg longer, by our count. None is
@@ -142,8 +156,13 @@ pub trait Store: Send + Sync {
 
     // Checkpoints.
 
-    /// Keeps another version of a checkpoint. All versions stay.
-    async fn add_checkpoint(&self, lease: &Lease, new: NewVersion) -> Result<Version>;
+    /// Keeps another version of a checkpoint, and ends the leg that is over by it. All versions stay.
+    async fn add_checkpoint(
+        &self,
+        lease: &Lease,
+        new: NewVersion,
+        ends: Option<(LegId, LegEnd)>,
+    ) -> Result<Version>;
     /// The version in force at a turn: the newest on the nearest turn at or above it that has one.
     async fn checkpoint_at(&self, turn: TurnId) -> Result<Option<(Version, Checkpoint)>>;
     /// All versions that a session has, oldest first, also those that it shares with the session it was forked from.

@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 use segue_core::{
-    Author, Checkpoint, Failure, LegId, Message, NativeId, Occasion, Project, ProviderId, Purpose,
-    SessionId, Tag, Title, TurnId, TurnState, Usage,
+    Author, Checkpoint, Failure, LegEnd, LegId, Message, NativeId, Occasion, Project, ProviderId,
+    Purpose, SessionId, Standing, Tag, Title, TurnId, TurnState, Usage,
 };
 
 use crate::Filter;
@@ -148,6 +148,17 @@ pub struct Finish {
     pub failure: Option<Failure>,
     /// When it ended.
     pub at: Timestamp,
+}
+
+/// What follows from the end of a turn.
+#[derive(Debug, Clone, Default)]
+pub struct Settled {
+    /// The native record that its last attempt ended at.
+    pub mark: Option<String>,
+    /// How the session fares with a provider from now on.
+    pub standing: Option<(ProviderId, Standing)>,
+    /// A leg that is over with it, and why.
+    pub ends: Option<(LegId, LegEnd)>,
 }
 
 /// The tokens of a message that was not counted when it was written.

@@ -6,7 +6,7 @@ use segue_core::{
     Aftermath, Decision, DecisionKind, Failure, FailureClass, Leg, LegEnd, LegId, ProviderId,
     Standing, TurnState, is_full, is_policy_stop,
 };
-use segue_store::Finish;
+use segue_store::{Finish, Settled};
 
 use super::{Outcome, Run};
 use crate::error::moment;
@@ -48,43 +48,22 @@ impl Run<'_> {
             None => None,
         };
         let (store, lease) = (&self.engine.store, &self.hold.lease);
-        let finishing = async {
-            let marking = async {
-                match &mark {
-                    Some(mark) => store.mark_end(lease, self.turn, mark).await,
-                    None => Ok(()),
-                }
-            };
-            // One commit for both.
-            let (finished, marked) =
-                tokio::join!(store.finish_turn(lease, self.turn, finish), marking);
-            finished.and(marked)
-        };
+        let provider = &self.report.provider;
         let changed = standing != self.course.standing;
-        if !changed && end.is_none() && failure.is_none() && !self.course.rested {
-            // Nothing else is to be written, so that the session can be given back by the same commit.
-            tokio::join!(finishing, self.note_tokens(), self.hold.release()).0?;
+        let settled = Settled {
+            mark,
+            standing: changed.then(|| (provider.clone(), standing)),
+            ends: ending,
+        };
+        let settling = store.settle_turn(lease, self.turn, finish, settled);
+        if end.is_none() && failure.is_none() && !self.course.rested {
+            // Nothing else is to be written, so that the session can mostly be given back by the same commit.
+            tokio::join!(settling, self.note_tokens(), self.hold.release()).0?;
         } else {
-            let provider = &self.report.provider;
-            let noting = async {
-                if changed {
-                    store.set_standing(lease, provider, standing).await
-                } else {
-                    Ok(())
-                }
-            };
-            let ending = async {
-                match ending {
-                    Some((leg, why)) => store.end_leg(lease, leg, why, now).await,
-                    None => Ok(()),
-                }
-            };
-            // One commit for all, so that nothing can be between them.
-            let (finished, noted, ended) = tokio::join!(finishing, noting, ending);
-            finished.and(noted).and(ended)?;
+            settling.await?;
             self.note_tokens().await;
             if self.course.rested && state == TurnState::Finished {
-                store.wake(&self.report.provider).await?;
+                store.wake(provider).await?;
             }
         }
         if let Some((_, text)) = end {
@@ -109,7 +88,7 @@ impl Run<'_> {
         let words: String = self.request.prompt.chars().take(WORDS).collect();
         let text = format!("stopped before the prompt was sent: {words:?}");
         let decision = Decision::new(DecisionKind::Stopped, text);
-        // One commit for both.
+        // Mostly one commit; the words are in the record of the turn as well.
         let (withdrawn, noted) = tokio::join!(
             store.withdraw_turn(lease, self.turn, at),
             store.note(lease, &decision, at)

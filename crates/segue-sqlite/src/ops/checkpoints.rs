@@ -2,11 +2,12 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use segue_core::{
-    Author, Checkpoint, Delta, Occasion, SessionId, TurnId, Version, decode_delta, encode_delta,
+    Author, Checkpoint, Delta, LegEnd, LegId, Occasion, SessionId, TurnId, Version, decode_delta,
+    encode_delta,
 };
 use segue_store::{Lease, NewVersion};
 
-use super::{Outcome, lease};
+use super::{Outcome, lease, legs};
 use crate::fault::Fault;
 use crate::rows::{self, micros};
 
@@ -33,8 +34,16 @@ fn version(row: &Row<'_>) -> rusqlite::Result<Kept> {
     Ok((version, row.get(8)?, row.get(9)?))
 }
 
-pub(crate) fn add(db: &Connection, held: &Lease, new: &NewVersion) -> Outcome<Version> {
+pub(crate) fn add(
+    db: &Connection,
+    held: &Lease,
+    new: &NewVersion,
+    ends: Option<(LegId, LegEnd)>,
+) -> Outcome<Version> {
     lease::check(db, held)?;
+    if let Some((leg, why)) = ends {
+        legs::end(db, held, leg, why, new.at)?;
+    }
     let before = nearest(db, new.turn)?;
     let base = match before {
         Some((_, key, depth)) if depth + 1 < CHANGES => Some((key, depth + 1)),

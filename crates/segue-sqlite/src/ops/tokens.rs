@@ -10,7 +10,24 @@ use crate::rows;
 /// How many attempts are looked at for those of one agent.
 const LOOKED_AT: u32 = 500;
 
+/// How far back is read.
+#[derive(Clone, Copy)]
+enum Until {
+    /// Until a brief of so many tokens is full.
+    Full(u64),
+    /// Until the turn with this number, which is not read.
+    Turn(u32),
+}
+
 pub(crate) fn recent(db: &Connection, head: TurnId, tokens: u64) -> Outcome<Vec<Said>> {
+    back(db, head, Until::Full(tokens))
+}
+
+pub(crate) fn since(db: &Connection, head: TurnId, n: u32) -> Outcome<Vec<Said>> {
+    back(db, head, Until::Turn(n))
+}
+
+fn back(db: &Connection, head: TurnId, until: Until) -> Outcome<Vec<Said>> {
     // The chain comes turn by turn as rows are asked for, so that nothing is read beyond what is needed.
     let mut statement = db.prepare_cached(
         "WITH RECURSIVE chain (id, n, parent_id, state) AS (
@@ -27,7 +44,12 @@ pub(crate) fn recent(db: &Connection, head: TurnId, tokens: u64) -> Outcome<Vec<
     while let Some(row) = found.next()? {
         let turn = TurnId(row.get(0)?);
         if said.last().is_none_or(|last| last.turn != turn) {
-            if needed >= tokens && !said.is_empty() {
+            let n: u32 = row.get(1)?;
+            let enough = match until {
+                Until::Full(tokens) => needed >= tokens && !said.is_empty(),
+                Until::Turn(last) => n <= last,
+            };
+            if enough {
                 break;
             }
             sort(said.last_mut(), &mut numbers);
@@ -35,13 +57,15 @@ pub(crate) fn recent(db: &Connection, head: TurnId, tokens: u64) -> Outcome<Vec<
             running |= state == TurnState::Running;
             said.push(Said {
                 turn,
-                n: row.get(1)?,
+                n,
                 state,
                 messages: Vec::new(),
             });
         }
         let message = rows::message(row, 4)?;
-        needed = needed.saturating_add(least_tokens(&message, tokens));
+        if let Until::Full(tokens) = until {
+            needed = needed.saturating_add(least_tokens(&message, tokens));
+        }
         if let Some(last) = said.last_mut() {
             last.messages.push(message);
             numbers.push(row.get(3)?);

@@ -5,9 +5,9 @@ use rusqlite::{Connection, OptionalExtension, ToSql, params};
 use segue_core::{
     Attempt, Failure, LegId, Message, Part, Role, SessionId, Turn, TurnId, TurnState, Usage, stored,
 };
-use segue_store::{Draft, DraftKind, Entry, Finish, Lease, StoreError};
+use segue_store::{Draft, DraftKind, Entry, Finish, Lease, Settled, StoreError};
 
-use super::{Outcome, lease, sessions};
+use super::{Outcome, lease, legs, outside, policy, sessions};
 use crate::rows::{self, micros};
 
 pub(crate) fn begin(db: &Connection, held: &Lease, prompt: &Message) -> Outcome<Turn> {
@@ -168,6 +168,27 @@ fn kind_name(kind: DraftKind) -> &'static str {
         DraftKind::Text => "text",
         DraftKind::Thought => "thought",
     }
+}
+
+/// Ends a turn, with what follows from that.
+pub(crate) fn settle(
+    db: &Connection,
+    held: &Lease,
+    turn: TurnId,
+    finish: &Finish,
+    settled: &Settled,
+) -> Outcome<()> {
+    self::finish(db, held, turn, finish)?;
+    if let Some(mark) = &settled.mark {
+        outside::mark_end(db, held, turn, mark)?;
+    }
+    if let Some((provider, standing)) = &settled.standing {
+        policy::set_standing(db, held, provider, standing)?;
+    }
+    if let Some((leg, why)) = settled.ends {
+        legs::end(db, held, leg, why, finish.at)?;
+    }
+    Ok(())
 }
 
 pub(crate) fn finish(db: &Connection, held: &Lease, turn: TurnId, finish: &Finish) -> Outcome<()> {

@@ -48,10 +48,13 @@ pub async fn a_checkpoint_follows_the_head(store: &dyn Store) {
     let two = whole_turn(store, &lease, "two").await;
     assert_eq!(in_force(store, two.id).await, None);
     let first = version(two.id, 2, vec![item(1, "a"), item(2, "b")]);
-    assert_eq!(store.add_checkpoint(&lease, first).await.unwrap().n, 1);
+    assert_eq!(
+        store.add_checkpoint(&lease, first, None).await.unwrap().n,
+        1
+    );
     let three = whole_turn(store, &lease, "three").await;
     let second = version(three.id, 3, vec![item(2, "b"), item(3, "c")]);
-    let made = store.add_checkpoint(&lease, second).await.unwrap();
+    let made = store.add_checkpoint(&lease, second, None).await.unwrap();
     assert_eq!((made.n, made.covers, made.saved()), (2, 3, 90));
     assert_eq!(in_force(store, one.id).await, None);
     let words = |words: &[&str]| {
@@ -67,7 +70,7 @@ pub async fn a_checkpoint_follows_the_head(store: &dyn Store) {
     );
     // Another one on the same turn takes its place, on another branch it does not count.
     let third = version(three.id, 3, vec![item(4, "d")]);
-    store.add_checkpoint(&lease, third).await.unwrap();
+    store.add_checkpoint(&lease, third, None).await.unwrap();
     assert_eq!(in_force(store, three.id).await, Some((3, words(&["d"]))));
     store.revert(&lease, two.id, at(9)).await.unwrap();
     let other = whole_turn(store, &lease, "other").await;
@@ -76,7 +79,10 @@ pub async fn a_checkpoint_follows_the_head(store: &dyn Store) {
         Some((1, words(&["a", "b"])))
     );
     let fourth = version(other.id, 3, vec![item(5, "e")]);
-    assert_eq!(store.add_checkpoint(&lease, fourth).await.unwrap().n, 4);
+    assert_eq!(
+        store.add_checkpoint(&lease, fourth, None).await.unwrap().n,
+        4
+    );
     let all = store.checkpoints(&session.id).await.unwrap();
     let numbers: Vec<u32> = all.iter().map(|version| version.n).collect();
     assert_eq!(numbers, [1, 2, 3, 4]);
@@ -88,7 +94,7 @@ pub async fn a_checkpoint_follows_the_head(store: &dyn Store) {
         ..lease
     };
     let refused = store
-        .add_checkpoint(&stale, version(other.id, 3, vec![]))
+        .add_checkpoint(&stale, version(other.id, 3, vec![]), None)
         .await;
     assert!(
         matches!(refused, Err(StoreError::LeaseLost(_))),
@@ -107,7 +113,7 @@ pub async fn every_version_of_a_checkpoint_can_be_read(store: &dyn Store) {
     };
     for n in 1..=40 {
         store
-            .add_checkpoint(&lease, version(turn.id, 1, items(n)))
+            .add_checkpoint(&lease, version(turn.id, 1, items(n)), None)
             .await
             .unwrap();
     }
@@ -123,11 +129,15 @@ pub async fn a_fork_shares_checkpoints(store: &dyn Store) {
     let one = whole_turn(store, &lease, "one").await;
     let two = whole_turn(store, &lease, "two").await;
     store
-        .add_checkpoint(&lease, version(one.id, 1, vec![item(1, "a")]))
+        .add_checkpoint(&lease, version(one.id, 1, vec![item(1, "a")]), None)
         .await
         .unwrap();
     store
-        .add_checkpoint(&lease, version(two.id, 2, vec![item(1, "a"), item(2, "b")]))
+        .add_checkpoint(
+            &lease,
+            version(two.id, 2, vec![item(1, "a"), item(2, "b")]),
+            None,
+        )
         .await
         .unwrap();
     let from = ForkPoint {
@@ -148,7 +158,11 @@ pub async fn a_fork_shares_checkpoints(store: &dyn Store) {
     let granted = store.acquire(claim(&id(2), 1, 20)).await.unwrap();
     let next = version(one.id, 1, vec![item(3, "c")]);
     assert_eq!(
-        store.add_checkpoint(&granted.lease, next).await.unwrap().n,
+        store
+            .add_checkpoint(&granted.lease, next, None)
+            .await
+            .unwrap()
+            .n,
         2
     );
     assert_eq!(numbers(store.checkpoints(&fork.id).await.unwrap()), [1, 2]);

@@ -1,9 +1,9 @@
 //! How agents fare, and who goes on.
 
-use segue_core::{FailureClass, LegEnd, ProviderId, Rest, Standing};
+use segue_core::{FailureClass, LegEnd, LegId, ProviderId, Rest, Standing, TurnState};
 
-use super::{at, claim, native, open_session, prompt, whole_turn};
-use crate::{NewLeg, Store, StoreError};
+use super::{at, claim, finished, native, open_session, prompt, whole_turn};
+use crate::{NewLeg, Settled, Store, StoreError};
 
 fn provider(name: &str) -> ProviderId {
     ProviderId::parse(name).unwrap()
@@ -39,6 +39,44 @@ pub async fn a_standing_is_kept_for_each_agent(store: &dyn Store) {
     store.set_standing(&lease, &gemini, bad).await.unwrap();
     store.delete(&lease).await.unwrap();
     assert_eq!(store.standing(&one.id, &gemini).await.unwrap(), clean);
+}
+
+/// What follows from the end of a turn is written with it, or neither is.
+pub async fn a_turn_ends_with_what_follows_from_it(store: &dyn Store) {
+    let (session, lease) = open_session(store, 1).await;
+    let gemini = provider("gemini");
+    let leg = store.open_leg(&lease, native("n1")).await.unwrap();
+    let turn = store.begin_turn(&lease, &prompt("one", 1)).await.unwrap();
+    store
+        .begin_attempt(&lease, turn.id, leg.id, at(2))
+        .await
+        .unwrap();
+    let bad = Standing {
+        rotations: 1,
+        ..Standing::default()
+    };
+    let settled = Settled {
+        mark: Some("m1".into()),
+        standing: Some((gemini.clone(), bad)),
+        ends: Some((leg.id, LegEnd::Errors)),
+    };
+    let of_nobody = Settled {
+        ends: Some((LegId(leg.id.0 + 1), LegEnd::Errors)),
+        ..settled.clone()
+    };
+    let refused = store.settle_turn(&lease, turn.id, finished(3), of_nobody);
+    let refused = refused.await;
+    assert!(matches!(refused, Err(StoreError::NoLeg(_))), "{refused:?}");
+    let head = store.session(&session.id).await.unwrap().unwrap();
+    assert_eq!(head.head_state, Some(TurnState::Running));
+    let clean = store.standing(&session.id, &gemini).await.unwrap();
+    assert_eq!(clean, Standing::default());
+    let ended = store.settle_turn(&lease, turn.id, finished(3), settled);
+    ended.await.unwrap();
+    assert_eq!(store.standing(&session.id, &gemini).await.unwrap(), bad);
+    let legs = store.legs(&session.id).await.unwrap();
+    assert_eq!(legs[0].ended, Some((at(3), LegEnd::Errors)));
+    assert_eq!(legs[0].mark.as_deref(), Some("m1"));
 }
 
 /// An agent rests for every session, until it is told to be awake.

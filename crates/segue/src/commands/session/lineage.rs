@@ -55,6 +55,7 @@ fn why_ended(why: LegEnd) -> &'static str {
         LegEnd::Handoff => "handed over",
         LegEnd::Full => "full",
         LegEnd::Errors => "failed too often",
+        LegEnd::Compacted => "summed up",
     }
 }
 
