@@ -12,6 +12,7 @@ mod heard;
 mod retention;
 #[cfg(test)]
 mod tests;
+mod wire;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -19,13 +20,14 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 use memchr::memmem;
 use segue_core::{
-    Cost, InlineData, Json, Message, NativeId, Part, Role, Title, TitleSource, TurnState, Usage,
+    Cost, InlineData, Json, Message, NativeId, Part, Role, Title, TitleSource, TurnState,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use self::heard::Heard;
 pub(crate) use self::retention::retention;
+use self::wire::{Block, Line, Queued};
 use crate::dialect::{self, Dialect, LineRecords, Malformed, Told};
 use crate::found::IdHint;
 use crate::json::{Blocks, Text};
@@ -96,163 +98,6 @@ impl Reader for Claude {
 
     fn keeping(&self) -> Option<&dyn Keeping> {
         Some(self)
-    }
-}
-
-/// One line, as far as it concerns us.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Line<'a> {
-    #[serde(borrow)]
-    r#type: Text<'a>,
-    #[serde(borrow, default)]
-    subtype: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    content: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    uuid: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    parent_uuid: Option<Text<'a>>,
-    #[serde(default)]
-    is_sidechain: Option<bool>,
-    #[serde(default)]
-    is_meta: Option<bool>,
-    #[serde(default)]
-    is_compact_summary: Option<bool>,
-    #[serde(default)]
-    is_api_error_message: Option<bool>,
-    #[serde(borrow, default)]
-    timestamp: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    message: Option<Spoken<'a>>,
-    #[serde(borrow, default)]
-    summary: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    leaf_uuid: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    custom_title: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    ai_title: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    cwd: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    git_branch: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    version: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    forked_from: Option<Origin<'a>>,
-    /// In dollars; written by the first versions only.
-    #[serde(default, rename = "costUSD")]
-    cost: Option<f64>,
-}
-
-/// An attachment that may be a message.
-#[derive(Deserialize)]
-struct Queued<'a> {
-    #[serde(borrow)]
-    attachment: Queue<'a>,
-}
-
-#[derive(Deserialize)]
-struct Queue<'a> {
-    #[serde(borrow)]
-    r#type: Text<'a>,
-    #[serde(borrow, default)]
-    prompt: Option<Blocks<'a, Block<'a>>>,
-    #[serde(default, rename = "isMeta")]
-    is_meta: Option<bool>,
-}
-
-/// Where a forked record was copied from. Forks made by `--fork-session` do not say.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Origin<'a> {
-    #[serde(borrow, default)]
-    session_id: Option<Text<'a>>,
-}
-
-impl Line<'_> {
-    fn at(&self) -> Option<Timestamp> {
-        self.timestamp.as_deref()?.parse().ok()
-    }
-}
-
-/// What was said in a line.
-#[derive(Deserialize)]
-struct Spoken<'a> {
-    #[serde(borrow, default)]
-    id: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    model: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    content: Option<Blocks<'a, Block<'a>>>,
-    #[serde(borrow, default)]
-    stop_reason: Option<Text<'a>>,
-    #[serde(default)]
-    usage: Option<Tokens>,
-}
-
-/// A piece of it. Which of these fields it has depends on its type.
-#[derive(Deserialize)]
-struct Block<'a> {
-    #[serde(borrow)]
-    r#type: Text<'a>,
-    #[serde(borrow, default)]
-    text: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    thinking: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    id: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    name: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    input: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    tool_use_id: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    content: Option<&'a RawValue>,
-    #[serde(default)]
-    is_error: Option<bool>,
-    #[serde(borrow, default)]
-    source: Option<Source<'a>>,
-}
-
-#[derive(Deserialize)]
-struct Source<'a> {
-    #[serde(borrow, default)]
-    media_type: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    data: Option<Text<'a>>,
-}
-
-#[derive(Deserialize, Clone, Copy)]
-struct Tokens {
-    #[serde(rename = "input_tokens")]
-    input: Option<u64>,
-    #[serde(rename = "cache_creation_input_tokens")]
-    written: Option<u64>,
-    #[serde(rename = "cache_read_input_tokens")]
-    read: Option<u64>,
-    #[serde(rename = "output_tokens")]
-    output: Option<u64>,
-}
-
-impl From<Tokens> for Usage {
-    fn from(tokens: Tokens) -> Self {
-        // Figures come from a file, which may say anything.
-        let add = |a: u64, b: Option<u64>| a.saturating_add(b.unwrap_or(0));
-        let input = tokens
-            .input
-            .map(|input| add(add(input, tokens.written), tokens.read));
-        let total = input.map(|input| add(input, tokens.output));
-        Self {
-            input_tokens: input,
-            output_tokens: tokens.output,
-            cached_tokens: tokens.read,
-            total_tokens: total,
-            context_tokens: total,
-            context_window: None,
-        }
     }
 }
 

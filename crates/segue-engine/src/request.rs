@@ -9,6 +9,8 @@ use segue_core::{
 };
 use tokio::sync::{oneshot, watch};
 
+use crate::ConversationId;
+
 /// Which session a prompt is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
@@ -34,6 +36,18 @@ impl Target {
     #[must_use]
     pub fn new_for(purpose: Option<Purpose>) -> Self {
         purpose.map_or(Self::New, Self::NewFor)
+    }
+
+    /// The conversation that it names, if it names one.
+    #[must_use]
+    pub fn conversation(&self) -> Option<ConversationId> {
+        match self {
+            Self::Session(id) => Some(ConversationId::Session(id.clone())),
+            Self::Native(provider, id) => {
+                Some(ConversationId::Native(provider.clone(), id.clone()))
+            }
+            Self::Usual | Self::New | Self::NewFor(_) | Self::Continue | Self::Scope(_) => None,
+        }
     }
 
     /// What a session that is made on the way is for.

@@ -1,5 +1,6 @@
 //! The conversation that is held: in which session, who answers, and what the commands do to it.
 
+mod answers;
 mod head;
 
 use std::path::Path;
@@ -8,7 +9,7 @@ use segue_core::{
     Decision, DecisionKind, ProviderId, Purpose, SessionId, SessionRef, Step, Title, TitleSource,
 };
 use segue_engine::{
-    ChatRequest, Conversation, ConversationId, EngineError, Standpoint, Stop, Target, TurnReport,
+    ChatRequest, Conversation, ConversationId, Standpoint, Stop, Target, TurnReport,
 };
 
 use super::command::Command;
@@ -56,19 +57,14 @@ impl Talk {
             mut explain,
         } = Aim::of(&app, &args).await?;
         let purpose = target.purpose().cloned();
-        if matches!(target, Target::Usual | Target::Continue | Target::Scope(_)) {
+        if target.conversation().is_none() {
+            let idle = signals.idle();
             let request = ChatRequest {
                 explain: explain.clone(),
-                ..chat::request(
-                    &app,
-                    &args.terms,
-                    String::new(),
-                    target.clone(),
-                    signals.idle(),
-                )
+                ..chat::request(&app, &args.terms, String::new(), target.clone(), idle)
             };
-            let found = app.engine.session_ahead(&request).await?;
-            if let Some((session, decisions, steps)) = found {
+            // So that commands work before the first prompt.
+            if let Some((session, decisions, steps)) = app.engine.session_ahead(&request).await? {
                 if explain.take().is_some() {
                     play::explain(&steps);
                 }
@@ -76,17 +72,13 @@ impl Talk {
                 target = Target::Session(session.id);
             }
         }
-        let agent = match &target {
-            Target::Session(id) => {
-                let session = app.find(&by_id(id)).await?;
+        let agent = match target.conversation() {
+            Some(ConversationId::Session(id)) => {
+                let session = app.find(&by_id(&id)).await?;
                 Some(app.up_to_date(session).await.provider)
             }
-            Target::Native(provider, _) => Some(provider.clone()),
-            Target::Usual
-            | Target::New
-            | Target::NewFor(_)
-            | Target::Continue
-            | Target::Scope(_) => None,
+            Some(ConversationId::Native(provider, _)) => Some(provider),
+            None => None,
         };
         let config = setup::configuration(&Flags::default())?.config;
         let agents = setup::agents(&app.home, &config).into_iter();
@@ -135,26 +127,22 @@ impl Talk {
         }
     }
 
+    /// The conversation that is gone on with, once there is one.
+    fn conversation(&self) -> Result<ConversationId, CliError> {
+        self.target.conversation().ok_or_else(no_session)
+    }
+
     /// Who answers and in which session, in short.
     pub(super) fn label(&self) -> String {
         let agent = self.answers().map_or("segue", ProviderId::as_str);
-        match &self.target {
-            Target::Session(id) => format!("{agent} {}", show::short(id)),
-            Target::Native(_, id) => {
+        match self.target.conversation() {
+            Some(ConversationId::Session(id)) => format!("{agent} {}", show::short(&id)),
+            Some(ConversationId::Native(_, id)) => {
                 let start: String = id.as_str().chars().take(4).collect();
                 format!("{agent} {start}")
             }
-            Target::Usual
-            | Target::New
-            | Target::NewFor(_)
-            | Target::Continue
-            | Target::Scope(_) => agent.to_owned(),
+            None => agent.to_owned(),
         }
-    }
-
-    /// Who answers the next prompt, as far as is known.
-    fn answers(&self) -> Option<&ProviderId> {
-        self.terms.provider.as_ref().or(self.agent.as_ref())
     }
 
     /// Has a prompt answered; says what kind of failure it was, if it was one, which is told by then.
@@ -213,36 +201,6 @@ impl Talk {
         }
         self.last = Some(report);
         failed.map_or(Ok(()), Err)
-    }
-
-    /// Tells where somebody else handed the session over meanwhile: whoever has it now answers, unless another one was
-    /// chosen here.
-    async fn notice_handoff(&mut self) {
-        let (Some(id), Some(before)) = (self.session(), &self.agent) else {
-            return;
-        };
-        // What is wrong with a session is told by the prompt.
-        let Ok(session) = self.app.engine.session(id).await else {
-            return;
-        };
-        let now = session.provider;
-        if now == *before {
-            return;
-        }
-        match &self.terms.provider {
-            Some(chosen) if *chosen != now => say(&format!(
-                "the session was handed to {now} elsewhere; {chosen} takes it back, as you chose"
-            )),
-            Some(_) => {}
-            None => {
-                say(&format!(
-                    "the session was handed to {now} elsewhere, who answers from now on"
-                ));
-                // A model is called by a name that only its agent knows.
-                self.terms.model = None;
-            }
-        }
-        self.agent = Some(now);
     }
 
     /// Does what a command says.
@@ -348,21 +306,6 @@ impl Talk {
         Ok(())
     }
 
-    /// Whether somebody here can go on with what an agent keeps, by itself or over ACP.
-    fn check_driven(&self, provider: &ProviderId) -> Result<(), CliError> {
-        let over_acp = format!("acp:{provider}");
-        let mut agents = self.agents.iter();
-        if agents.any(|agent| agent == provider || agent.as_str() == over_acp) {
-            return Ok(());
-        }
-        Err(self.unknown(provider.clone()))
-    }
-
-    fn unknown(&self, provider: ProviderId) -> CliError {
-        let known = self.agents.clone();
-        EngineError::UnknownProvider { provider, known }.into()
-    }
-
     async fn start_anew(&mut self) {
         self.close_agents().await;
         self.terms.provider = self.answers().cloned();
@@ -372,19 +315,8 @@ impl Talk {
     }
 
     async fn history(&self, turns: usize) -> Result<(), CliError> {
-        let id = match &self.target {
-            Target::Session(id) => ConversationId::Session(id.clone()),
-            Target::Native(provider, id) => ConversationId::Native(provider.clone(), id.clone()),
-            Target::Usual
-            | Target::New
-            | Target::NewFor(_)
-            | Target::Continue
-            | Target::Scope(_) => {
-                return Err(no_session());
-            }
-        };
         let args = ShowArgs {
-            one: one(&id)?,
+            one: one(&self.conversation()?)?,
             last: Some(turns),
             turn: None,
             full: false,
@@ -395,71 +327,16 @@ impl Talk {
     async fn rename(&mut self, title: &str) -> Result<(), CliError> {
         let title = Title::given(title, TitleSource::User)
             .map_err(|error| CliError::usage(error.to_string()))?;
-        let id = match &self.target {
-            Target::Session(id) => id.clone(),
-            Target::Native(provider, id) => {
-                let id = ConversationId::Native(provider.clone(), id.clone());
-                let session = self.app.take(&one(&id)?.id).await?;
+        let id = match self.conversation()? {
+            ConversationId::Session(id) => id,
+            native @ ConversationId::Native(..) => {
+                let session = self.app.take(&one(&native)?.id).await?;
                 self.target = Target::Session(session.id.clone());
                 session.id
-            }
-            Target::Usual
-            | Target::New
-            | Target::NewFor(_)
-            | Target::Continue
-            | Target::Scope(_) => {
-                return Err(no_session());
             }
         };
         self.app.engine.rename(&id, &title).await?;
         say(&format!("{id} is now called {:?}", title.as_str()));
-        Ok(())
-    }
-
-    fn hand_to(&mut self, agent: ProviderId) -> Result<(), CliError> {
-        if !self.agents.contains(&agent) {
-            return Err(self.unknown(agent));
-        }
-        if self.answers() == Some(&agent) {
-            say(&format!("{agent} answers already"));
-            return Ok(());
-        }
-        let told = match &self.target {
-            Target::Session(_) | Target::Native(..) | Target::Continue => {
-                ", which is told what was said"
-            }
-            // With another agent, another session is that of the scope.
-            Target::Usual | Target::New | Target::NewFor(_) | Target::Scope(_) => "",
-        };
-        say(&format!("the next prompt goes to {agent}{told}"));
-        // A model is called by a name that only its agent knows.
-        self.terms.model = None;
-        self.terms.provider = Some(agent);
-        Ok(())
-    }
-
-    /// Hands the session over at once; where there is none yet, the next prompt goes to the other agent.
-    async fn handoff(&mut self, agent: ProviderId) -> Result<(), CliError> {
-        let id = match &self.target {
-            Target::Session(id) => ConversationId::Session(id.clone()),
-            Target::Native(provider, id) => ConversationId::Native(provider.clone(), id.clone()),
-            Target::Usual
-            | Target::New
-            | Target::NewFor(_)
-            | Target::Continue
-            | Target::Scope(_) => {
-                return self.hand_to(agent);
-            }
-        };
-        let (session, words) = session::hand_over(&self.app, &one(&id)?.id, &agent).await?;
-        say(&words);
-        self.target = Target::Session(session.id);
-        if self.answers() != Some(&agent) {
-            // A model is called by a name that only its agent knows.
-            self.terms.model = None;
-        }
-        self.terms.provider = None;
-        self.agent = Some(agent);
         Ok(())
     }
 

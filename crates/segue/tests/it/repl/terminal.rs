@@ -107,6 +107,14 @@ impl Person {
         self.sees(" › ").sees("\u{1b}[?25h")
     }
 
+    /// Has a first word with the agent.
+    fn greets(&mut self) -> &mut Self {
+        self.sees_the_prompt()
+            .types("hello\r")
+            .sees("You said: hello")
+            .sees_the_prompt()
+    }
+
     /// Waits for the end; what was shown, and the exit code.
     fn leaves(mut self) -> (String, Option<i32>) {
         let code = self.child.wait().unwrap().code();
@@ -275,20 +283,7 @@ fn a_second_ctrl_c_ends_an_agent_that_does_not_stop() {
         .types("rehearse: say so far; hang\r");
     person.sees(TAKEN).sees("so far");
     // Whoever is frozen hears nothing.
-    let running = world.processes();
-    let mut agents = running.iter().filter(|line| !line.contains(" leash "));
-    let agent = agents
-        .find(|line| line.contains(" rehearsal-agent "))
-        .unwrap();
-    let (pid, _) = agent.split_once(':').unwrap();
-    assert!(
-        world
-            .program("kill")
-            .args(["-STOP", pid])
-            .status()
-            .unwrap()
-            .success()
-    );
+    signal(&world, "-STOP", " rehearsal-agent ");
     person.types(CTRL_C).sees("Ctrl-C again ends it");
     person.types(CTRL_C).sees("interrupted").sees_the_prompt();
     person
@@ -392,26 +387,9 @@ fn commands_are_completed() {
 fn a_request_to_end_gives_the_terminal_back() {
     let world = world();
     let mut person = Person::sit_down(&world, "repl");
-    person
-        .sees_the_prompt()
-        .types("hello\r")
-        .sees("You said: hello")
-        .sees_the_prompt();
+    person.greets();
     person.types("half a li").sees("half a li");
-    let running = world.processes();
-    let us = format!(": {} repl", env!("CARGO_BIN_EXE_segue"));
-    let pid = running
-        .iter()
-        .find_map(|line| line.strip_suffix(' ')?.strip_suffix(&us))
-        .unwrap();
-    assert!(
-        world
-            .program("kill")
-            .args(["-TERM", pid])
-            .status()
-            .unwrap()
-            .success()
-    );
+    signal(&world, "-TERM", " repl ");
     let (screen, code) = person.leaves();
     assert_eq!(code, Some(130), "{screen}");
     let (_, end) = screen.rsplit_once("half a li").unwrap();
@@ -441,11 +419,7 @@ fn without_its_terminal_it_ends_and_so_does_its_agent() {
 fn a_conversation_that_waits_keeps_others_out_until_it_is_left() {
     let world = world();
     let mut person = Person::sit_down(&world, "repl");
-    person
-        .sees_the_prompt()
-        .types("hello\r")
-        .sees("You said: hello")
-        .sees_the_prompt();
+    person.greets();
     let id = world.json(["session", "list", "--json"])[0]["id"]
         .as_str()
         .unwrap()
@@ -492,11 +466,7 @@ fn a_conversation_that_waits_keeps_others_out_until_it_is_left() {
 fn whoever_is_killed_while_the_agent_waits_keeps_nobody_out() {
     let world = world();
     let mut person = Person::sit_down(&world, "repl");
-    person
-        .sees_the_prompt()
-        .types("hello\r")
-        .sees("You said: hello")
-        .sees_the_prompt();
+    person.greets();
     signal(&world, "-KILL", " repl ");
     person.leaves();
     let next = world.segue(["chat", "--continue", "me too"]);
@@ -513,11 +483,7 @@ fn a_session_that_was_handed_over_elsewhere_is_not_taken_back_unasked() {
         .unwrap()
         .to_owned();
     let mut person = Person::sit_down(&world, &format!("repl --resume {id}"));
-    person
-        .sees_the_prompt()
-        .types("hello\r")
-        .sees("You said: hello")
-        .sees_the_prompt();
+    person.greets();
     // An agent that is gone holds nothing, once that is noticed.
     signal(&world, "-KILL", " rehearsal-agent ");
     let handed = (0..600).any(|_| {

@@ -3,7 +3,7 @@
 use segue_core::{Session, TurnNumberError, plan_fork, plan_revert};
 use segue_engine::{Conversation, ConversationId, EngineError, Target};
 
-use super::{Talk, by_id, no_session, one};
+use super::{Talk, by_id, one};
 use crate::commands::session::head::{branch, take_for, words};
 use crate::error::CliError;
 use crate::terminal::{clean, say, say_decision};
@@ -15,36 +15,19 @@ impl Talk {
         &mut self,
         check: impl FnOnce(u32) -> Result<u32, TurnNumberError>,
     ) -> Result<Session, CliError> {
-        match &self.target {
-            Target::Session(id) => self.app.find(&by_id(id)).await,
-            Target::Native(provider, id) => {
-                let id = ConversationId::Native(provider.clone(), id.clone());
-                let session = take_for(&self.app, &one(&id)?.id, check).await?;
+        match self.conversation()? {
+            ConversationId::Session(id) => self.app.find(&by_id(&id)).await,
+            native @ ConversationId::Native(..) => {
+                let session = take_for(&self.app, &one(&native)?.id, check).await?;
                 self.target = Target::Session(session.id.clone());
                 Ok(session)
             }
-            Target::Usual
-            | Target::New
-            | Target::NewFor(_)
-            | Target::Continue
-            | Target::Scope(_) => Err(no_session()),
         }
     }
 
     /// How many turns there are; a native session stays one.
     async fn turns(&self) -> Result<u32, CliError> {
-        let id = match &self.target {
-            Target::Session(id) => return Ok(self.app.find(&by_id(id)).await?.turns),
-            Target::Native(provider, id) => ConversationId::Native(provider.clone(), id.clone()),
-            Target::Usual
-            | Target::New
-            | Target::NewFor(_)
-            | Target::Continue
-            | Target::Scope(_) => {
-                return Err(no_session());
-            }
-        };
-        match self.app.find_any(&one(&id)?.id).await? {
+        match self.app.find_any(&one(&self.conversation()?)?.id).await? {
             Conversation::Session(session, _) => Ok(session.turns),
             Conversation::Native(native) => {
                 let turns = self.app.engine.survey(&native.session)?.turns.len();
@@ -78,16 +61,11 @@ impl Talk {
     }
 
     pub(super) async fn undo(&mut self) -> Result<(), CliError> {
-        let session = match &self.target {
-            Target::Session(id) => self.app.find(&by_id(id)).await?,
+        let session = match self.conversation()? {
+            ConversationId::Session(id) => self.app.find(&by_id(&id)).await?,
             // Only sessions of ours were ever moved.
-            Target::Native(..) => return Err(CliError::usage("there is no revert to undo")),
-            Target::Usual
-            | Target::New
-            | Target::NewFor(_)
-            | Target::Continue
-            | Target::Scope(_) => {
-                return Err(no_session());
+            ConversationId::Native(..) => {
+                return Err(CliError::usage("there is no revert to undo"));
             }
         };
         let undone = self.app.engine.undo(&session).await?;

@@ -1,0 +1,101 @@
+//! Who answers: `/agent`, `/handoff`, and what becomes of it elsewhere.
+
+use segue_core::ProviderId;
+use segue_engine::{EngineError, Target};
+
+use super::{Talk, one};
+use crate::commands::session;
+use crate::error::CliError;
+use crate::terminal::say;
+
+impl Talk {
+    /// Who answers the next prompt, as far as is known.
+    pub(super) fn answers(&self) -> Option<&ProviderId> {
+        self.terms.provider.as_ref().or(self.agent.as_ref())
+    }
+
+    /// Tells where somebody else handed the session over meanwhile: whoever has it now answers, unless another one was
+    /// chosen here.
+    pub(super) async fn notice_handoff(&mut self) {
+        let (Some(id), Some(before)) = (self.session(), &self.agent) else {
+            return;
+        };
+        // What is wrong with a session is told by the prompt.
+        let Ok(session) = self.app.engine.session(id).await else {
+            return;
+        };
+        let now = session.provider;
+        if now == *before {
+            return;
+        }
+        match &self.terms.provider {
+            Some(chosen) if *chosen != now => say(&format!(
+                "the session was handed to {now} elsewhere; {chosen} takes it back, as you chose"
+            )),
+            Some(_) => {}
+            None => {
+                say(&format!(
+                    "the session was handed to {now} elsewhere, who answers from now on"
+                ));
+                // A model is called by a name that only its agent knows.
+                self.terms.model = None;
+            }
+        }
+        self.agent = Some(now);
+    }
+
+    /// Has another agent answer from the next prompt on.
+    pub(super) fn hand_to(&mut self, agent: ProviderId) -> Result<(), CliError> {
+        if !self.agents.contains(&agent) {
+            return Err(self.unknown(agent));
+        }
+        if self.answers() == Some(&agent) {
+            say(&format!("{agent} answers already"));
+            return Ok(());
+        }
+        let told = match &self.target {
+            Target::Session(_) | Target::Native(..) | Target::Continue => {
+                ", which is told what was said"
+            }
+            // With another agent, another session is that of the scope.
+            Target::Usual | Target::New | Target::NewFor(_) | Target::Scope(_) => "",
+        };
+        say(&format!("the next prompt goes to {agent}{told}"));
+        // A model is called by a name that only its agent knows.
+        self.terms.model = None;
+        self.terms.provider = Some(agent);
+        Ok(())
+    }
+
+    /// Hands the session over at once; where there is none yet, the next prompt goes to the other agent.
+    pub(super) async fn handoff(&mut self, agent: ProviderId) -> Result<(), CliError> {
+        let Some(id) = self.target.conversation() else {
+            return self.hand_to(agent);
+        };
+        let (session, words) = session::hand_over(&self.app, &one(&id)?.id, &agent).await?;
+        say(&words);
+        self.target = Target::Session(session.id);
+        if self.answers() != Some(&agent) {
+            // A model is called by a name that only its agent knows.
+            self.terms.model = None;
+        }
+        self.terms.provider = None;
+        self.agent = Some(agent);
+        Ok(())
+    }
+
+    /// Whether somebody here can go on with what an agent keeps, by itself or over ACP.
+    pub(super) fn check_driven(&self, provider: &ProviderId) -> Result<(), CliError> {
+        let over_acp = format!("acp:{provider}");
+        let mut agents = self.agents.iter();
+        if agents.any(|agent| agent == provider || agent.as_str() == over_acp) {
+            return Ok(());
+        }
+        Err(self.unknown(provider.clone()))
+    }
+
+    fn unknown(&self, provider: ProviderId) -> CliError {
+        let known = self.agents.clone();
+        EngineError::UnknownProvider { provider, known }.into()
+    }
+}
