@@ -209,9 +209,16 @@ fn what_was_begun_is_finished_before_the_end() {
     stage.workers.act(row(1, now()), Deed::Archive);
     stage.workers.preview(row(2, now()), 1);
     stage.hears("Fork id-1");
-    stage.lets_go();
-    stage.lets_go();
-    let outcomes = stage.workers.finish();
+    let inbox = Arc::clone(&stage.workers.inbox);
+    let end = std::thread::spawn(move || stage.workers.finish());
+    while !lock(&inbox).is_closed {
+        std::thread::yield_now();
+    }
+    // Both may go on, and nothing else: a preview that nobody will see is not waited for.
+    stage.gate.send(()).unwrap();
+    stage.gate.send(()).unwrap();
+    let outcomes = end.join().unwrap();
+    assert_eq!(stage.heard.try_iter().collect::<Vec<_>>(), ["Archive id-1"]);
     let said: Vec<String> = outcomes
         .into_iter()
         .map(|done| done.unwrap().said)
