@@ -53,8 +53,9 @@ pub use chain::{
     plan_revert, untold,
 };
 pub use checkpoint::{
-    Author, Checkpoint, Delta, DeltaError, Item, ItemKind, LoopState, Objection, Occasion, Summary,
-    Version, decode_delta, encode_delta, extract, headed, merge, question, summary, written,
+    Author, Checkpoint, Delta, DeltaError, Item, ItemKind, LoopState, Objection, Occasion, Slip,
+    Summary, Version, decode_delta, encode_delta, extract, form, formed, headed, merge, question,
+    summary, total_saved, written,
 };
 pub use cost::Cost;
 pub use event::{
@@ -74,8 +75,9 @@ pub use permission::{
     PermissionAnswer, PermissionKind, PermissionOption, PermissionPolicy, PermissionRequest,
 };
 pub use policy::{
-    Admission, Aftermath, Arrival, ContextLimits, Haste, LONGEST_WAIT, Next, Pause, Policy,
-    Refused, Rest, Setback, Standing, admit, after_refusal, is_full, is_policy_stop, setback,
+    Admission, Aftermath, Arrival, AutoCompaction, ContextLimits, Haste, LONGEST_WAIT, Next, Pause,
+    Policy, Refused, Rest, Setback, Standing, admit, after_refusal, is_due, is_full,
+    is_policy_stop, setback,
 };
 pub use process::ProcessMark;
 pub use project::Project;

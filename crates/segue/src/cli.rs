@@ -1,6 +1,8 @@
 //! What can be typed. The help texts are the doc comments.
 
 mod archive;
+mod checkpoint;
+mod compact;
 mod delete;
 mod handoff;
 mod head;
@@ -24,6 +26,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use segue_core::{FeatureId, PermissionPolicy, ProviderId, RoleName, SessionRef, Tag, TaskId};
 
 pub(crate) use archive::{ArchiveArgs, RestoreArgs};
+pub(crate) use checkpoint::{CheckpointArgs, CheckpointCommand};
+pub(crate) use compact::CompactArgs;
 pub(crate) use delete::{DeleteArgs, ForgetArgs};
 pub(crate) use handoff::HandoffArgs;
 pub(crate) use head::{ForkArgs, RevertArgs, UndoArgs};
@@ -218,6 +222,8 @@ pub(crate) enum SessionCommand {
     Revert(RevertArgs),
     Undo(UndoArgs),
     Fork(ForkArgs),
+    Compact(CompactArgs),
+    Checkpoint(CheckpointArgs),
     Delete(DeleteArgs),
     Stats(StatsArgs),
     Forget(ForgetArgs),
