@@ -1,6 +1,7 @@
 //! What can be typed. The help texts are the doc comments.
 
 mod archive;
+mod context;
 mod delete;
 mod handoff;
 mod head;
@@ -8,6 +9,7 @@ mod index;
 mod order;
 mod preview;
 mod resume;
+mod role;
 mod scope;
 mod search;
 mod stats;
@@ -24,6 +26,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use segue_core::{FeatureId, PermissionPolicy, ProviderId, RoleName, SessionRef, Tag, TaskId};
 
 pub(crate) use archive::{ArchiveArgs, RestoreArgs};
+pub(crate) use context::ContextArgs;
 pub(crate) use delete::{DeleteArgs, ForgetArgs};
 pub(crate) use handoff::HandoffArgs;
 pub(crate) use head::{ForkArgs, RevertArgs, UndoArgs};
@@ -31,6 +34,7 @@ pub(crate) use index::{IndexArgs, IndexCommand, IndexOutput};
 pub(crate) use order::{OrderArgs, SortBy};
 pub(crate) use preview::PreviewArgs;
 pub(crate) use resume::ResumeArgs;
+pub(crate) use role::{RoleArgs, RoleCommand, RoleListArgs, RoleShowArgs};
 pub(crate) use scope::ScopeArgs;
 pub(crate) use search::SearchArgs;
 pub(crate) use stats::StatsArgs;
@@ -65,6 +69,7 @@ pub(crate) enum Command {
     Chat(ChatArgs),
     Repl(ReplArgs),
     Session(SessionArgs),
+    Role(RoleArgs),
     Index(IndexArgs),
     Mcp(McpArgs),
     Doctor(DoctorArgs),
@@ -207,6 +212,7 @@ pub(crate) enum SessionCommand {
     Info(OneArgs),
     Show(ShowArgs),
     Preview(PreviewArgs),
+    Context(ContextArgs),
     Search(SearchArgs),
     Rename(RenameArgs),
     Tag(TagArgs),

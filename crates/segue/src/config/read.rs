@@ -1,6 +1,7 @@
 //! A configuration file's text: from TOML to settings, or to everything that is wrong with it.
 
 mod prices;
+mod roles;
 mod servers;
 
 use std::ops::Range;
@@ -16,7 +17,7 @@ use super::position;
 use super::problem::{Place, Problem, Wrong};
 use super::value::{Entry, Layer, Origin, Value, bare};
 
-const TOP: [&str; 15] = [
+const TOP: [&str; 16] = [
     "prefer",
     "fallback",
     "permissions",
@@ -32,6 +33,7 @@ const TOP: [&str; 15] = [
     "acp",
     "mcp",
     "prices",
+    "roles",
 ];
 const WAITS: [&str; 4] = ["start", "first", "silence", "turn"];
 const SESSION: [&str; 2] = ["resume_id", "continue_last"];
@@ -126,6 +128,7 @@ impl Reading<'_> {
                 }),
                 "mcp" => self.named("mcp", value, server_name, Reading::server),
                 "prices" => self.named("prices", value, model_name, Reading::price),
+                "roles" => self.named("roles", value, roles::name, Reading::role),
                 other => match Who::known(other) {
                     Some(who) => self.agent(&who, item),
                     None => self.unknown(item, None, &TOP),
