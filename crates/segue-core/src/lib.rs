@@ -10,6 +10,7 @@ mod calibrate;
 mod capability;
 mod chain;
 mod checkpoint;
+mod context;
 mod cost;
 mod event;
 mod failure;
@@ -30,6 +31,7 @@ mod project;
 mod reference;
 mod rewind;
 mod role;
+mod roles;
 mod same_prompt;
 mod scope;
 mod session;
@@ -56,6 +58,10 @@ pub use checkpoint::{
     Author, Checkpoint, Delta, DeltaError, Item, ItemKind, LoopState, Objection, Occasion, Slip,
     Summary, Version, decode_delta, encode_delta, extract, form, formed, headed, merge, question,
     summary, total_saved, written,
+};
+pub use context::{
+    Commit, Context, ContextError, Document, FeatureContext, KeptContext, Source, Structure,
+    TaskContext, TaskSummary, changed_sources, decode_context, encode_context, excerpt,
 };
 pub use cost::Cost;
 pub use event::{
@@ -84,6 +90,7 @@ pub use project::Project;
 pub use reference::{Candidate, MatchedBy, Pick, SessionRef, pick};
 pub use rewind::native_turns;
 pub use role::RoleDescription;
+pub use roles::{RoleChange, Roles};
 pub use scope::{
     Evidence, Purpose, RECENT, RoleName, Scope, Sighting, Tagged, TaskId, TaskState, is_recent,
 };

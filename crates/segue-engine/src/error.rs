@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use segue_agents::OwnError;
 use segue_catalog::{KeepError, ReadError};
-use segue_core::{BriefError, Pause, ProviderId, SessionId, TurnNumberError};
+use segue_core::{BriefError, Pause, ProviderId, RoleName, SessionId, TurnNumberError};
 use segue_store::StoreError;
 
 use crate::{CheckpointError, ConversationId, Fitting, Obstacle};
@@ -66,6 +66,14 @@ pub enum EngineError {
         provider: ProviderId,
         /// Those that can.
         known: Vec<ProviderId>,
+    },
+    /// Nobody said what such a role is.
+    #[error("there is no role {:?}", .role.as_str())]
+    UnknownRole {
+        /// The one asked for, or that of the session.
+        role: RoleName,
+        /// Those that there are.
+        known: Vec<RoleName>,
     },
     /// There is nobody to talk to.
     #[error("there is no agent")]

@@ -12,6 +12,7 @@
 )]
 
 mod checkpoints;
+mod context;
 mod head;
 mod lease;
 mod outside;
@@ -34,6 +35,7 @@ pub use checkpoints::{
     a_checkpoint_follows_the_head, a_fork_keeps_its_checkpoints_to_itself,
     a_fork_shares_checkpoints, every_version_of_a_checkpoint_can_be_read,
 };
+pub use context::a_context_is_kept_with_its_session;
 pub use head::{
     a_fork_shares_and_then_goes_its_own_way, a_leg_is_taken_up_again,
     a_revert_moves_the_head_and_undo_moves_it_back, an_undo_survives_turns_made_in_between,
@@ -136,6 +138,7 @@ macro_rules! store_contract {
             every_version_of_a_checkpoint_can_be_read
             a_fork_shares_checkpoints
             a_fork_keeps_its_checkpoints_to_itself
+            a_context_is_kept_with_its_session
             a_session_is_handed_over
             a_turn_ends_with_what_follows_from_it
             a_standing_is_kept_for_each_agent

@@ -15,9 +15,9 @@ pub mod contract;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use segue_core::{
-    Attempt, Candidate, Checkpoint, Decision, Failure, Leg, LegEnd, LegId, Lineage, Message,
-    NativeId, ProcessMark, ProviderId, Rest, Session, SessionId, Standing, Title, Turn, TurnId,
-    Version,
+    Attempt, Candidate, Checkpoint, Decision, Failure, KeptContext, Leg, LegEnd, LegId, Lineage,
+    Message, NativeId, ProcessMark, ProviderId, Rest, Session, SessionId, Standing, Title, Turn,
+    TurnId, Version,
 };
 
 pub use error::{BoxError, StoreError};
@@ -174,6 +174,14 @@ pub trait Store: Send + Sync {
     async fn checkpoints(&self, id: &SessionId) -> Result<Vec<Version>>;
     /// One of them, with what it says.
     async fn checkpoint(&self, id: &SessionId, n: u32) -> Result<Option<(Version, Checkpoint)>>;
+
+    // Context.
+
+    /// Keeps what an agent in a role is told of the project, in place of what was kept of it before. The session does
+    /// not become newer by it.
+    async fn keep_context(&self, id: &SessionId, kept: KeptContext) -> Result<()>;
+    /// What was kept of it; none also where it can't be read any more, since it can be gathered anew.
+    async fn context(&self, id: &SessionId) -> Result<Option<KeptContext>>;
 
     // Legs.
 

@@ -3,6 +3,7 @@
 mod archive;
 mod checkpoint;
 mod compact;
+mod context;
 mod delete;
 mod handoff;
 mod head;
@@ -10,6 +11,7 @@ mod index;
 mod order;
 mod preview;
 mod resume;
+mod role;
 mod scope;
 mod search;
 mod stats;
@@ -28,6 +30,7 @@ use segue_core::{FeatureId, PermissionPolicy, ProviderId, RoleName, SessionRef, 
 pub(crate) use archive::{ArchiveArgs, RestoreArgs};
 pub(crate) use checkpoint::{CheckpointArgs, CheckpointCommand};
 pub(crate) use compact::CompactArgs;
+pub(crate) use context::ContextArgs;
 pub(crate) use delete::{DeleteArgs, ForgetArgs};
 pub(crate) use handoff::HandoffArgs;
 pub(crate) use head::{ForkArgs, RevertArgs, UndoArgs};
@@ -35,6 +38,7 @@ pub(crate) use index::{IndexArgs, IndexCommand, IndexOutput};
 pub(crate) use order::{OrderArgs, SortBy};
 pub(crate) use preview::PreviewArgs;
 pub(crate) use resume::ResumeArgs;
+pub(crate) use role::{RoleArgs, RoleCommand, RoleListArgs, RoleShowArgs};
 pub(crate) use scope::ScopeArgs;
 pub(crate) use search::SearchArgs;
 pub(crate) use stats::StatsArgs;
@@ -69,6 +73,7 @@ pub(crate) enum Command {
     Chat(ChatArgs),
     Repl(ReplArgs),
     Session(SessionArgs),
+    Role(RoleArgs),
     Index(IndexArgs),
     Mcp(McpArgs),
     Doctor(DoctorArgs),
@@ -211,6 +216,7 @@ pub(crate) enum SessionCommand {
     Info(OneArgs),
     Show(ShowArgs),
     Preview(PreviewArgs),
+    Context(ContextArgs),
     Search(SearchArgs),
     Rename(RenameArgs),
     Tag(TagArgs),

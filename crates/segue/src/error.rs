@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use segue_agents::exec::unarchive_command;
 use segue_agents::known::KNOWN;
 use segue_catalog::KeepError;
-use segue_core::{ProviderId, SessionId, Title};
+use segue_core::{ProviderId, RoleName, SessionId, Title};
 use segue_engine::{CheckpointError, ConversationId, EngineError, Fitting, Obstacle};
 use segue_store::{Holder, StoreError};
 
@@ -208,6 +208,13 @@ impl CliError {
                 ref provider,
                 ref known,
             } => nobody(provider, known, &error),
+            EngineError::UnknownRole { ref known, .. } => {
+                let known: Vec<&str> = known.iter().map(RoleName::as_str).collect();
+                Self::usage(error.to_string()).hint(format!(
+                    "there are {}; `segue role list` shows them, and [roles.NAME] in the configuration adds one",
+                    known.join(", ")
+                ))
+            }
             EngineError::NoNumber { listed, .. } => {
                 Self::usage(error.to_string()).hint(match listed {
                     0 => "`segue session list` shows one".to_owned(),

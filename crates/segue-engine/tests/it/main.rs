@@ -20,6 +20,7 @@ mod outside;
 mod policy;
 mod purpose;
 mod recall;
+mod roles;
 mod scopes;
 mod scripted;
 mod spending;

@@ -4,6 +4,7 @@ mod archive;
 mod asked;
 mod checkpoint;
 mod compact;
+mod context;
 mod delete;
 mod handoff;
 pub(super) mod head;
@@ -48,6 +49,7 @@ pub(super) async fn perform(app: &App, command: SessionCommand) -> Result<(), Cl
         SessionCommand::Info(args) => show::info(app, &args).await,
         SessionCommand::Show(args) => show::transcript(app, &args).await,
         SessionCommand::Preview(args) => preview::run(app, &args).await,
+        SessionCommand::Context(args) => context::run(app, &args).await,
         SessionCommand::Search(args) => search::run(app, &args).await,
         SessionCommand::Rename(args) => rename(app, &args).await,
         SessionCommand::Tag(args) => tag::run(app, &args).await,

@@ -76,6 +76,7 @@ fn given(key: &Key, text: String) -> Given {
         | Key::ModelLimit(_)
         | Key::Agent(..)
         | Key::Mcp(..)
-        | Key::Price(..) => Given::Text(text),
+        | Key::Price(..)
+        | Key::Role(..) => Given::Text(text),
     }
 }

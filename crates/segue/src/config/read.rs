@@ -1,6 +1,7 @@
 //! A configuration file's text: from TOML to settings, or to everything that is wrong with it.
 
 mod prices;
+mod roles;
 mod servers;
 
 use std::ops::Range;
@@ -33,6 +34,7 @@ const TOP: [&str; 16] = [
     "acp",
     "mcp",
     "prices",
+    "roles",
 ];
 const WAITS: [&str; 4] = ["start", "first", "silence", "turn"];
 const COMPACTION: [&str; 1] = ["auto"];
@@ -129,6 +131,7 @@ impl Reading<'_> {
                 }),
                 "mcp" => self.named("mcp", value, server_name, Reading::server),
                 "prices" => self.named("prices", value, model_name, Reading::price),
+                "roles" => self.named("roles", value, roles::name, Reading::role),
                 other => match Who::known(other) {
                     Some(who) => self.agent(&who, item),
                     None => self.unknown(item, None, &TOP),
