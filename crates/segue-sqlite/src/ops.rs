@@ -4,6 +4,7 @@ pub(crate) mod adopt;
 pub(crate) mod checkpoints;
 pub(crate) mod find;
 pub(crate) mod head;
+pub(crate) mod import;
 pub(crate) mod lease;
 pub(crate) mod legs;
 pub(crate) mod lineage;
