@@ -7,7 +7,7 @@ use segue_core::{
 };
 use segue_formats::{Kept, Line, Portable, Recap};
 use segue_store::{
-    AdoptedTurn, Filter, Imported, ImportedCheckpoint, NewSession, Origin, Page, Retag, StoreError,
+    AdoptedTurn, Filter, Imported, ImportedCheckpoint, NewSession, Origin, Page, StoreError,
 };
 
 use crate::{Engine, EngineError, counted};
@@ -82,6 +82,7 @@ impl Engine {
             },
             turns,
             checkpoint,
+            tags: session.tags.clone(),
             updated_at: session.updated_at,
             noted: noted.clone(),
         };
@@ -100,15 +101,6 @@ impl Engine {
             // Somebody else was quicker.
             Err(StoreError::Fits(there)) => return Ok(Import::Already(there)),
             other => other?,
-        };
-        let made = if session.tags.is_empty() {
-            made
-        } else {
-            let tags = Retag {
-                add: session.tags.clone(),
-                remove: Vec::new(),
-            };
-            self.store.retag(&made.id, tags).await?
         };
         Ok(Import::Done(Box::new(made), noted))
     }
@@ -241,6 +233,12 @@ impl Engine {
             as_it_came: version.why == Occasion::Imported,
         })
     }
+}
+
+/// Counts the tokens of a text, as the engine does.
+#[must_use]
+pub fn count_tokens(text: &str) -> u64 {
+    segue_tokens::count(text)
 }
 
 /// What a session is called where it goes: as it was there, or as it is here. It becomes part of names of files.

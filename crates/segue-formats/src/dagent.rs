@@ -15,7 +15,7 @@
 //!
 //! What is about no feature is in `.dagent/` itself.
 
-mod kind;
+pub(crate) mod kind;
 mod read;
 mod shape;
 mod summary;

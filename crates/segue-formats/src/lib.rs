@@ -7,6 +7,7 @@
 pub mod dagent;
 mod fields;
 mod kept;
+pub mod markdown;
 pub mod old;
 mod portable;
 

@@ -2,9 +2,10 @@
 //! supervisor said to each other about a task.
 
 use jiff::Timestamp;
-use segue_core::{Purpose, Role};
+use segue_core::{FeatureId, Purpose, Role, TaskId};
 use serde_json::{Map, Value};
 
+use crate::dagent::kind::{Kind, Said};
 use crate::fields::{kind, text, time, without};
 use crate::kept::speaker;
 use crate::{Kept, Line, Portable, Read};
@@ -29,6 +30,22 @@ impl OldFile {
             Self::Chat => "chat.json",
             Self::Session => "session.json",
         }
+    }
+
+    /// What the sessions in it are for, by its place.
+    #[must_use]
+    pub fn purpose(self, feature: Option<&str>, task: Option<&str>) -> Option<Purpose> {
+        let kind = match self {
+            Self::Chat => Kind::PmFeature,
+            Self::Session => Kind::DevTask,
+        };
+        let said = Said {
+            kind: Some(kind),
+            feature: feature.and_then(|name| FeatureId::parse(name).ok()),
+            task: task.and_then(|name| TaskId::parse(name).ok()),
+            ..Said::default()
+        };
+        said.purpose()
     }
 
     /// The field with what was said.

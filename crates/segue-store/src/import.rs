@@ -1,7 +1,7 @@
 //! Sessions that another program kept.
 
 use jiff::Timestamp;
-use segue_core::{Checkpoint, Decision, Json};
+use segue_core::{Checkpoint, Decision, Json, Tag};
 
 use crate::AdoptedTurn;
 
@@ -27,6 +27,8 @@ pub struct Imported {
     pub turns: Vec<AdoptedTurn>,
     /// What it came to there.
     pub checkpoint: Option<ImportedCheckpoint>,
+    /// The words a person put on it.
+    pub tags: Vec<Tag>,
     /// When something last happened in it.
     pub updated_at: Timestamp,
     /// That it came, for its log.

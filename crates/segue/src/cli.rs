@@ -13,6 +13,7 @@ mod search;
 mod stats;
 mod tag;
 mod talk;
+mod transfer;
 mod typed;
 
 use std::ffi::{OsStr, OsString};
@@ -36,6 +37,7 @@ pub(crate) use search::SearchArgs;
 pub(crate) use stats::StatsArgs;
 pub(crate) use tag::TagArgs;
 pub(crate) use talk::{ReplArgs, TalkArgs, TermsArgs};
+pub(crate) use transfer::{ExportArgs, Format, ImportArgs, MigrateArgs};
 pub(crate) use typed::Reader;
 
 /// The session layer for AI coding agents: sessions that outlive the agent's process.
@@ -197,6 +199,9 @@ pub(crate) enum AnySessionCommand {
     Plain(SessionCommand),
     Resume(ResumeArgs),
     Handoff(HandoffArgs),
+    Export(ExportArgs),
+    Import(ImportArgs),
+    Migrate(MigrateArgs),
 }
 
 /// What needs no agent, so that it can be done in the middle of a conversation.

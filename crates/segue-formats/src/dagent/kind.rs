@@ -4,7 +4,7 @@ use segue_core::{FeatureId, Purpose, RoleName, Scope, TaskId, TaskState};
 
 /// A type of sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     PmFeature,
     DevTask,
     QaTask,
@@ -21,7 +21,7 @@ impl Kind {
         Self::Merge,
     ];
 
-    pub(super) fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::PmFeature => "pm-feature",
             Self::DevTask => "dev-task",
@@ -31,12 +31,12 @@ impl Kind {
         }
     }
 
-    pub(super) fn from_name(name: &str) -> Option<Self> {
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == name)
     }
 
     /// The role of the agent in such a session.
-    pub(super) fn role(self) -> &'static str {
+    pub(crate) fn role(self) -> &'static str {
         match self {
             Self::PmFeature => "pm",
             Self::DevTask => "dev",
@@ -47,7 +47,7 @@ impl Kind {
     }
 
     /// The type that fits a purpose best.
-    pub(super) fn of(purpose: Option<&Purpose>) -> Self {
+    pub(crate) fn of(purpose: Option<&Purpose>) -> Self {
         let role = purpose.and_then(|purpose| purpose.role.as_ref());
         let task = purpose.and_then(|purpose| purpose.scope.task());
         match (role.map(RoleName::as_str), task) {
@@ -63,17 +63,17 @@ impl Kind {
 
 /// What the files of a session say that it is for.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Said {
-    pub(super) kind: Option<Kind>,
-    pub(super) role: Option<RoleName>,
-    pub(super) feature: Option<FeatureId>,
-    pub(super) task: Option<TaskId>,
-    pub(super) state: Option<TaskState>,
+pub(crate) struct Said {
+    pub(crate) kind: Option<Kind>,
+    pub(crate) role: Option<RoleName>,
+    pub(crate) feature: Option<FeatureId>,
+    pub(crate) task: Option<TaskId>,
+    pub(crate) state: Option<TaskState>,
 }
 
 impl Said {
     /// The purpose that this comes to; none if nothing is said.
-    pub(super) fn purpose(self) -> Option<Purpose> {
+    pub(crate) fn purpose(self) -> Option<Purpose> {
         let of_kind = || RoleName::parse(self.kind?.role()).ok();
         let role = self.role.clone().or_else(of_kind);
         let scope = match (self.feature, self.task) {

@@ -4,10 +4,10 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use segue_core::{Author, Json, Message, Occasion, ProcessMark, Role, Session, SessionId, TurnId};
 use segue_store::{
     AdoptedTurn, Finish, Imported, ImportedCheckpoint, Lease, NewSession, NewVersion, Origin,
-    StoreError,
+    Retag, StoreError,
 };
 
-use super::{Outcome, checkpoints, lease, log, sessions, turns};
+use super::{Outcome, checkpoints, lease, log, sessions, tags, turns};
 use crate::rows::{self, micros};
 
 pub(crate) fn import(
@@ -38,6 +38,11 @@ pub(crate) fn import(
     if let Some(checkpoint) = &imported.checkpoint {
         hang(db, &held, checkpoint, &written)?;
     }
+    let tags = Retag {
+        add: imported.tags.clone(),
+        remove: Vec::new(),
+    };
+    tags::change(db, &new.id, &tags)?;
     log::note(db, &held, &imported.noted, origin.at)?;
     lease::release(db, &held)?;
     db.prepare_cached("UPDATE sessions SET updated_at = ?2 WHERE id = ?1")?

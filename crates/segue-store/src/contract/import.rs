@@ -2,7 +2,7 @@
 
 use segue_core::{
     Author, Candidate, Checkpoint, Decision, DecisionKind, Item, ItemKind, Json, MatchedBy,
-    Message, Occasion, Role, TurnState, Usage,
+    Message, Occasion, Role, Tag, TurnState, Usage,
 };
 
 use super::{at, claim, id, new_session, owner, story};
@@ -53,6 +53,7 @@ fn imported(name: &str) -> Imported {
             replaced: 500,
             at: at(15),
         }),
+        tags: vec![Tag::parse("kept").unwrap()],
         updated_at: at(30),
         noted: Decision::new(DecisionKind::Session, "came from elsewhere"),
     }
@@ -70,6 +71,7 @@ pub async fn an_imported_session_is_there_whole(store: &dyn Store) {
         .unwrap();
     assert_eq!((session.created_at, session.updated_at), (at(5), at(30)));
     assert_eq!((session.turns, session.native_id.as_ref()), (2, None));
+    assert_eq!(session.tags, imported("").tags);
     assert_eq!(story(store, &session.id).await, ["one", "three"]);
     let turns = store.turns(&session.id).await.unwrap();
     assert!(turns.iter().all(segue_core::Turn::is_added));
