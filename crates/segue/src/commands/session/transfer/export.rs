@@ -231,7 +231,7 @@ fn tell(args: &ExportArgs, to: &Path, told: &[Value], places: &[(PathBuf, &str, 
         .sum();
     if wordless > 0 {
         say(&format!(
-            "{wordless} calls of tools and their answers are left out: this format has words alone"
+            "{wordless} messages without words are left out (calls of tools, their answers, thoughts): this format has words alone"
         ));
     }
 }
