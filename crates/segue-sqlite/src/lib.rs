@@ -23,9 +23,9 @@ use segue_core::{
     TurnId, Version,
 };
 use segue_store::{
-    Adopted, Entry, Filter, Finish, ForkPoint, Found, Granted, Holder, Lease, LeaseRequest, Mark,
-    Measured, NewLeg, NewSession, NewVersion, Page, Result, Retag, Said, Settled, Started, Store,
-    TagCount, TakenIn, TokenCount,
+    Adopted, Entry, Filter, Finish, ForkPoint, Found, Granted, Holder, Imported, Lease,
+    LeaseRequest, Mark, Measured, NewLeg, NewSession, NewVersion, Origin, Page, Result, Retag,
+    Said, Settled, Started, Store, TagCount, TakenIn, TokenCount,
 };
 
 use fault::Fault;
@@ -111,6 +111,22 @@ impl Store for SqliteStore {
 
     async fn adopt(&self, new: NewSession, owner: ProcessMark, native: Adopted) -> Result<Lease> {
         self.write(move |db| ops::adopt::adopt(db, &new, &owner, &native))
+            .await
+    }
+
+    async fn import(
+        &self,
+        new: NewSession,
+        owner: ProcessMark,
+        imported: Imported,
+    ) -> Result<Session> {
+        self.write(move |db| ops::import::import(db, &new, &owner, &imported))
+            .await
+    }
+
+    async fn origin(&self, id: &SessionId) -> Result<Option<Origin>> {
+        let id = id.clone();
+        self.read("read", move |db| ops::import::origin(db, &id))
             .await
     }
 

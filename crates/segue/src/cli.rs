@@ -17,6 +17,7 @@ mod search;
 mod stats;
 mod tag;
 mod talk;
+mod transfer;
 mod typed;
 
 use std::ffi::{OsStr, OsString};
@@ -44,6 +45,7 @@ pub(crate) use search::SearchArgs;
 pub(crate) use stats::StatsArgs;
 pub(crate) use tag::TagArgs;
 pub(crate) use talk::{ReplArgs, TalkArgs, TermsArgs};
+pub(crate) use transfer::{ExportArgs, Format, ImportArgs, MigrateArgs};
 pub(crate) use typed::Reader;
 
 /// The session layer for AI coding agents: sessions that outlive the agent's process.
@@ -206,6 +208,9 @@ pub(crate) enum AnySessionCommand {
     Plain(SessionCommand),
     Resume(ResumeArgs),
     Handoff(HandoffArgs),
+    Export(ExportArgs),
+    Import(ImportArgs),
+    Migrate(MigrateArgs),
 }
 
 /// What needs no agent, so that it can be done in the middle of a conversation.

@@ -17,6 +17,7 @@ mod search;
 mod show;
 mod stats;
 mod tag;
+mod transfer;
 
 use std::process::ExitCode;
 
@@ -37,6 +38,9 @@ pub(crate) async fn run(args: SessionArgs) -> Result<ExitCode, CliError> {
             perform(&App::open_to_look()?, command).await?;
             Ok(ExitCode::SUCCESS)
         }
+        AnySessionCommand::Export(args) => transfer::export(&App::open_to_look()?, &args).await,
+        AnySessionCommand::Import(args) => transfer::import(&App::open_to_look()?, &args).await,
+        AnySessionCommand::Migrate(args) => transfer::migrate(&App::open_to_look()?, &args).await,
         AnySessionCommand::Resume(args) => Box::pin(resume::run(args)).await,
         AnySessionCommand::Handoff(args) => Box::pin(handoff::run(args)).await,
     }
