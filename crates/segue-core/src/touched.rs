@@ -103,8 +103,11 @@ fn answer(part: &Part, id: &str) -> Option<(Value, bool)> {
     else {
         return None;
     };
-    let response = serde_json::from_str(response.as_str()).unwrap_or_default();
-    (call_id == id).then_some((response, *is_error))
+    // Only the one that is asked for is read: answers are long.
+    (call_id == id).then(|| {
+        let response = serde_json::from_str(response.as_str()).unwrap_or_default();
+        (response, *is_error)
+    })
 }
 
 /// The files that a call is about to change, or changed.

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::cues::{Sense, sense};
+use super::cues::{Sense, is_routine, refers_back, sense};
 use super::novelty::Words;
 use super::tools::{Deed, deeds};
 use super::units::{Unit, paragraphs};
@@ -17,13 +17,22 @@ const MOST: usize = 60;
 const TELLING: u32 = 4;
 
 /// How new a sentence is that does.
-const NEW: u32 = 24;
+const NEW: u32 = 20;
 
 /// What a note weighs at least.
 pub(super) const WORTH_A_NOTE: u32 = 15 + TELLING * 2;
 
 /// How long sentences are that are kept as one, in bytes.
 const TOGETHER: usize = 360;
+
+/// How plainly a sentence says what it is that could as well be something else.
+const FAINT: u32 = 3;
+
+/// How plainly a sentence says what it is that counts whatever its form.
+const PLAIN: u32 = 5;
+
+/// How much less a sentence tells that is of the moment alone.
+const PASSING: u32 = 25;
 
 /// A sentence, and where it was said.
 struct Said {
@@ -33,6 +42,9 @@ struct Said {
     message: u32,
     specificity: u32,
     novelty: u32,
+    sense: Option<Sense>,
+    /// Whether it is of the moment alone.
+    routine: bool,
     /// Whether it goes on a paragraph.
     goes_on: bool,
 }
@@ -88,6 +100,8 @@ fn sentences(turn: &ToldTurn, count: &dyn Fn(&str) -> u64) -> Vec<Said> {
         said.extend(units.into_iter().map(|(goes_on, unit)| Said {
             specificity: unit.specificity(count),
             novelty: 0,
+            sense: sense(&unit, message.role),
+            routine: is_routine(&unit, message.role),
             unit,
             role: message.role,
             turn: turn.n,
@@ -110,16 +124,16 @@ fn together(said: &[Said], words: &Words<'_>) -> Vec<Said> {
             ..*next
         };
         let last = joined.last_mut().filter(|last| {
-            last.is_telling()
-                && next.is_telling()
-                && next.goes_on
-                && last.is_of_one_sort_with(&next)
+            next.goes_on
+                && last.is_telling()
+                && (next.is_remark() || last.is_of_one_sort_with(&next))
                 && (last.turn, last.message) == (next.turn, next.message)
                 && last.unit.text.len() + next.unit.text.len() < TOGETHER
         });
         match last {
             Some(last) => {
                 last.unit = last.unit.and(&next.unit);
+                last.sense = sense(&last.unit, last.role);
                 last.specificity = last.specificity.max(next.specificity);
                 last.novelty = last.novelty.max(next.novelty);
             }
@@ -130,13 +144,24 @@ fn together(said: &[Said], words: &Words<'_>) -> Vec<Said> {
 }
 
 impl Said {
-    /// Whether neither of two shows that it is something else than the other.
+    /// Whether two of which each tells something show nothing by which they are apart.
     fn is_of_one_sort_with(&self, next: &Self) -> bool {
-        let kind = |said: &Self| sense(&said.unit, said.role).map(|sense| sense.kind);
-        match (kind(self), kind(next)) {
-            (Some(a), Some(b)) => a == b,
-            (None, _) | (_, None) => true,
-        }
+        // A person's prompt is mostly one thought; an agent tells one thing after the other.
+        let goes_along = match self.role {
+            Role::User => self.routine == next.routine || refers_back(&next.unit),
+            _ => self.routine == next.routine && refers_back(&next.unit),
+        };
+        let plain = |said: &Self| said.sense.filter(|sense| sense.strength > FAINT);
+        let apart = match (plain(self), plain(next)) {
+            (Some(a), Some(b)) => a.kind != b.kind,
+            (None, _) | (_, None) => false,
+        };
+        next.is_telling() && goes_along && !apart
+    }
+
+    /// Whether it says what something is, and leaves it to what comes before it to say what.
+    fn is_remark(&self) -> bool {
+        !self.is_telling() && self.sense.is_some_and(|sense| sense.strength > FAINT)
     }
 
     /// Whether it tells something that others do not.
@@ -147,30 +172,30 @@ impl Said {
 
 /// What a sentence is worth as an item; nothing if it says nothing.
 fn item(said: &Said, changed: &HashSet<&str>) -> Option<Item> {
-    let path = said.unit.path().filter(|_| said.role == Role::Assistant);
-    let Sense { kind, strength } = match (sense(&said.unit, said.role), said.role) {
+    let mut paths = said.unit.paths().filter(|_| said.role == Role::Assistant);
+    let path = paths.find(|path| changed.contains(path));
+    let Sense { kind, strength } = match (said.sense, said.role) {
         // What the conversation began with is what it is for.
         (_, Role::User) if said.turn == 1 && said.message == 0 => Sense {
             kind: ItemKind::Goal,
             strength: 6,
         },
-        (Some(sense), Role::User) => sense,
-        (None, Role::User) => Sense {
+        // A wish that names nothing is for now.
+        (Some(sense), Role::User) if sense.strength > FAINT || said.is_telling() => sense,
+        (_, Role::User) => Sense {
             kind: ItemKind::Request,
             strength: 0,
         },
         // What is said of a file that was changed tells where it stands.
-        (
-            Some(Sense {
-                kind: ItemKind::Focus | ItemKind::Done | ItemKind::NextStep,
-                ..
-            })
-            | None,
-            _,
-        ) if path.is_some_and(|path| changed.contains(path)) => Sense {
-            kind: ItemKind::File,
-            strength: 0,
-        },
+        (sense, _)
+            if path.is_some()
+                && sense.is_none_or(|sense| sense.passes() || sense.strength <= FAINT) =>
+        {
+            Sense {
+                kind: ItemKind::File,
+                strength: 0,
+            }
+        }
         (Some(sense), _) => sense,
         (None, _) if said.is_telling() => Sense {
             kind: ItemKind::Note,
@@ -180,6 +205,11 @@ fn item(said: &Said, changed: &HashSet<&str>) -> Option<Item> {
     };
     // Nobody else can say it again.
     let by_user = if said.role == Role::User { 25 } else { 0 };
+    let passing = if said.routine && strength < PLAIN {
+        PASSING
+    } else {
+        0
+    };
     Some(Item {
         id: 0,
         kind,
@@ -188,7 +218,8 @@ fn item(said: &Said, changed: &HashSet<&str>) -> Option<Item> {
         turn: said.turn,
         message: said.message,
         by: Author::Record,
-        weight: base(kind) + strength * 5 + said.specificity * 2 + said.novelty * 2 + by_user,
+        weight: (base(kind) + strength * 5 + said.specificity * 2 + said.novelty * 2 + by_user)
+            .saturating_sub(passing),
         pinned: false,
     })
 }
@@ -198,8 +229,9 @@ pub(super) fn base(kind: ItemKind) -> u32 {
     match kind {
         ItemKind::Directive => 60,
         ItemKind::Goal => 55,
-        ItemKind::Pending | ItemKind::File | ItemKind::Request => 50,
+        ItemKind::Pending | ItemKind::File => 50,
         ItemKind::Attempt | ItemKind::Decision | ItemKind::Blocker => 45,
+        ItemKind::Request => 40,
         ItemKind::Focus | ItemKind::NextStep | ItemKind::Check => 30,
         ItemKind::Command => 20,
         ItemKind::Note => 15,

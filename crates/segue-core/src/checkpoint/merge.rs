@@ -10,8 +10,8 @@ use super::{Author, Checkpoint, Item, ItemKind, written};
 fn share(kind: ItemKind) -> u64 {
     match kind {
         ItemKind::Directive => 16,
-        ItemKind::Pending => 10,
-        ItemKind::Decision | ItemKind::Attempt | ItemKind::File => 8,
+        ItemKind::Pending | ItemKind::File => 14,
+        ItemKind::Decision | ItemKind::Attempt => 10,
         ItemKind::Request => 5,
         ItemKind::Goal | ItemKind::Blocker => 3,
         ItemKind::Check => 2,

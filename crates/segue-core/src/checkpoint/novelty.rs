@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::common::is_common;
 use super::units::Unit;
 
 /// In how many sentences words occur.
@@ -46,12 +47,13 @@ impl<'a> Words<'a> {
     }
 }
 
-/// The words of a sentence but for names: those are rare wherever they stand.
+/// The words of a sentence but for names, which are rare wherever they stand, and for what is said everywhere.
 fn telling(unit: &Unit) -> impl Iterator<Item = &str> {
     unit.words().filter(|word| {
         word.chars().count() > 2
             && word
                 .chars()
                 .all(|c| c.is_alphabetic() || matches!(c, '\'' | '-'))
+            && !is_common(word)
     })
 }

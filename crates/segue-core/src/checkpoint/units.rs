@@ -31,8 +31,8 @@ impl Unit {
         u32::try_from(more.min(12)).unwrap_or(12)
     }
 
-    /// The path of a file that it names, if any.
-    pub(super) fn path(&self) -> Option<&str> {
+    /// The paths of files that it names.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &str> {
         let marks = |c: char| {
             !(c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '~' | '@' | '+'))
         };
@@ -40,7 +40,7 @@ impl Unit {
             .text
             .split(marks)
             .map(|word| word.trim_end_matches(['.', '-']));
-        words.into_iter().find(|word| {
+        words.filter(|word| {
             let name = word.rsplit('/').next().unwrap_or_default();
             let Some((stem, ending)) = name.rsplit_once('.') else {
                 return false;
