@@ -84,10 +84,15 @@ pub fn extract(turns: &[ToldTurn], cwd: &str, count: &dyn Fn(&str) -> u64) -> Ve
 
 fn sentences(turn: &ToldTurn, count: &dyn Fn(&str) -> u64) -> Vec<Said> {
     let mut said = Vec::new();
+    // What an agent says between two calls of tools is about the next one; what counts comes at the end.
+    let answer = turn.messages.iter().rposition(|message| {
+        message.role == Role::Assistant && message.words().chars().any(char::is_alphanumeric)
+    });
     for (at, message) in (0..).zip(&turn.messages) {
         if !matches!(message.role, Role::User | Role::Assistant) {
             continue;
         }
+        let narrates = message.role == Role::Assistant && answer != usize::try_from(at).ok();
         let paragraphs = paragraphs(&message.words()).into_iter();
         let units = paragraphs.flat_map(|units| {
             let units = units.into_iter().enumerate();
@@ -101,7 +106,7 @@ fn sentences(turn: &ToldTurn, count: &dyn Fn(&str) -> u64) -> Vec<Said> {
             specificity: unit.specificity(count),
             novelty: 0,
             sense: sense(&unit, message.role),
-            routine: is_routine(&unit, message.role),
+            routine: narrates || is_routine(&unit, message.role),
             unit,
             role: message.role,
             turn: turn.n,
