@@ -54,8 +54,12 @@ struct Said {
 #[must_use]
 pub fn extract(turns: &[ToldTurn], cwd: &str, count: &dyn Fn(&str) -> u64) -> Vec<Item> {
     let said = turns.iter().flat_map(|turn| sentences(turn, count));
-    let said: Vec<Said> = said.collect();
+    let mut said: Vec<Said> = said.collect();
     let words = Words::of(said.iter().map(|said| &said.unit));
+    let novelty: Vec<u32> = said.iter().map(|said| words.novelty(&said.unit)).collect();
+    for (said, novelty) in said.iter_mut().zip(novelty) {
+        said.novelty = novelty;
+    }
     let done: Vec<(u32, Deed)> = turns
         .iter()
         .flat_map(|turn| {
@@ -65,8 +69,8 @@ pub fn extract(turns: &[ToldTurn], cwd: &str, count: &dyn Fn(&str) -> u64) -> Ve
         .collect();
     let changed = done.iter().filter(|(_, deed)| deed.kind == ItemKind::File);
     let changed: HashSet<&str> = changed.map(|(_, deed)| deed.subject.as_str()).collect();
-    let joined = together(&said, &words);
-    let said = joined.iter().filter_map(|said| item(said, &changed));
+    let joined = together(said);
+    let said = joined.into_iter().filter_map(|said| item(said, &changed));
     let mut items: Vec<Item> = said.collect();
     items.extend(done.iter().map(|(turn, deed)| Item {
         id: 0,
@@ -119,15 +123,9 @@ fn sentences(turn: &ToldTurn, count: &dyn Fn(&str) -> u64) -> Vec<Said> {
 
 /// Sentences of a paragraph that follow on each other are kept as one if each of them tells something: the second is
 /// often the reason for the first, and does not name it again.
-fn together(said: &[Said], words: &Words<'_>) -> Vec<Said> {
+fn together(said: Vec<Said>) -> Vec<Said> {
     let mut joined: Vec<Said> = Vec::with_capacity(said.len());
     for next in said {
-        let novelty = words.novelty(&next.unit);
-        let next = Said {
-            unit: next.unit.clone(),
-            novelty,
-            ..*next
-        };
         let last = joined.last_mut().filter(|last| {
             next.goes_on
                 && last.is_telling()
@@ -176,9 +174,12 @@ impl Said {
 }
 
 /// What a sentence is worth as an item; nothing if it says nothing.
-fn item(said: &Said, changed: &HashSet<&str>) -> Option<Item> {
-    let mut paths = said.unit.paths().filter(|_| said.role == Role::Assistant);
-    let path = paths.find(|path| changed.contains(path));
+fn item(said: Said, changed: &HashSet<&str>) -> Option<Item> {
+    let path = match said.role {
+        Role::Assistant => said.unit.paths().find(|path| changed.contains(path)),
+        _ => None,
+    };
+    let path = path.map(str::to_owned);
     let Sense { kind, strength } = match (said.sense, said.role) {
         // What the conversation began with is what it is for.
         (_, Role::User) if said.turn == 1 && said.message == 0 => Sense {
@@ -218,8 +219,8 @@ fn item(said: &Said, changed: &HashSet<&str>) -> Option<Item> {
     Some(Item {
         id: 0,
         kind,
-        text: said.unit.text.clone(),
-        subject: path.filter(|_| kind == ItemKind::File).map(str::to_owned),
+        text: said.unit.text,
+        subject: path.filter(|_| kind == ItemKind::File),
         turn: said.turn,
         message: said.message,
         by: Author::Record,

@@ -35,6 +35,9 @@ fn most(kind: ItemKind) -> usize {
 /// Of how many of the newest turns with such items it is still told what was under way and what was next.
 const NOW: usize = 2;
 
+/// After how many items that there is no room for nobody looks for a smaller one.
+const MISSES: usize = 100;
+
 /// Puts together what a checkpoint had and what was found since, oldest first, in about `room` tokens.
 ///
 /// What the person pinned or wrote stays whatever happens, and so does what was asked for last. Of two items about the
@@ -152,23 +155,37 @@ fn settled(items: Vec<Item>) -> Vec<Item> {
         let long = plain.split(' ').filter(telling);
         long.map(str::to_owned).collect()
     };
-    let done: Vec<(u32, HashSet<String>)> = items
-        .iter()
-        .filter(|item| item.kind == ItemKind::Done && item.subject.is_none())
-        .map(|item| (item.turn, words(item)))
-        .collect();
+    let is_done = |item: &&Item| item.kind == ItemKind::Done && item.subject.is_none();
+    let done: Vec<&Item> = items.iter().filter(is_done).collect();
+    // Who says a word, so that each open item is compared with those alone that share one with it.
+    let mut says: HashMap<String, Vec<usize>> = HashMap::new();
+    for (at, item) in done.iter().enumerate() {
+        for word in words(item) {
+            says.entry(word).or_default().push(at);
+        }
+    }
     let is_settled = |item: &Item| {
         if item.kind != ItemKind::Pending || item.pinned || item.by == Author::Person {
             return false;
         }
         let open = words(item);
+        let mut shared: HashMap<usize, usize> = HashMap::new();
+        for at in open.iter().filter_map(|word| says.get(word)).flatten() {
+            *shared.entry(*at).or_default() += 1;
+        }
         open.len() >= 3
-            && done.iter().any(|(turn, done)| {
-                *turn > item.turn && open.intersection(done).count() * 3 >= open.len() * 2
+            && shared.iter().any(|(at, shared)| {
+                let later = done.get(*at).is_some_and(|done| done.turn > item.turn);
+                later && shared * 3 >= open.len() * 2
             })
     };
+    let settled: HashSet<u32> = items
+        .iter()
+        .filter(|item| is_settled(item))
+        .map(|item| item.id)
+        .collect();
     let mut items = items;
-    items.retain(|item| !is_settled(item));
+    items.retain(|item| !settled.contains(&item.id));
     items
 }
 
@@ -212,52 +229,57 @@ fn chosen(items: Vec<Item>, room: u64, count: &dyn Fn(&str) -> u64) -> Vec<Item>
             || item.by == Author::Person
             || (item.message == 0 && item.subject.is_none() && Some(item.turn) == last_asked)
     };
-    let mut kept: Vec<Item> = Vec::new();
-    let mut used = 0;
-    let mut by_kind: HashMap<ItemKind, Vec<(Item, u64)>> = HashMap::new();
-    for item in items {
-        let tokens = count(&written::line(&item)) + 1;
-        if must_stay(&item) {
-            used += tokens;
-            kept.push(item);
-        } else {
-            by_kind.entry(item.kind).or_default().push((item, tokens));
-        }
+    let tokens = |item: &Item| count(&written::line(item)) + 1;
+    let (mut kept, others): (Vec<Item>, Vec<Item>) = items.into_iter().partition(must_stay);
+    let mut used: u64 = kept.iter().map(tokens).sum();
+    let mut by_kind: HashMap<ItemKind, Vec<Item>> = HashMap::new();
+    for item in others {
+        by_kind.entry(item.kind).or_default().push(item);
     }
-    let mut rest: Vec<(Item, u64)> = Vec::new();
+    let mut rest: Vec<Item> = Vec::new();
     for kind in ItemKind::ALL {
         let mut of_kind = by_kind.remove(&kind).unwrap_or_default();
         by_worth(kind, &mut of_kind);
         of_kind.truncate(most(kind));
         let own = room * share(kind) / 100;
         let mut taken = 0;
-        for (item, tokens) in of_kind {
-            if taken + tokens <= own && used + tokens <= room {
-                taken += tokens;
-                used += tokens;
-                kept.push(item);
-            } else {
-                rest.push((item, tokens));
+        let mut of_kind = of_kind.into_iter();
+        for item in of_kind.by_ref() {
+            let tokens = tokens(&item);
+            if taken + tokens > own || used + tokens > room {
+                rest.push(item);
+                break;
             }
+            taken += tokens;
+            used += tokens;
+            kept.push(item);
         }
+        rest.extend(of_kind);
     }
-    rest.sort_by_key(|(item, _)| std::cmp::Reverse((item.weight, item.turn, item.id)));
-    for (item, tokens) in rest {
+    rest.sort_by_key(|item| std::cmp::Reverse((item.weight, item.turn, item.id)));
+    let mut misses = 0;
+    for item in rest {
+        let tokens = tokens(&item);
         if used + tokens <= room {
             used += tokens;
             kept.push(item);
+        } else {
+            misses += 1;
+        }
+        if misses == MISSES {
+            break;
         }
     }
     kept
 }
 
 /// The ones that tell most first; of what changes all the time, the newest.
-fn by_worth(kind: ItemKind, items: &mut [(Item, u64)]) {
+fn by_worth(kind: ItemKind, items: &mut [Item]) {
     let newest = matches!(
         kind,
         ItemKind::File | ItemKind::Command | ItemKind::Check | ItemKind::Focus | ItemKind::NextStep
     );
-    items.sort_by_key(|(item, _)| {
+    items.sort_by_key(|item| {
         let worth = if newest { 0 } else { item.weight };
         std::cmp::Reverse((worth, item.turn, item.id))
     });
