@@ -183,48 +183,26 @@ pub(super) fn refers_back(unit: &Unit) -> bool {
     unit.words().any(|word| BACK.contains(&word))
 }
 
-/// How an agent begins to tell of a step that is over once it is told.
-const ROUTINE: [&[&str]; 30] = [
-    &["let", "me"],
-    &["let's", "see"],
-    &["i'll"],
-    &["i", "will"],
-    &["i'm", "going", "to"],
-    &["i'm", "now"],
-    &["now", "i"],
-    &["now", "i'm"],
-    &["now", "i'll"],
-    &["now", "let"],
-    &["now", "to"],
-    &["now", "for"],
-    &["first", "i"],
-    &["first", "i'll"],
-    &["next", "i"],
-    &["next", "i'll"],
-    &["then", "i'll"],
-    &["running"],
-    &["reading"],
-    &["checking"],
-    &["looking"],
-    &["searching"],
-    &["here's"],
-    &["here", "is"],
-    &["here", "are"],
-    &["sure"],
-    &["great"],
-    &["perfect"],
-    &["sorry"],
-    &["you're", "right"],
-];
-
 /// Whether a sentence is of the moment alone by its form: a question of the user, a step that the agent announces.
 pub(super) fn is_routine(unit: &Unit, role: Role) -> bool {
-    match role {
-        Role::User => unit.text.trim_end().ends_with('?'),
-        _ => ROUTINE.iter().any(|opening| {
-            let mut words = unit.words();
-            opening.iter().all(|word| words.next() == Some(word))
-        }),
+    if role == Role::User {
+        return unit.text.trim_end().ends_with('?');
+    }
+    let mut words = unit.words();
+    let first = words.next().unwrap_or_default();
+    let second = words.next().unwrap_or_default();
+    match first {
+        "i'll" | "running" | "reading" | "checking" | "looking" | "searching" | "here's"
+        | "sure" | "great" | "perfect" | "sorry" => true,
+        "let" => second == "me",
+        "let's" => second == "see",
+        "i" => second == "will",
+        "i'm" => matches!(second, "going" | "now"),
+        "now" => matches!(second, "i" | "i'm" | "i'll" | "let" | "to" | "for"),
+        "first" | "next" | "then" => matches!(second, "i" | "i'll"),
+        "here" => matches!(second, "is" | "are"),
+        "you're" => second == "right",
+        _ => false,
     }
 }
 

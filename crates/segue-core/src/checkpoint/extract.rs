@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 
 use super::cues::{Sense, is_routine, refers_back, sense};
-use super::novelty::Words;
+use super::novelty::novelty;
 use super::tools::{Deed, deeds};
 use super::units::{Unit, paragraphs};
 use super::{Author, Item, ItemKind};
-use crate::{Role, ToldTurn};
+use crate::{Part, Role, ToldTurn};
 
 /// How many sentences of one message are looked at, half of them at its beginning and half at its end: more than that is
 /// something that was pasted.
@@ -55,8 +55,7 @@ struct Said {
 pub fn extract(turns: &[ToldTurn], cwd: &str, count: &dyn Fn(&str) -> u64) -> Vec<Item> {
     let said = turns.iter().flat_map(|turn| sentences(turn, count));
     let mut said: Vec<Said> = said.collect();
-    let words = Words::of(said.iter().map(|said| &said.unit));
-    let novelty: Vec<u32> = said.iter().map(|said| words.novelty(&said.unit)).collect();
+    let novelty = novelty(said.iter().map(|said| &said.unit));
     for (said, novelty) in said.iter_mut().zip(novelty) {
         said.novelty = novelty;
     }
@@ -89,9 +88,11 @@ pub fn extract(turns: &[ToldTurn], cwd: &str, count: &dyn Fn(&str) -> u64) -> Ve
 fn sentences(turn: &ToldTurn, count: &dyn Fn(&str) -> u64) -> Vec<Said> {
     let mut said = Vec::new();
     // What an agent says between two calls of tools is about the next one; what counts comes at the end.
-    let answer = turn.messages.iter().rposition(|message| {
-        message.role == Role::Assistant && message.words().chars().any(char::is_alphanumeric)
-    });
+    let speaks = |part: &Part| matches!(part, Part::Text(text) if !text.trim().is_empty());
+    let answer = turn
+        .messages
+        .iter()
+        .rposition(|message| message.role == Role::Assistant && message.parts.iter().any(speaks));
     for (at, message) in (0..).zip(&turn.messages) {
         if !matches!(message.role, Role::User | Role::Assistant) {
             continue;

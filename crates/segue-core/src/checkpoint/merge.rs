@@ -148,45 +148,52 @@ const COMMON: [&str; 18] = [
 ];
 
 /// Without what was open and is done since: most of its words are in something later that is said to be done.
-fn settled(items: Vec<Item>) -> Vec<Item> {
-    let words = |item: &Item| -> HashSet<String> {
-        let plain = plain(&item.text);
-        let telling = |word: &&str| word.chars().count() > 3 && !COMMON.contains(word);
-        let long = plain.split(' ').filter(telling);
-        long.map(str::to_owned).collect()
+fn settled(mut items: Vec<Item>) -> Vec<Item> {
+    let is_done = |item: &Item| item.kind == ItemKind::Done && item.subject.is_none();
+    let is_open =
+        |item: &Item| item.kind == ItemKind::Pending && !item.pinned && item.by != Author::Person;
+    let in_words = |is: &dyn Fn(&Item) -> bool| -> Vec<(u32, u32, String)> {
+        let items = items.iter().filter(|item| is(item));
+        let items = items.map(|item| (item.id, item.turn, plain(&item.text)));
+        items.collect()
     };
-    let is_done = |item: &&Item| item.kind == ItemKind::Done && item.subject.is_none();
-    let done: Vec<&Item> = items.iter().filter(is_done).collect();
+    let (done, open) = (in_words(&is_done), in_words(&is_open));
     // Who says a word, so that each open item is compared with those alone that share one with it.
-    let mut says: HashMap<String, Vec<usize>> = HashMap::new();
-    for (at, item) in done.iter().enumerate() {
-        for word in words(item) {
+    let mut says: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (at, (_, _, text)) in done.iter().enumerate() {
+        for word in telling(text) {
             says.entry(word).or_default().push(at);
         }
     }
-    let is_settled = |item: &Item| {
-        if item.kind != ItemKind::Pending || item.pinned || item.by == Author::Person {
-            return false;
+    let mut settled: HashSet<u32> = HashSet::new();
+    let mut shared: Vec<usize> = vec![0; done.len()];
+    for (id, turn, text) in &open {
+        let words = telling(text);
+        shared.fill(0);
+        for at in words.iter().filter_map(|word| says.get(word)).flatten() {
+            if let Some(shared) = shared.get_mut(*at) {
+                *shared += 1;
+            }
         }
-        let open = words(item);
-        let mut shared: HashMap<usize, usize> = HashMap::new();
-        for at in open.iter().filter_map(|word| says.get(word)).flatten() {
-            *shared.entry(*at).or_default() += 1;
+        let is_settled = done
+            .iter()
+            .zip(&shared)
+            .any(|((_, later, _), shared)| later > turn && shared * 3 >= words.len() * 2);
+        if words.len() >= 3 && is_settled {
+            settled.insert(*id);
         }
-        open.len() >= 3
-            && shared.iter().any(|(at, shared)| {
-                let later = done.get(*at).is_some_and(|done| done.turn > item.turn);
-                later && shared * 3 >= open.len() * 2
-            })
-    };
-    let settled: HashSet<u32> = items
-        .iter()
-        .filter(|item| is_settled(item))
-        .map(|item| item.id)
-        .collect();
-    let mut items = items;
+    }
     items.retain(|item| !settled.contains(&item.id));
     items
+}
+
+/// The words that say what something is, each once.
+fn telling(plain: &str) -> Vec<&str> {
+    let telling = |word: &&str| word.chars().count() > 3 && !COMMON.contains(word);
+    let mut words: Vec<&str> = plain.split(' ').filter(telling).collect();
+    words.sort_unstable();
+    words.dedup();
+    words
 }
 
 /// What was under way or next some turns ago is neither any more: what tells something is noted, the rest is gone.
