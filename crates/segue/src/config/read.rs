@@ -17,7 +17,7 @@ use super::position;
 use super::problem::{Place, Problem, Wrong};
 use super::value::{Entry, Layer, Origin, Value, bare};
 
-const TOP: [&str; 16] = [
+const TOP: [&str; 17] = [
     "prefer",
     "fallback",
     "permissions",
