@@ -148,7 +148,7 @@ pub(crate) async fn put(
         store.release(&lease).await.unwrap();
         if compactions > 0 {
             let session = store.session(&id).await.unwrap().unwrap();
-            engine.compact(&session).await.unwrap().unwrap();
+            engine.compact(&session).await.unwrap().made.unwrap();
         }
     }
     store.session(&id).await.unwrap().unwrap()
