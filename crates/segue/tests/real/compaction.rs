@@ -31,10 +31,9 @@ fn shown(request: &ModelRequest) -> u64 {
 }
 
 fn keeps_its_budget(way: Way) {
-    let long = format!(
-        "Part done. {}",
-        "It works as it should, as far as I can see. ".repeat(70)
-    );
+    // Gemini CLI stops a model that repeats itself.
+    let various = (1..250_u32).map(|n| format!("w{:x}", n.wrapping_mul(2_654_435_761) >> 16));
+    let long = format!("Part done: {}.", various.collect::<Vec<_>>().join(" "));
     let stage = Stage::new(way, Script::new().on("part", [Reply::say(&long)]));
     let config = stage.sandbox.home().join("small.toml");
     fs::write(&config, format!("budget = {BUDGET}\n")).unwrap();
