@@ -87,8 +87,8 @@ impl Engine {
         self.described(purpose.and_then(|purpose| purpose.role.as_ref()))
     }
 
-    /// The description of a role, if one is asked for.
-    pub(crate) fn described(
+    /// The description of a role, if one is asked for; an error if nobody describes it.
+    pub fn described(
         &self,
         role: Option<&RoleName>,
     ) -> Result<Option<&RoleDescription>, EngineError> {

@@ -25,6 +25,7 @@ mod preview;
 mod recall;
 mod repl;
 mod resume;
+mod roles;
 mod scopes;
 mod search;
 mod sessions;

@@ -21,6 +21,7 @@ mod outside;
 mod policy;
 mod repl;
 mod revert;
+mod roles;
 mod scopes;
 mod stage;
 mod stats;
