@@ -18,12 +18,15 @@ fn a_project_manager_changes_nothing(provider: &'static str, transport: &'static
             let touch = Call::shell(&format!("touch {}", project.join("touched").display()));
             let read = Call::read(project.join("README.md"));
             Script::new()
-                .on("write it", [Reply::calling(write), Reply::say("tried to")])
-                .on("touch it", [Reply::calling(touch), Reply::say("tried to")])
-                .on("read it", [Reply::calling(read), Reply::say("was read")])
+                .on("case file", [Reply::calling(write), Reply::say("tried to")])
+                .on(
+                    "case command",
+                    [Reply::calling(touch), Reply::say("tried to")],
+                )
+                .on("case look", [Reply::calling(read), Reply::say("was read")])
         }),
     );
-    for prompt in ["write it", "touch it"] {
+    for prompt in ["case file", "case command"] {
         let args = [
             "--role",
             "pm",
@@ -39,9 +42,13 @@ fn a_project_manager_changes_nothing(provider: &'static str, transport: &'static
             seen.contains("You are the project manager"),
             "{way:?}: {seen:#?}"
         );
-        // Claude Code does not even offer what is denied; those that can't ask are kept from it.
+        // Claude Code does not even offer what is denied, and those that can't ask are kept from it by themselves.
         let offers = !turn["text"].to_string().contains("offers no tool");
-        assert_eq!(offers, provider != "claude", "{way:?}: {turn:#}");
+        assert!(!offers || provider != "claude", "{way:?}: {turn:#}");
+        assert!(
+            offers || provider == "claude" || !way.asks(),
+            "{way:?}: {turn:#}"
+        );
         if way.asks() && offers {
             let decided = turn["decisions"].to_string();
             assert!(
@@ -56,27 +63,27 @@ fn a_project_manager_changes_nothing(provider: &'static str, transport: &'static
         "--new",
         "--permissions",
         "allow-all",
-        "read it",
+        "case look",
     ]);
     assert_eq!(read["text"], "was read", "{way:?}: {read:#}");
     stage.assert_nothing_left();
 }
 
 #[test]
-#[ignore = "needs the real CLIs; run by cargo xtask test"]
+#[ignore = "runs the real CLIs: cargo xtask test"]
 fn a_project_manager_changes_nothing_with_claude() {
     a_project_manager_changes_nothing("claude", "stream-json");
 }
 
 #[test]
-#[ignore = "needs the real CLIs; run by cargo xtask test"]
+#[ignore = "runs the real CLIs: cargo xtask test"]
 fn a_project_manager_changes_nothing_with_codex() {
     a_project_manager_changes_nothing("codex", "app-server");
     a_project_manager_changes_nothing("codex", "exec");
 }
 
 #[test]
-#[ignore = "needs the real CLIs; run by cargo xtask test"]
+#[ignore = "runs the real CLIs: cargo xtask test"]
 fn a_project_manager_changes_nothing_with_gemini() {
     a_project_manager_changes_nothing("gemini", "acp");
     a_project_manager_changes_nothing("gemini", "stream-json");

@@ -520,10 +520,9 @@ fn a_project_manager_is_talked_to_about_a_feature() {
     let world = world();
     let mut person = Person::sit_down(&world, "repl --feature auth --role pm");
     person
-        .sees("there is no session for feature auth as pm yet")
-        .sees_the_prompt();
-    person
+        .sees_the_prompt()
         .types("what do we want?\r")
+        .sees("there is no session for feature auth as pm yet")
         .sees("You said: what do we want?")
         .sees_the_prompt();
     // It may not change anything, and nobody is asked about it.
