@@ -108,7 +108,7 @@ impl Engine {
         let before = self.store.context(&session.id).await?;
         let cwd = PathBuf::from(&session.project.cwd);
         let root = root_of(&cwd);
-        let room = (self.budget * BYTES * SHARE / 100).min(MOST);
+        let bytes = (self.budget * BYTES * SHARE / 100).min(MOST);
         let place = Place {
             commits: commits::newest(self.git.as_deref(), &root).await,
             scope: match &session.purpose {
@@ -117,7 +117,7 @@ impl Engine {
             },
             cwd,
             root,
-            room: usize::try_from(room).unwrap_or(usize::MAX),
+            room: usize::try_from(bytes).unwrap_or(usize::MAX),
         };
         let known = before.as_ref().map(|before| before.sources.clone());
         let looking = tokio::task::spawn_blocking(move || {

@@ -91,33 +91,42 @@ fn a_role_that_there_is_not_is_said_with_those_that_there_are() {
     "#);
 }
 
-#[test]
-fn a_role_and_its_context_are_told_with_their_tokens() {
-    let world = world();
-    let project = world.path().join("project");
-    let put = |name: &str, text: &str| {
-        let path = project.join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    };
-    put("AGENTS.md", "Use tabs.\n");
-    put("src/main.rs", "");
+fn put(world: &World, name: &str, text: &str) {
+    let path = world.project().join(name);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+/// A session with a role about a task that there are files of; its id.
+fn session(world: &World) -> String {
+    put(world, "AGENTS.md", "Use tabs.\n");
+    put(world, "src/main.rs", "");
+    let home = ".dagent/features/auth";
     put(
-        ".dagent/features/auth/feature.json",
+        world,
+        &format!("{home}/feature.json"),
         r#"{"name": "Log in"}"#,
     );
-    put(".dagent/features/auth/spec.md", "People log in.\n");
+    put(world, &format!("{home}/spec.md"), "People log in.\n");
     put(
-        ".dagent/features/auth/nodes/form/task.json",
+        world,
+        &format!("{home}/nodes/form/task.json"),
         r#"{"title": "The form", "description": "Two fields.", "dependencies": ["db"], "currentState": "in_dev"}"#,
     );
     configure(
-        &world,
+        world,
         "[roles.cook]\nrole = \"You cook.\"\nallowed_tools = [\"Read\"]\n",
     );
     let args = ["--feature", "auth", "--task", "form", "--state", "in_dev"];
     let turn = world.json([&["chat", "--json", "--role", "cook", "hello"][..], &args].concat());
-    let id = turn["session_id"].as_str().unwrap();
+    turn["session_id"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_role_and_its_context_are_told_with_their_tokens() {
+    let world = world();
+    let id = session(&world);
+    let id = id.as_str();
     assert_snapshot!(world.segue(["session", "preview", id, "--prompt", "and now?"]), @"
     [Feature: auth] [Task: form/in_dev] [Role: cook]
 
@@ -188,6 +197,13 @@ fn a_role_and_its_context_are_told_with_their_tokens() {
     65 tokens; as it was gathered at [TIME] UTC
     --- exit 0
     ");
+}
+
+#[test]
+fn a_context_is_kept_until_something_changes() {
+    let world = world();
+    let id = session(&world);
+    let id = id.as_str();
     let context = world.json(["session", "context", id, "--json"]);
     assert_eq!(context["session_id"], id);
     assert_eq!(context["role"], "cook");
@@ -195,7 +211,11 @@ fn a_role_and_its_context_are_told_with_their_tokens() {
     assert_eq!(context["feature"]["name"], "Log in");
     assert_eq!(context["task"]["dependencies"][0]["id"], "db");
     assert_eq!(context["gathered"], false);
-    put("AGENTS.md", &"Use blanks, and not tabs.\n".repeat(5_000));
+    put(
+        &world,
+        "AGENTS.md",
+        &"Use blanks, and not tabs.\n".repeat(5_000),
+    );
     let changed = world.json(["session", "context", id, "--json"]);
     assert_eq!(changed["changed"], json!(["AGENTS.md"]));
     assert_eq!(changed["project"]["documents"][0]["cut"], true);
@@ -215,9 +235,8 @@ fn a_role_and_its_context_are_told_with_their_tokens() {
 #[test]
 fn a_project_can_not_widen_a_role_without_trust() {
     let world = world();
-    let project = world.path().join("project");
     fs::write(
-        project.join("segue.toml"),
+        world.project().join("segue.toml"),
         "[roles.pm]\nallowed_tools = [\"Read\", \"Edit\"]\n",
     )
     .unwrap();
