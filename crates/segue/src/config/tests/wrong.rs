@@ -79,7 +79,7 @@ const CASES: &[(&str, &[&str])] = &[
     (
         "[opencode]\npath = \"x\"",
         &[
-            "1:2: there is no setting opencode | an agent that speaks ACP is configured as [acp.opencode]; else there are: prefer, fallback, permissions, budget, error_limit, backoff_seconds, context_limit, context_limits, timeouts, claude, codex, gemini, acp, mcp, prices",
+            "1:2: there is no setting opencode | an agent that speaks ACP is configured as [acp.opencode]; else there are: prefer, fallback, permissions, budget, error_limit, backoff_seconds, context_limit, context_limits, timeouts, claude, codex, gemini, acp, mcp, prices, roles",
         ],
     ),
     (
