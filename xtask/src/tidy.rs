@@ -20,6 +20,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "segue-agents",
             "segue-acp",
             "segue-catalog",
+            "segue-formats",
             "segue-core",
         ],
     ),
@@ -30,6 +31,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "segue-store",
             "segue-agents",
             "segue-catalog",
+            "segue-formats",
             "segue-tokens",
             "segue-core",
         ],
@@ -39,6 +41,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("segue-agents", &["segue-acp", "segue-core"]),
     ("segue-acp", &["segue-core"]),
     ("segue-catalog", &["segue-core"]),
+    ("segue-formats", &["segue-core"]),
     ("segue-tokens", &[]),
     ("segue-core", &[]),
     ("segue-testkit", &[]),
@@ -81,6 +84,7 @@ const LIBRARIES: &[&str] = &[
     "segue-catalog",
     "segue-engine",
     "segue-mcp",
+    "segue-formats",
     "segue-tokens",
 ];
 

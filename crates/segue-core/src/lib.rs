@@ -18,6 +18,7 @@ mod head;
 mod id;
 mod json;
 mod leg;
+mod links;
 mod mcp;
 mod message;
 mod model;
@@ -55,8 +56,9 @@ pub use chain::{
     plan_revert, untold,
 };
 pub use checkpoint::{
-    Author, Checkpoint, Delta, DeltaError, Item, ItemKind, LoopState, Objection, Occasion, Summary,
-    Version, decode_delta, encode_delta, extract, headed, merge, question, summary, written,
+    Author, Checkpoint, Delta, DeltaError, Item, ItemKind, LoopState, Objection, Occasion, Slip,
+    Summary, Version, decode_delta, encode_delta, extract, form, formed, headed, merge, question,
+    summary, total_saved, written,
 };
 pub use context::{
     Commit, Context, ContextError, Document, FeatureContext, KeptContext, Source, Structure,
@@ -72,6 +74,7 @@ pub use head::{ForkedOff, HeadMove, HeadMoveKind, Lineage};
 pub use id::{FeatureId, IdError, LegId, NativeId, ProviderId, SessionId, TurnId};
 pub use json::{Json, JsonError};
 pub use leg::{Leg, LegEnd, Opened};
+pub use links::{FeatureLinks, Linked, TaskLinks, links};
 pub use mcp::{McpReach, McpServer};
 pub use message::{InlineData, Message, Part, Role};
 pub use noted::{noted_answer, noted_call};
@@ -80,8 +83,9 @@ pub use permission::{
     PermissionAnswer, PermissionKind, PermissionOption, PermissionPolicy, PermissionRequest,
 };
 pub use policy::{
-    Admission, Aftermath, Arrival, ContextLimits, Haste, LONGEST_WAIT, Next, Pause, Policy,
-    Refused, Rest, Setback, Standing, admit, after_refusal, is_full, is_policy_stop, setback,
+    Admission, Aftermath, Arrival, AutoCompaction, ContextLimits, Haste, LONGEST_WAIT, Next, Pause,
+    Policy, Refused, Rest, Setback, Standing, admit, after_refusal, is_due, is_full,
+    is_policy_stop, setback,
 };
 pub use process::ProcessMark;
 pub use project::Project;

@@ -12,7 +12,8 @@ pub enum SessionRef {
     Feature(FeatureId),
     /// A number from the last list, 1 to 999.
     Number(usize),
-    /// An id, the beginning of one or its end, or a provider's native id, or the beginning of that.
+    /// An id, the beginning of one or its end, or a provider's native id, or the beginning of that, or what it was
+    /// called where it came from.
     Text(String),
 }
 
@@ -47,6 +48,8 @@ pub enum MatchedBy {
     Id,
     /// What its provider calls it.
     NativeId,
+    /// What it was called in the program that it came from.
+    Alias,
     /// The beginning of its id.
     Prefix,
     /// The end of its id, from the drawn characters on.
@@ -61,7 +64,7 @@ impl MatchedBy {
     fn rank(self) -> u8 {
         match self {
             Self::Id => 0,
-            Self::NativeId => 1,
+            Self::NativeId | Self::Alias => 1,
             Self::Prefix => 2,
             Self::Suffix | Self::NativePrefix => 3,
         }
@@ -88,7 +91,7 @@ pub enum Pick {
     None,
 }
 
-/// Chooses the session that fits best: a whole id before a native id, before a part of either.
+/// Chooses the session that fits best: a whole id before a native id or an alias, before a part of an id.
 #[must_use]
 pub fn pick(candidates: &[Candidate]) -> Pick {
     let Some(best) = candidates.iter().map(|candidate| candidate.by.rank()).min() else {

@@ -55,9 +55,13 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// How many tokens it takes, about.
+    /// How many tokens it takes, about: each of its lines is quoted, which costs one more.
     pub(crate) fn tokens(&self) -> u64 {
-        segue_tokens::count(&self.role) + segue_tokens::count(&self.context)
+        let of = |text: &str| {
+            let lines = u64::try_from(text.lines().count()).unwrap_or(u64::MAX);
+            segue_tokens::count(text).saturating_add(lines)
+        };
+        of(&self.role).saturating_add(of(&self.context))
     }
 }
 

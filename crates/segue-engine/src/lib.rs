@@ -89,6 +89,7 @@
 mod added;
 mod adopt;
 mod branch;
+mod checkpoints;
 mod compact;
 mod context;
 mod counted;
@@ -103,6 +104,7 @@ mod open;
 mod outside;
 mod pieces;
 mod policy;
+mod portable;
 mod purpose;
 mod recall;
 mod record;
@@ -128,7 +130,8 @@ use segue_store::Store;
 use tokio::sync::Mutex;
 
 pub use added::{Added, Speaker};
-pub use compact::Compaction;
+pub use checkpoints::{Changed, CheckpointError, CheckpointView, Fullness, Place};
+pub use compact::{Compacted, Compaction};
 pub use context::{Gathered, Gathering};
 pub use depart::{Departure, Obstacle};
 pub use error::EngineError;
@@ -136,6 +139,7 @@ pub use handoff::HandedOver;
 pub use head::{DroppedTurn, RevertPlan, SetAside};
 pub use indexed::{Caught, Freshness, Known};
 pub use native::{Conversation, ConversationId, Conversations, Native, Survey};
+pub use portable::{Export, Import, count_tokens};
 pub use purpose::ForPurpose;
 pub use recall::{
     DescribeError, Described, Detail, FoundIn, FoundTurn, SearchReport, SearchRequest, Turns,

@@ -5,7 +5,7 @@ use segue_core::{
     Decision, Effects, Leg, Lineage, Message, Project, ProviderId, Purpose, Session, SessionId,
     SessionStatus, Standing, Title, Turn, TurnState, plan_fork, plan_revert,
 };
-use segue_store::{Cursor, Filter, ForkPoint, Holder, Page, Retag, StoreError, TagCount};
+use segue_store::{Cursor, Filter, ForkPoint, Holder, Origin, Page, Retag, StoreError, TagCount};
 
 use crate::head::{SetAside, count_of};
 use crate::hold::{EXPIRES_AFTER, Hold};
@@ -38,6 +38,8 @@ pub struct SessionView {
     pub carried: Vec<Option<(u32, u32)>>,
     /// How it fares with each of its agents that something is held against.
     pub standings: Vec<(ProviderId, Standing)>,
+    /// Where it came from, if it did not begin here.
+    pub origin: Option<Origin>,
 }
 
 /// A session and all that was said in it.
@@ -171,6 +173,7 @@ impl Engine {
             decisions: self.store.decisions(&session.id, DECISIONS).await?,
             holder: self.living_holder(&session.id).await?,
             lineage: self.store.lineage(&session.id).await?,
+            origin: self.store.origin(&session.id).await?,
             carried,
             standings,
             legs,

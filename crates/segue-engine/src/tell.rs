@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
 use segue_core::{
-    Brief, Calibration, Decision, Message, ProviderId, Role, Sample, Session, Story, ToldTurn,
-    Turn, TurnId, TurnState, budget_within, calibrate, compose, least_tokens, written,
+    Brief, Calibration, Decision, Message, ProviderId, Role, Sample, Session, SessionId, Story,
+    ToldTurn, Turn, TurnId, TurnState, budget_within, calibrate, compose, least_tokens, written,
 };
 use segue_store::{Said, TokenCount};
 
@@ -95,7 +95,7 @@ impl Engine {
         let (mut turns, mut summed) = (Vec::new(), None);
         if let Some(head) = head {
             turns = self.recent_turns(head.id, room).await?;
-            summed = self.summed_up(head.id).await?;
+            summed = self.summed_up(&telling.session.id, head.id).await?;
             if !fits(&turns, summed.as_ref(), room) {
                 let compacted = self.compact_for(telling.hold, telling.session, head.id);
                 summed = compacted.await?.or(summed);
@@ -177,8 +177,12 @@ impl Engine {
     }
 
     /// The checkpoint in force at a turn, as it is told.
-    async fn summed_up(&self, head: TurnId) -> Result<Option<SummedUp>, EngineError> {
-        let found = self.store.checkpoint_at(head).await?;
+    async fn summed_up(
+        &self,
+        session: &SessionId,
+        head: TurnId,
+    ) -> Result<Option<SummedUp>, EngineError> {
+        let found = self.store.checkpoint_at(session, head).await?;
         Ok(found.map(|(version, checkpoint)| SummedUp {
             text: written(&checkpoint),
             tokens: version.tokens,
@@ -196,7 +200,7 @@ impl Engine {
         let Some(head) = session.head else {
             return Ok(None);
         };
-        let summed = self.summed_up(head).await?;
+        let summed = self.summed_up(&session.id, head).await?;
         if fits(turns, summed.as_ref(), budget) {
             return Ok(summed);
         }

@@ -23,9 +23,9 @@ use segue_core::{
     TurnId, Version,
 };
 use segue_store::{
-    Adopted, Entry, Filter, Finish, ForkPoint, Found, Granted, Holder, Lease, LeaseRequest, Mark,
-    Measured, NewLeg, NewSession, NewVersion, Page, Result, Retag, Said, Settled, Started, Store,
-    TagCount, TakenIn, TokenCount,
+    Adopted, Entry, Filter, Finish, ForkPoint, Found, Granted, Holder, Imported, Lease,
+    LeaseRequest, Mark, Measured, NewLeg, NewSession, NewVersion, Origin, Page, Result, Retag,
+    Said, Settled, Started, Store, TagCount, TakenIn, TokenCount,
 };
 
 use fault::Fault;
@@ -111,6 +111,22 @@ impl Store for SqliteStore {
 
     async fn adopt(&self, new: NewSession, owner: ProcessMark, native: Adopted) -> Result<Lease> {
         self.write(move |db| ops::adopt::adopt(db, &new, &owner, &native))
+            .await
+    }
+
+    async fn import(
+        &self,
+        new: NewSession,
+        owner: ProcessMark,
+        imported: Imported,
+    ) -> Result<Session> {
+        self.write(move |db| ops::import::import(db, &new, &owner, &imported))
+            .await
+    }
+
+    async fn origin(&self, id: &SessionId) -> Result<Option<Origin>> {
+        let id = id.clone();
+        self.read("read", move |db| ops::import::origin(db, &id))
             .await
     }
 
@@ -322,8 +338,13 @@ impl Store for SqliteStore {
             .await
     }
 
-    async fn checkpoint_at(&self, turn: TurnId) -> Result<Option<(Version, Checkpoint)>> {
-        self.read("read", move |db| ops::checkpoints::in_force(db, turn))
+    async fn checkpoint_at(
+        &self,
+        id: &SessionId,
+        turn: TurnId,
+    ) -> Result<Option<(Version, Checkpoint)>> {
+        let id = id.clone();
+        self.read("read", move |db| ops::checkpoints::in_force(db, &id, turn))
             .await
     }
 

@@ -5,6 +5,7 @@ pub(crate) mod checkpoints;
 pub(crate) mod context;
 pub(crate) mod find;
 pub(crate) mod head;
+pub(crate) mod import;
 pub(crate) mod lease;
 pub(crate) mod legs;
 pub(crate) mod lineage;

@@ -14,6 +14,7 @@
 mod checkpoints;
 mod context;
 mod head;
+mod import;
 mod lease;
 mod outside;
 mod policy;
@@ -32,8 +33,8 @@ use segue_core::{
 use crate::{Finish, Lease, LeaseRequest, NewLeg, NewSession, Store};
 
 pub use checkpoints::{
-    a_checkpoint_follows_the_head, a_fork_shares_checkpoints,
-    every_version_of_a_checkpoint_can_be_read,
+    a_checkpoint_follows_the_head, a_fork_keeps_its_checkpoints_to_itself,
+    a_fork_shares_checkpoints, every_version_of_a_checkpoint_can_be_read,
 };
 pub use context::a_context_is_kept_with_its_session;
 pub use head::{
@@ -42,6 +43,7 @@ pub use head::{
     deleting_a_session_keeps_what_its_forks_share, undoing_twice_walks_back_through_reverts,
     what_a_head_left_can_be_forked,
 };
+pub use import::{an_imported_session_is_there_whole, the_same_is_imported_once};
 pub use lease::{
     a_dead_holder_is_taken_over, a_lease_excludes_others_until_released,
     a_silent_holder_loses_its_lease, a_stale_lease_writes_nothing, one_claim_wins_when_many_race,
@@ -137,7 +139,10 @@ macro_rules! store_contract {
             a_checkpoint_follows_the_head
             every_version_of_a_checkpoint_can_be_read
             a_fork_shares_checkpoints
+            a_fork_keeps_its_checkpoints_to_itself
             a_context_is_kept_with_its_session
+            an_imported_session_is_there_whole
+            the_same_is_imported_once
             a_session_is_handed_over
             a_turn_ends_with_what_follows_from_it
             a_standing_is_kept_for_each_agent

@@ -5,6 +5,7 @@
 //! `contract` (behind the feature of that name).
 
 mod error;
+mod import;
 mod lease;
 mod query;
 mod write;
@@ -21,6 +22,7 @@ use segue_core::{
 };
 
 pub use error::{BoxError, StoreError};
+pub use import::{Imported, ImportedCheckpoint, Origin};
 pub use lease::{Granted, Holder, Lease, LeaseRequest, Started};
 pub use query::{Cursor, Filter, Found, Mark, Measured, Page, Said, TagCount};
 pub use write::{
@@ -49,6 +51,16 @@ pub trait Store: Send + Sync {
     /// Makes a session out of a native session, with all of its turns, and claims it; its leg knows them all. A native
     /// session that another session is at is refused with [`StoreError::Carried`].
     async fn adopt(&self, new: NewSession, owner: ProcessMark, native: Adopted) -> Result<Lease>;
+    /// Makes a session out of what another program kept, whole. If a session of the same project came from there under
+    /// the same name already, it is refused with [`StoreError::Fits`].
+    async fn import(
+        &self,
+        new: NewSession,
+        owner: ProcessMark,
+        imported: Imported,
+    ) -> Result<Session>;
+    /// Where a session came from; none if it began here.
+    async fn origin(&self, id: &SessionId) -> Result<Option<Origin>>;
     /// Makes a session whose head is a turn of another; the turns up to there are shared, not copied. It has the tags
     /// of the other.
     async fn fork(&self, new: NewSession, from: ForkPoint) -> Result<Session>;
@@ -163,8 +175,13 @@ pub trait Store: Send + Sync {
         new: NewVersion,
         ends: Option<(LegId, LegEnd)>,
     ) -> Result<Version>;
-    /// The version in force at a turn: the newest on the nearest turn at or above it that has one.
-    async fn checkpoint_at(&self, turn: TurnId) -> Result<Option<(Version, Checkpoint)>>;
+    /// The version in force at a turn of a session: the newest on the nearest turn at or above it that has one. What
+    /// another session made on a turn that both share counts if it was there when this one was forked off from it.
+    async fn checkpoint_at(
+        &self,
+        id: &SessionId,
+        turn: TurnId,
+    ) -> Result<Option<(Version, Checkpoint)>>;
     /// All versions that a session has, oldest first, also those that it shares with the session it was forked from.
     async fn checkpoints(&self, id: &SessionId) -> Result<Vec<Version>>;
     /// One of them, with what it says.

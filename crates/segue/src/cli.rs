@@ -1,6 +1,8 @@
 //! What can be typed. The help texts are the doc comments.
 
 mod archive;
+mod checkpoint;
+mod compact;
 mod context;
 mod delete;
 mod handoff;
@@ -15,6 +17,7 @@ mod search;
 mod stats;
 mod tag;
 mod talk;
+mod transfer;
 mod typed;
 
 use std::ffi::{OsStr, OsString};
@@ -26,6 +29,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use segue_core::{FeatureId, PermissionPolicy, ProviderId, RoleName, SessionRef, Tag, TaskId};
 
 pub(crate) use archive::{ArchiveArgs, RestoreArgs};
+pub(crate) use checkpoint::{CheckpointArgs, CheckpointCommand};
+pub(crate) use compact::CompactArgs;
 pub(crate) use context::ContextArgs;
 pub(crate) use delete::{DeleteArgs, ForgetArgs};
 pub(crate) use handoff::HandoffArgs;
@@ -40,6 +45,7 @@ pub(crate) use search::SearchArgs;
 pub(crate) use stats::StatsArgs;
 pub(crate) use tag::TagArgs;
 pub(crate) use talk::{ReplArgs, TalkArgs, TermsArgs};
+pub(crate) use transfer::{ExportArgs, Format, ImportArgs, MigrateArgs};
 pub(crate) use typed::Reader;
 
 /// The session layer for AI coding agents: sessions that outlive the agent's process.
@@ -202,6 +208,9 @@ pub(crate) enum AnySessionCommand {
     Plain(SessionCommand),
     Resume(ResumeArgs),
     Handoff(HandoffArgs),
+    Export(ExportArgs),
+    Import(ImportArgs),
+    Migrate(MigrateArgs),
 }
 
 /// What needs no agent, so that it can be done in the middle of a conversation.
@@ -224,6 +233,8 @@ pub(crate) enum SessionCommand {
     Revert(RevertArgs),
     Undo(UndoArgs),
     Fork(ForkArgs),
+    Compact(CompactArgs),
+    Checkpoint(CheckpointArgs),
     Delete(DeleteArgs),
     Stats(StatsArgs),
     Forget(ForgetArgs),

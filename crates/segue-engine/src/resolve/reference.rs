@@ -168,7 +168,7 @@ impl Engine {
         for candidate in self.store.candidates(id).await? {
             if matches!(
                 candidate.by,
-                MatchedBy::Id | MatchedBy::Prefix | MatchedBy::Suffix
+                MatchedBy::Id | MatchedBy::Alias | MatchedBy::Prefix | MatchedBy::Suffix
             ) {
                 continue;
             }

@@ -9,6 +9,8 @@
 mod added;
 mod agents;
 mod brief;
+mod checkpoints;
+mod compaction;
 mod examples;
 mod handoff;
 mod head;

@@ -120,6 +120,11 @@ pub(crate) fn candidates(db: &Connection, text: &str) -> Outcome<Vec<Candidate>>
         &[text],
     )?;
     look(
+        MatchedBy::Alias,
+        "SELECT session_id FROM origins WHERE name = ?",
+        &[text],
+    )?;
+    look(
         MatchedBy::Prefix,
         "SELECT id FROM sessions WHERE id >= ? AND id < ? ORDER BY id DESC",
         &[text, &end],

@@ -2,6 +2,8 @@
 
 mod archive;
 mod asked;
+mod checkpoint;
+mod compact;
 mod context;
 mod delete;
 mod handoff;
@@ -15,6 +17,7 @@ mod search;
 mod show;
 mod stats;
 mod tag;
+mod transfer;
 
 use std::process::ExitCode;
 
@@ -35,6 +38,9 @@ pub(crate) async fn run(args: SessionArgs) -> Result<ExitCode, CliError> {
             perform(&App::open_to_look()?, command).await?;
             Ok(ExitCode::SUCCESS)
         }
+        AnySessionCommand::Export(args) => transfer::export(&App::open_to_look()?, &args).await,
+        AnySessionCommand::Import(args) => transfer::import(&App::open_to_look()?, &args).await,
+        AnySessionCommand::Migrate(args) => transfer::migrate(&App::open_to_look()?, &args).await,
         AnySessionCommand::Resume(args) => Box::pin(resume::run(args)).await,
         AnySessionCommand::Handoff(args) => Box::pin(handoff::run(args)).await,
     }
@@ -55,6 +61,8 @@ pub(super) async fn perform(app: &App, command: SessionCommand) -> Result<(), Cl
         SessionCommand::Revert(args) => head::revert(app, &args).await,
         SessionCommand::Undo(args) => head::undo(app, &args).await,
         SessionCommand::Fork(args) => head::fork(app, &args).await,
+        SessionCommand::Compact(args) => compact::run(app, &args).await,
+        SessionCommand::Checkpoint(args) => checkpoint::run(app, &args).await,
         SessionCommand::Delete(args) => delete::run(app, &args).await,
         SessionCommand::Forget(args) => delete::forget(app, &args).await,
         SessionCommand::Archive(args) => archive::run(app, &args).await,

@@ -16,6 +16,8 @@ pub(crate) enum Key {
     Permissions,
     /// How many tokens a brief and its prompt may have.
     Budget,
+    /// Whether what was said is summed up by itself.
+    CompactionAuto,
     /// After how many failures in a row a native session is over.
     ErrorLimit,
     /// How long nothing is tried after a failure.
@@ -199,6 +201,7 @@ impl Key {
             Self::Fallback => vec!["fallback"],
             Self::Permissions => vec!["permissions"],
             Self::Budget => vec!["budget"],
+            Self::CompactionAuto => vec!["compaction", "auto"],
             Self::ErrorLimit => vec!["error_limit"],
             Self::Backoff => vec!["backoff_seconds"],
             Self::ContextLimit => vec!["context_limit"],
@@ -256,6 +259,7 @@ impl Key {
             },
             Self::Prefer
             | Self::Budget
+            | Self::CompactionAuto
             | Self::Role(..)
             | Self::Timeout(_)
             | Self::Price(..)
@@ -300,6 +304,7 @@ impl Key {
             | Self::Fallback
             | Self::Permissions
             | Self::Budget
+            | Self::CompactionAuto
             | Self::ErrorLimit
             | Self::Backoff
             | Self::ContextLimit

@@ -206,6 +206,9 @@ pub(crate) fn info(view: &SessionView) -> Value {
             "provider": agent.as_str(), "failures": standing.failures, "limited": standing.limited,
             "rotations": standing.rotations, "retry_at": standing.retry_at.map(time)
         })).collect::<Vec<_>>(),
+        "origin": view.origin.as_ref().map(|origin| json!({
+            "name": origin.name, "format": origin.format, "at": time(origin.at)
+        })),
         "decisions": decisions,
         "held_by": view.holder.as_ref().map(|holder| json!({
             "host": holder.owner.host, "pid": holder.owner.pid, "since": time(holder.since)

@@ -47,6 +47,10 @@ fn print_info(view: &SessionView) {
     if let Some(native) = &session.native_id {
         field("native id", native.as_str());
     }
+    if let Some(origin) = &view.origin {
+        let name = format!("{} (from {})", origin.name, origin.format);
+        field("known as", &name);
+    }
     field("directory", &session.project.cwd);
     if let Some(purpose) = &session.purpose {
         if let Some(feature) = purpose.scope.feature() {

@@ -1,0 +1,216 @@
+//! Which sessions are about what: a feature has an active session, and a task has sessions for each of its states.
+
+use jiff::Timestamp;
+
+use crate::{FeatureId, Purpose, Scope, Session, TaskId, TaskState};
+
+/// What is asked of something that is linked to a feature or a task.
+pub trait Linked {
+    /// What it is for.
+    fn purpose(&self) -> Option<&Purpose>;
+    /// When it was made.
+    fn made_at(&self) -> Timestamp;
+    /// When something last happened in it.
+    fn touched_at(&self) -> Timestamp;
+}
+
+impl Linked for Session {
+    fn purpose(&self) -> Option<&Purpose> {
+        self.purpose.as_ref()
+    }
+
+    fn made_at(&self) -> Timestamp {
+        self.created_at
+    }
+
+    fn touched_at(&self) -> Timestamp {
+        self.updated_at
+    }
+}
+
+/// What is linked to a feature, or to none.
+#[derive(Debug, PartialEq, Eq)]
+pub struct FeatureLinks<'a, S> {
+    /// The feature; none for what is about no feature.
+    pub feature: Option<&'a FeatureId>,
+    /// Those about the feature as a whole, oldest first; the one that was touched last is the active one.
+    pub sessions: Vec<&'a S>,
+    /// Its tasks, by name.
+    pub tasks: Vec<TaskLinks<'a, S>>,
+}
+
+impl<'a, S: Linked> FeatureLinks<'a, S> {
+    /// The session that goes on when somebody has a word about the feature.
+    #[must_use]
+    pub fn active(&self) -> Option<&'a S> {
+        newest(self.sessions.iter().copied())
+    }
+}
+
+/// What is linked to a task.
+#[derive(Debug, PartialEq, Eq)]
+pub struct TaskLinks<'a, S> {
+    /// The task.
+    pub task: &'a TaskId,
+    /// Its states by name, each with its sessions, oldest first.
+    pub states: Vec<(&'a TaskState, Vec<&'a S>)>,
+}
+
+impl<'a, S: Linked> TaskLinks<'a, S> {
+    /// The state that the task is in: that of the session that was touched last.
+    #[must_use]
+    pub fn current(&self) -> Option<&'a TaskState> {
+        let all = self.states.iter().flat_map(|(_, sessions)| sessions);
+        let (_, state) = newest(all.copied())?.purpose()?.scope.task()?;
+        Some(state)
+    }
+}
+
+/// Those with the latest time win; among equals the later one in the order.
+fn newest<'a, S: Linked>(sessions: impl Iterator<Item = &'a S>) -> Option<&'a S> {
+    sessions.max_by_key(|session| session.touched_at())
+}
+
+/// Puts sessions together by feature, task and state; those about no feature come first.
+#[must_use]
+pub fn links<S: Linked>(all: &[S]) -> Vec<FeatureLinks<'_, S>> {
+    let mut sorted: Vec<&S> = all.iter().collect();
+    sorted.sort_by_key(|session| session.made_at());
+    let mut features: Vec<FeatureLinks<'_, S>> = Vec::new();
+    for session in sorted {
+        let scope = session.purpose().map(|purpose| &purpose.scope);
+        let feature = scope.and_then(Scope::feature);
+        let at = index_of(
+            &mut features,
+            |known| known.feature == feature,
+            || FeatureLinks {
+                feature,
+                sessions: Vec::new(),
+                tasks: Vec::new(),
+            },
+        );
+        let Some(links) = features.get_mut(at) else {
+            continue;
+        };
+        match scope.and_then(Scope::task) {
+            None => links.sessions.push(session),
+            Some((task, state)) => put(&mut links.tasks, task, state, session),
+        }
+    }
+    features.sort_by_key(|links| links.feature);
+    for links in &mut features {
+        links.tasks.sort_by_key(|links| links.task);
+        for task in &mut links.tasks {
+            task.states.sort_by_key(|(state, _)| *state);
+        }
+    }
+    features
+}
+
+fn put<'a, S>(
+    tasks: &mut Vec<TaskLinks<'a, S>>,
+    task: &'a TaskId,
+    state: &'a TaskState,
+    session: &'a S,
+) {
+    let at = index_of(
+        tasks,
+        |known| known.task == task,
+        || TaskLinks {
+            task,
+            states: Vec::new(),
+        },
+    );
+    let Some(links) = tasks.get_mut(at) else {
+        return;
+    };
+    let states = &mut links.states;
+    let at = index_of(states, |(known, _)| *known == state, || (state, Vec::new()));
+    if let Some((_, sessions)) = states.get_mut(at) {
+        sessions.push(session);
+    }
+}
+
+/// Where something is in a list; it is added if it is not there.
+fn index_of<T>(all: &mut Vec<T>, is: impl Fn(&T) -> bool, new: impl FnOnce() -> T) -> usize {
+    let found = all.iter().position(is);
+    found.unwrap_or_else(|| {
+        all.push(new());
+        all.len() - 1
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, PartialEq, Eq)]
+    struct About(Option<Purpose>, i64, i64);
+
+    impl Linked for About {
+        fn purpose(&self) -> Option<&Purpose> {
+            self.0.as_ref()
+        }
+
+        fn made_at(&self) -> Timestamp {
+            Timestamp::from_second(self.1).unwrap()
+        }
+
+        fn touched_at(&self) -> Timestamp {
+            Timestamp::from_second(self.2).unwrap()
+        }
+    }
+
+    fn of(feature: Option<&str>, task: Option<(&str, &str)>) -> Option<Purpose> {
+        let feature = feature.map(|name| FeatureId::parse(name).unwrap());
+        let scope = match (feature, task) {
+            (feature, Some((task, state))) => Scope::Task {
+                feature,
+                task: TaskId::parse(task).unwrap(),
+                state: TaskState::parse(state).unwrap(),
+            },
+            (Some(feature), None) => Scope::Feature(feature),
+            (None, None) => return None,
+        };
+        Some(Purpose::of(scope))
+    }
+
+    #[test]
+    fn sessions_are_put_together_by_what_they_are_about() {
+        let all = [
+            About(of(Some("pay"), Some(("t1", "in_qa"))), 5, 6),
+            About(of(Some("pay"), None), 2, 9),
+            About(of(Some("pay"), None), 1, 3),
+            About(None, 1, 1),
+            About(of(Some("pay"), Some(("t1", "in_dev"))), 4, 8),
+            About(of(Some("pay"), Some(("t1", "in_dev"))), 3, 7),
+            About(of(Some("auth"), None), 1, 1),
+            About(of(None, Some(("t1", "in_dev"))), 1, 1),
+        ];
+        let links = links(&all);
+        let features: Vec<_> = links.iter().map(|links| links.feature).collect();
+        let names: Vec<_> = features
+            .iter()
+            .map(|id| id.map(FeatureId::as_str))
+            .collect();
+        assert_eq!(names, [None, Some("auth"), Some("pay")]);
+        let [none, _, pay] = links.as_slice() else {
+            panic!("{links:?}")
+        };
+        assert_eq!(none.sessions, [&all[3]]);
+        assert_eq!(none.tasks.len(), 1);
+        assert_eq!(pay.sessions, [&all[2], &all[1]]);
+        assert_eq!(pay.active(), Some(&all[1]));
+        let [task] = pay.tasks.as_slice() else {
+            panic!("{pay:?}")
+        };
+        let states: Vec<_> = task
+            .states
+            .iter()
+            .map(|(state, _)| state.as_str())
+            .collect();
+        assert_eq!(states, ["in_dev", "in_qa"]);
+        assert_eq!(task.states[0].1, [&all[5], &all[4]]);
+        assert_eq!(task.current().map(TaskState::as_str), Some("in_dev"));
+    }
+}

@@ -1,0 +1,352 @@
+//! Sessions that come from other programs, and go there. No agent is asked, and nothing is compacted.
+
+use segue_core::{
+    Checkpoint, Decision, DecisionKind, MatchedBy, Message, NativeId, Occasion, Part, Project,
+    ProviderId, Role, RoleDescription, Session, SessionId, Title, TurnState, Usage, Version,
+    written,
+};
+use segue_formats::{Kept, Line, Portable, Recap};
+use segue_store::{
+    AdoptedTurn, Filter, Imported, ImportedCheckpoint, NewSession, Origin, Page, StoreError,
+};
+
+use crate::{Engine, EngineError, counted};
+
+/// What became of a session that was to come.
+#[derive(Debug, Clone)]
+pub enum Import {
+    /// It is here now; said, and noted in its log.
+    Done(Box<Session>, Decision),
+    /// It has come before, or never left.
+    Already(SessionId),
+    /// Nothing was ever said in it.
+    Nothing,
+}
+
+/// A session as it goes.
+#[derive(Debug, Clone)]
+pub struct Export {
+    /// The session.
+    pub session: Portable,
+    /// How many messages are left out, since there are no words in them.
+    pub left_out: usize,
+}
+
+impl Engine {
+    /// The session of a project that came under a name, or that has this name here.
+    pub async fn known_as(
+        &self,
+        project: &Project,
+        name: &str,
+    ) -> Result<Option<SessionId>, EngineError> {
+        if let Ok(id) = SessionId::parse(name)
+            && self.store.session(&id).await?.is_some()
+        {
+            return Ok(Some(id));
+        }
+        for candidate in self.store.candidates(name).await? {
+            if candidate.by == MatchedBy::Alias
+                && self.existing(&candidate.id).await?.project.key == project.key
+            {
+                return Ok(Some(candidate.id));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes in a session that another program kept, in a format; whole, or not at all.
+    ///
+    /// Whoever carried it there, if that is known and can be driven here, is to carry it on; else `carrier`, else the
+    /// agent last used in the project.
+    pub async fn import(
+        &self,
+        session: &Portable,
+        format: &str,
+        project: &Project,
+        carrier: Option<&ProviderId>,
+    ) -> Result<Import, EngineError> {
+        if session.past.is_empty() && session.lines.is_empty() && session.recap.is_none() {
+            return Ok(Import::Nothing);
+        }
+        if let Some(there) = self.known_as(project, &session.name).await? {
+            return Ok(Import::Already(there));
+        }
+        let (turns, checkpoint) = story(session);
+        let noted = Decision::new(DecisionKind::Session, came(session, format));
+        let mut imported = Imported {
+            origin: Origin {
+                name: session.name.clone(),
+                format: format.to_owned(),
+                kept: session.aside(),
+                at: (self.world.now)(),
+            },
+            turns,
+            checkpoint,
+            tags: session.tags.clone(),
+            updated_at: session.updated_at,
+            noted: noted.clone(),
+        };
+        for turn in &mut imported.turns {
+            turn.messages.iter_mut().for_each(|message| {
+                counted::count(message);
+            });
+        }
+        let provider = self.carrier_here(session, project, carrier).await?;
+        let new = self.arrival(session, project, &provider).await?;
+        let made = self
+            .store
+            .import(new, self.world.me.clone(), imported)
+            .await;
+        let made = match made {
+            // Somebody else was quicker.
+            Err(StoreError::Fits(there)) => return Ok(Import::Already(there)),
+            other => other?,
+        };
+        Ok(Import::Done(Box::new(made), noted))
+    }
+
+    /// Who carries on what came.
+    async fn carrier_here(
+        &self,
+        session: &Portable,
+        project: &Project,
+        carrier: Option<&ProviderId>,
+    ) -> Result<ProviderId, EngineError> {
+        let before = session.provider.as_ref();
+        let before = before.filter(|provider| self.agent(provider).is_ok());
+        if let Some(known) = carrier.or(before) {
+            return Ok(known.clone());
+        }
+        let filter = Filter {
+            project: Some(project.key.clone()),
+            ..Filter::default()
+        };
+        let last = self.store.find(&filter, Page::first(1)).await?.sessions;
+        let last = last.into_iter().next().map(|session| session.provider);
+        let first = self.agents.first().map(|agent| agent.provider().clone());
+        Ok(last.or(first).unwrap_or_else(ProviderId::rehearsal))
+    }
+
+    /// The session that is to be made, as old as it is, under an id that is free.
+    async fn arrival(
+        &self,
+        session: &Portable,
+        project: &Project,
+        provider: &ProviderId,
+    ) -> Result<NewSession, EngineError> {
+        let at = session.created_at;
+        let mut id = SessionId::at(at, (self.world.random)());
+        while self.store.session(&id).await?.is_some() {
+            id = SessionId::at(at, (self.world.random)());
+        }
+        Ok(NewSession {
+            id,
+            project: project.clone(),
+            title: session.title.clone().unwrap_or_else(|| called(session)),
+            purpose: session.purpose.clone(),
+            provider: provider.clone(),
+            at,
+            unless: None,
+        })
+    }
+
+    /// A session as it goes to another program: its words, what it came to, and what was kept aside when it came from
+    /// one.
+    pub async fn export(&self, session: Session) -> Result<Export, EngineError> {
+        let in_force = match session.head {
+            Some(head) => self.store.checkpoint_at(&session.id, head).await?,
+            None => None,
+        };
+        let covers = in_force.as_ref().map_or(0, |(version, _)| version.covers);
+        let (mut past, mut lines, mut left_out) = (Vec::new(), Vec::new(), 0);
+        let transcript = self.transcript(session).await?;
+        for told in &transcript.turns {
+            for (seq, message) in told.messages.iter().enumerate() {
+                match line(message, seq, told.turn.n) {
+                    Some(line) if told.turn.n <= covers => past.push(line),
+                    Some(line) => lines.push(line),
+                    None => left_out += usize::from(message.role != Role::System),
+                }
+            }
+        }
+        let session = transcript.session;
+        let recap = match in_force {
+            Some((version, checkpoint)) => {
+                let chain = transcript.turns.iter().map(|told| told.turn.id).collect();
+                Some(self.recap(&session.id, chain, version, checkpoint).await?)
+            }
+            None => None,
+        };
+        let origin = self.store.origin(&session.id).await?;
+        let role = session.purpose.as_ref();
+        let role = role.and_then(|purpose| purpose.role.as_ref());
+        let mut portable = Portable {
+            name: name(&session, origin.as_ref()),
+            role: role.and_then(RoleDescription::built_in),
+            title: Some(session.title),
+            purpose: session.purpose,
+            provider: Some(session.provider),
+            tags: session.tags,
+            created_at: session.created_at,
+            updated_at: session.updated_at,
+            past,
+            lines,
+            recap,
+            kept: Kept::default(),
+        };
+        if let Some(origin) = &origin {
+            portable.recall(&origin.kept, origin.at);
+        }
+        // What we say ourselves is no part of the conversation.
+        let theirs = |line: &Line| line.role != Role::System || line.as_it_came;
+        portable.past.retain(theirs);
+        portable.lines.retain(theirs);
+        Ok(Export {
+            session: portable,
+            left_out,
+        })
+    }
+
+    /// A checkpoint with its figures: what it and those before it saved.
+    async fn recap(
+        &self,
+        id: &SessionId,
+        chain: Vec<segue_core::TurnId>,
+        version: Version,
+        checkpoint: Checkpoint,
+    ) -> Result<Recap, EngineError> {
+        let all = self.store.checkpoints(id).await?;
+        let led_here = all
+            .iter()
+            .filter(|other| other.n <= version.n && chain.contains(&other.turn));
+        let first = led_here.clone().map(|version| version.at).min();
+        // What an imported one saved is told by the program that it came from.
+        let own = led_here.filter(|version| version.why != Occasion::Imported);
+        Ok(Recap {
+            checkpoint,
+            version: u64::from(version.n),
+            created_at: first.unwrap_or(version.at),
+            updated_at: version.at,
+            tokens: version.tokens,
+            replaced: version.replaced,
+            saved: own.map(Version::saved).sum(),
+            as_it_came: version.why == Occasion::Imported,
+        })
+    }
+}
+
+/// Counts the tokens of a text, as the engine does.
+#[must_use]
+pub fn count_tokens(text: &str) -> u64 {
+    segue_tokens::count(text)
+}
+
+/// What a session is called where it goes: as it was there, or as it is here. It becomes part of names of files.
+fn name(session: &Session, origin: Option<&Origin>) -> String {
+    let before = origin.map(|origin| origin.name.as_str());
+    let before = before.filter(|name| NativeId::parse(name).is_ok());
+    before.unwrap_or(session.id.as_str()).to_owned()
+}
+
+/// A message in words; none where there are none. A prompt is told though it has none.
+fn line(message: &Message, seq: usize, turn: u32) -> Option<Line> {
+    let words = message.words();
+    let told = match message.role {
+        Role::User => seq == 0 || !words.is_empty(),
+        Role::Assistant | Role::System => !words.is_empty(),
+        Role::Tool => false,
+    };
+    told.then(|| Line {
+        id: format!("{turn}-{seq}"),
+        at: message.at,
+        role: message.role,
+        tokens: Some(segue_tokens::count(&words)),
+        words,
+        rest: serde_json::Map::new(),
+        as_it_came: false,
+    })
+}
+
+/// What was said in a session that came, turn by turn, and where its checkpoint hangs.
+fn story(session: &Portable) -> (Vec<AdoptedTurn>, Option<ImportedCheckpoint>) {
+    let past = Line::turns(&session.past);
+    let since = Line::turns(&session.lines);
+    let mut turns: Vec<AdoptedTurn> = past.iter().chain(&since).map(|lines| turn(lines)).collect();
+    let Some(recap) = &session.recap else {
+        return (turns, None);
+    };
+    let covers = u32::try_from(past.len()).unwrap_or(u32::MAX);
+    let (hangs_on, covers) = match (covers, turns.is_empty()) {
+        // Nothing is left of what was said, and a checkpoint needs a turn to hang on.
+        (_, true) => {
+            turns.push(placeholder(recap));
+            (1, 1)
+        }
+        (0, false) => (1, 0),
+        (past, false) => (past, past),
+    };
+    let checkpoint = ImportedCheckpoint {
+        turn: hangs_on,
+        covers,
+        tokens: segue_tokens::count(&written(&recap.checkpoint)),
+        checkpoint: recap.checkpoint.clone(),
+        replaced: recap.replaced,
+        at: recap.updated_at,
+    };
+    (turns, Some(checkpoint))
+}
+
+fn turn(lines: &[Line]) -> AdoptedTurn {
+    let messages = lines.iter();
+    let messages = messages.map(|line| Message::text(line.role, line.words.as_str(), line.at));
+    let (first, last) = (lines.first(), lines.last());
+    let started_at = first.map(|line| line.at).unwrap_or_default();
+    AdoptedTurn {
+        state: TurnState::Finished,
+        messages: messages.collect(),
+        usage: Usage::default(),
+        started_at,
+        ended_at: last.map_or(started_at, |line| line.at).max(started_at),
+        mark: None,
+    }
+}
+
+/// A turn that says what is not there.
+fn placeholder(recap: &Recap) -> AdoptedTurn {
+    let at = recap.updated_at;
+    let words = "All that was said before is in the checkpoint that the session came with.";
+    let said = Message::new(Role::System, vec![Part::Text(words.to_owned())], at);
+    AdoptedTurn {
+        state: TurnState::Finished,
+        messages: vec![said],
+        usage: Usage::default(),
+        started_at: at,
+        ended_at: at,
+        mark: None,
+    }
+}
+
+/// What a session that nobody named is called: by its first prompt, else by what it is for.
+fn called(session: &Portable) -> Title {
+    let all = || session.past.iter().chain(&session.lines);
+    let prompt = all().find(|line| line.role == Role::User);
+    match (prompt.or_else(|| all().next()), &session.purpose) {
+        (Some(line), _) => Title::from_prompt(&line.words),
+        (None, Some(purpose)) => Title::from_prompt(&purpose.to_string()),
+        (None, None) => Title::from_prompt("a session without a name"),
+    }
+}
+
+/// That it came, in one line.
+fn came(session: &Portable, format: &str) -> String {
+    let count = session.past.len() + session.lines.len();
+    let s = if count == 1 { "" } else { "s" };
+    let recap = session.recap.as_ref();
+    let recap = recap.map_or(String::new(), |recap| {
+        format!(" and checkpoint {}", recap.version)
+    });
+    format!(
+        "came from {format}, where it was called {}, with {count} message{s}{recap}",
+        session.name
+    )
+}

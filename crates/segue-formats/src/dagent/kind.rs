@@ -1,0 +1,104 @@
+//! Session types: other names for a role and a scope.
+
+use segue_core::{FeatureId, Purpose, RoleName, Scope, TaskId, TaskState};
+
+/// A type of sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    PmFeature,
+    DevTask,
+    QaTask,
+    Harness,
+    Merge,
+}
+
+impl Kind {
+    const ALL: [Self; 5] = [
+        Self::PmFeature,
+        Self::DevTask,
+        Self::QaTask,
+        Self::Harness,
+        Self::Merge,
+    ];
+
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::PmFeature => "pm-feature",
+            Self::DevTask => "dev-task",
+            Self::QaTask => "qa-task",
+            Self::Harness => "harness",
+            Self::Merge => "merge",
+        }
+    }
+
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
+    }
+
+    /// The role of the agent in such a session.
+    pub(crate) fn role(self) -> &'static str {
+        match self {
+            Self::PmFeature => "pm",
+            Self::DevTask => "dev",
+            Self::QaTask => "qa",
+            Self::Harness => "harness",
+            Self::Merge => "merge",
+        }
+    }
+
+    /// The type that fits a purpose best.
+    pub(crate) fn of(purpose: Option<&Purpose>) -> Self {
+        let role = purpose.and_then(|purpose| purpose.role.as_ref());
+        let task = purpose.and_then(|purpose| purpose.scope.task());
+        match (role.map(RoleName::as_str), task) {
+            (Some("harness"), _) => Self::Harness,
+            (Some("merge"), _) => Self::Merge,
+            (Some("qa"), Some(_)) => Self::QaTask,
+            (None, Some((_, state))) if state.as_str() == "in_qa" => Self::QaTask,
+            (_, Some(_)) => Self::DevTask,
+            (_, None) => Self::PmFeature,
+        }
+    }
+}
+
+/// What the files of a session say that it is for.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Said {
+    pub(crate) kind: Option<Kind>,
+    pub(crate) role: Option<RoleName>,
+    pub(crate) feature: Option<FeatureId>,
+    pub(crate) task: Option<TaskId>,
+    pub(crate) state: Option<TaskState>,
+}
+
+impl Said {
+    /// The purpose that this comes to; none if nothing is said.
+    pub(crate) fn purpose(self) -> Option<Purpose> {
+        let of_kind = || RoleName::parse(self.kind?.role()).ok();
+        let role = self.role.clone().or_else(of_kind);
+        let scope = match (self.feature, self.task) {
+            (feature, Some(task)) => {
+                let state = self.state.or_else(|| usual_state(role.as_ref()));
+                state.map(|state| Scope::Task {
+                    feature,
+                    task,
+                    state,
+                })
+            }
+            (Some(feature), None) => Some(Scope::Feature(feature)),
+            (None, None) => role.is_some().then_some(Scope::Project),
+        };
+        scope.map(|scope| Purpose { scope, role })
+    }
+}
+
+/// The state that a task is in while an agent has a role in it.
+fn usual_state(role: Option<&RoleName>) -> Option<TaskState> {
+    let state = match role.map(RoleName::as_str) {
+        Some("pm") => "planning",
+        Some("qa") => "in_qa",
+        Some("merge") => "ready_for_merge",
+        Some(_) | None => "in_dev",
+    };
+    TaskState::parse(state).ok()
+}

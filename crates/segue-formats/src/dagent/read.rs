@@ -1,0 +1,423 @@
+//! Files to sessions.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use segue_core::{
+    FeatureId, ProviderId, Purpose, RoleName, Scope, Tag, TaskId, TaskState, Title, TitleSource,
+};
+use serde_json::{Map, Value};
+
+use super::File;
+use super::kind::{Kind, Said};
+use super::summary;
+use crate::fields::{kind, map, number, object, text, time, without};
+use crate::kept::speaker;
+use crate::{Kept, Line, Portable, Read, Recap};
+
+type Object = Map<String, Value>;
+
+/// A folder of that layout (`.dagent`), with the files in it that matter.
+#[derive(Debug, Clone, Default)]
+pub struct Folder {
+    /// The feature that it is of, as far as its place tells.
+    pub feature: Option<String>,
+    /// The files by their path in the folder, with `/`: what is in each, or why it can't be read.
+    pub files: BTreeMap<String, Result<String, String>>,
+}
+
+/// What was found in a folder.
+#[derive(Debug, Clone, Default)]
+pub struct Reading {
+    /// The sessions, in the order of their paths.
+    pub sessions: Vec<Read>,
+    /// What is odd about the folder itself.
+    pub remarks: Vec<String>,
+}
+
+/// A place in the folder that has sessions: that of the feature, or of one of its tasks.
+struct Place<'a> {
+    /// Its path, which is empty or ends with `/`.
+    path: String,
+    feature: &'a Object,
+    feature_id: Option<&'a FeatureId>,
+    task: Object,
+    task_id: Option<TaskId>,
+}
+
+/// Reads a folder. What no file tells the time of is as old as `now`.
+#[must_use]
+pub fn read(folder: &Folder, now: Timestamp) -> Reading {
+    let mut reading = Reading::default();
+    let feature = parsed(folder, "feature.json", &mut reading.remarks);
+    let named = text(&feature, &["id"]).or(folder.feature.as_deref());
+    let feature_id = named.and_then(|name| FeatureId::parse(name).ok());
+    let mut places = vec![Place {
+        path: String::new(),
+        feature: &feature,
+        feature_id: feature_id.as_ref(),
+        task: Object::new(),
+        task_id: None,
+    }];
+    for name in tasks(folder) {
+        let path = format!("nodes/{name}/");
+        let task = parsed(folder, &format!("{path}task.json"), &mut reading.remarks);
+        let named = text(&task, &["id"]).unwrap_or(name);
+        let task_id = TaskId::parse(named).or_else(|_| TaskId::parse(name));
+        places.push(Place {
+            path,
+            feature: &feature,
+            feature_id: feature_id.as_ref(),
+            task,
+            task_id: task_id.ok(),
+        });
+    }
+    for place in &places {
+        let files = files_at(folder, place);
+        dangling(place, &files, &mut reading.remarks);
+        for (id, files) in files {
+            reading
+                .sessions
+                .push(session(folder, place, id, &files, now));
+        }
+    }
+    reading
+}
+
+/// The names of all tasks that have a place in the folder.
+fn tasks(folder: &Folder) -> Vec<&str> {
+    let nodes = folder
+        .files
+        .keys()
+        .filter_map(|path| path.strip_prefix("nodes/"));
+    let mut names: Vec<&str> = nodes
+        .filter_map(|rest| Some(rest.split_once('/')?.0))
+        .collect();
+    names.dedup();
+    names
+}
+
+/// An object that a file holds; empty if there is none.
+fn parsed(folder: &Folder, path: &str, remarks: &mut Vec<String>) -> Object {
+    let Some(read) = folder.files.get(path) else {
+        return Object::new();
+    };
+    let read = read.as_ref().map_err(Clone::clone);
+    read.and_then(|text| object(text)).unwrap_or_else(|why| {
+        remarks.push(format!("{path} can't be used: {why}"));
+        Object::new()
+    })
+}
+
+/// The sessions of a place, each with the files it has.
+fn files_at<'a>(
+    folder: &'a Folder,
+    place: &Place<'_>,
+) -> BTreeMap<&'a str, BTreeMap<File, &'a str>> {
+    let directory = format!("{}sessions/", place.path);
+    let mut sessions: BTreeMap<&str, BTreeMap<File, &str>> = BTreeMap::new();
+    for path in folder.files.keys() {
+        let name = path
+            .strip_prefix(&directory)
+            .filter(|name| !name.contains('/'));
+        if let Some((file, id)) = name.and_then(File::of) {
+            sessions.entry(id).or_default().entry(file).or_insert(path);
+        }
+    }
+    sessions
+}
+
+/// Says which sessions are linked and have no file.
+fn dangling(
+    place: &Place<'_>,
+    files: &BTreeMap<&str, BTreeMap<File, &str>>,
+    remarks: &mut Vec<String>,
+) {
+    let of_feature = text(place.feature, &["sessionId"]).filter(|_| place.path.is_empty());
+    let of_task = states(&place.task).flat_map(|(_, ids)| ids);
+    for id in of_feature.into_iter().chain(of_task) {
+        if !files.contains_key(id) {
+            let by = if place.path.is_empty() {
+                "feature.json".to_owned()
+            } else {
+                format!("{}task.json", place.path)
+            };
+            remarks.push(format!(
+                "{by} names session {id}, of which there is no file"
+            ));
+        }
+    }
+}
+
+/// The states of a task with their sessions.
+fn states(task: &Object) -> impl Iterator<Item = (&str, Vec<&str>)> {
+    let states = map(task, "states").into_iter().flatten();
+    states.map(|(state, value)| {
+        let ids = value.get("sessionIds").and_then(Value::as_array);
+        let ids = ids.into_iter().flatten().filter_map(Value::as_str);
+        (state.as_str(), ids.collect())
+    })
+}
+
+fn session(
+    folder: &Folder,
+    place: &Place<'_>,
+    id: &str,
+    files: &BTreeMap<File, &str>,
+    now: Timestamp,
+) -> Read {
+    let mut remarks = Vec::new();
+    let path = files
+        .values()
+        .next()
+        .copied()
+        .unwrap_or_default()
+        .to_owned();
+    let session = portable(folder, place, id, files, now, &mut remarks);
+    Read {
+        name: id.to_owned(),
+        path,
+        session: session.map(Box::new),
+        remarks,
+    }
+}
+
+fn portable(
+    folder: &Folder,
+    place: &Place<'_>,
+    id: &str,
+    files: &BTreeMap<File, &str>,
+    now: Timestamp,
+    remarks: &mut Vec<String>,
+) -> Result<Portable, String> {
+    let chat = match files.get(&File::Chat) {
+        None => {
+            remarks.push(format!("there is no {}", File::Chat.name(id)));
+            Object::new()
+        }
+        Some(path) => match folder.files.get(*path) {
+            Some(Ok(text)) => object(text)?,
+            Some(Err(why)) => return Err(why.clone()),
+            None => Object::new(),
+        },
+    };
+    let mut other = |file: File| {
+        let path = files.get(&file).copied();
+        path.map(|path| parsed(folder, path, remarks))
+            .unwrap_or_default()
+    };
+    let checkpoint = other(File::Checkpoint);
+    let context = other(File::Context);
+    let agent = other(File::Agent);
+    let later = other(File::Session);
+    let metadata = map(&chat, "metadata");
+    let stated = |name: &str| {
+        let of_chat = time(metadata.and_then(|metadata| metadata.get(name)));
+        of_chat.or_else(|| time(later.get(name)))
+    };
+    let made = stated("createdAt")
+        .or_else(|| time(agent.get("createdAt")))
+        .or_else(|| time(checkpoint.get("createdAt")));
+    let archive = files
+        .get(&File::Archive)
+        .and_then(|path| folder.files.get(*path));
+    let past = match archive {
+        Some(Ok(text)) => archived(text, made.unwrap_or(now), remarks),
+        Some(Err(why)) => {
+            remarks.push(format!(
+                "what was said before the checkpoint is left out: {why}"
+            ));
+            Vec::new()
+        }
+        None => Vec::new(),
+    };
+    let from = past.last().map(|line| line.at).or(made).unwrap_or(now);
+    let lines = said(&chat, from, remarks)?;
+    let all = || past.iter().chain(&lines).map(|line| line.at);
+    let created_at = made.or_else(|| all().min()).unwrap_or(now);
+    let updated_at = stated("updatedAt").or_else(|| all().max());
+    let recap = recap(&checkpoint, past.len(), created_at, remarks);
+    let own = map(&context, "segue");
+    let title = own.and_then(title);
+    let provider = own.and_then(|own| ProviderId::parse(text(own, &["provider"])?).ok());
+    let purpose = purpose(place, id, &context, &agent, &later);
+    Ok(Portable {
+        name: id.to_owned(),
+        title,
+        purpose,
+        provider,
+        tags: own.map(tags).unwrap_or_default(),
+        created_at,
+        updated_at: updated_at.unwrap_or(created_at).max(created_at),
+        past,
+        lines,
+        recap,
+        role: None,
+        kept: Kept {
+            chat: without(&chat, &["messages"]),
+            checkpoint: without(&checkpoint, &["summary", "segue", "ralphLoop"]),
+            context: without(&context, &["segue"]),
+            agent,
+            session: later,
+            feature: place.feature.clone(),
+            task: place.task.clone(),
+            ..Kept::default()
+        },
+    })
+}
+
+/// What was said, by a file of messages.
+fn said(chat: &Object, from: Timestamp, remarks: &mut Vec<String>) -> Result<Vec<Line>, String> {
+    let messages = match chat.get("messages") {
+        None | Some(Value::Null) => return Ok(Vec::new()),
+        Some(Value::Array(messages)) => messages,
+        Some(other) => return Err(format!("messages is {}, not a list", kind(other))),
+    };
+    let mut last = from;
+    let mut lines = Vec::with_capacity(messages.len());
+    for (n, message) in (1..).zip(messages) {
+        match line(message, last) {
+            Ok((line, remark)) => {
+                remarks.extend(remark.map(|remark| format!("message {n} {remark}")));
+                last = line.at;
+                lines.push(line);
+            }
+            Err(why) => remarks.push(format!("message {n} {why}, and was left out")),
+        }
+    }
+    Ok(lines)
+}
+
+/// What was said before, a line each.
+fn archived(text: &str, from: Timestamp, remarks: &mut Vec<String>) -> Vec<Line> {
+    let mut last = from;
+    let mut lines = Vec::new();
+    for (n, text) in (1..).zip(text.lines()) {
+        let message = serde_json::from_str(text).map_err(|error| format!("is not JSON: {error}"));
+        match message.and_then(|message| line(&message, last)) {
+            Ok((line, _)) => {
+                last = line.at;
+                lines.push(line);
+            }
+            Err(why) => remarks.push(format!(
+                "message {n} of the archive {why}, and was left out"
+            )),
+        }
+    }
+    lines
+}
+
+/// One message, and what was assumed about it.
+fn line(message: &Value, last: Timestamp) -> Result<(Line, Option<String>), String> {
+    let Some(message) = message.as_object() else {
+        return Err(format!("is {}, not an object", kind(message)));
+    };
+    let role = text(message, &["role"]).ok_or("does not say who speaks")?;
+    let role = speaker(role).ok_or_else(|| format!("is of {role:?}, whom nobody knows"))?;
+    let words = text(message, &["content"]).ok_or("has no text")?;
+    let at = time(message.get("timestamp"));
+    let remark = at
+        .is_none()
+        .then(|| "has no time; it is given that of the one before".to_owned());
+    let line = Line {
+        id: text(message, &["id"]).unwrap_or_default().to_owned(),
+        at: at.unwrap_or(last),
+        role,
+        words: words.to_owned(),
+        tokens: number(message, "tokens"),
+        rest: without(message, &["id", "timestamp", "role", "content", "tokens"]),
+        as_it_came: true,
+    };
+    Ok((line, remark))
+}
+
+/// The checkpoint, unless it says nothing.
+fn recap(
+    file: &Object,
+    past: usize,
+    created_at: Timestamp,
+    remarks: &mut Vec<String>,
+) -> Option<Recap> {
+    let turn = u32::from(past > 0);
+    let checkpoint = summary::checkpoint(file, turn, remarks);
+    if checkpoint.is_empty() {
+        return None;
+    }
+    let tokens = map(file, "tokens");
+    let figure = |name| tokens.and_then(|tokens| number(tokens, name)).unwrap_or(0);
+    let made = time(file.get("createdAt"));
+    let updated = time(file.get("updatedAt"));
+    Some(Recap {
+        checkpoint,
+        version: number(file, "version").unwrap_or(1),
+        created_at: made.or(updated).unwrap_or(created_at),
+        updated_at: updated.or(made).unwrap_or(created_at),
+        tokens: figure("checkpoint"),
+        replaced: figure("lastCompactionInput"),
+        saved: figure("totalSaved"),
+        as_it_came: true,
+    })
+}
+
+/// What a session is for. Our own word counts, where its files still agree with it.
+fn purpose(
+    place: &Place<'_>,
+    id: &str,
+    context: &Object,
+    agent: &Object,
+    later: &Object,
+) -> Option<Purpose> {
+    let named = |names: &[&str]| text(context, names).or_else(|| text(later, names));
+    let feature = named(&["featureId"]).and_then(|name| FeatureId::parse(name).ok());
+    let task = named(&["taskId"]).and_then(|name| TaskId::parse(name).ok());
+    let linked = states(&place.task).find(|(_, ids)| ids.contains(&id));
+    let state = linked.map(|(state, _)| state);
+    let state = state.or_else(|| text(later, &["taskState"]));
+    let role = text(agent, &["agentType"]).or_else(|| text(later, &["agentType"]));
+    let said = Said {
+        kind: text(context, &["type"]).and_then(Kind::from_name),
+        role: role.and_then(|role| RoleName::parse(role).ok()),
+        feature: feature.or_else(|| place.feature_id.cloned()),
+        task: task.or_else(|| place.task_id.clone()),
+        state: state.and_then(|state| TaskState::parse(state).ok()),
+    };
+    match map(context, "segue") {
+        None => said.purpose(),
+        Some(own) => own_purpose(own, said),
+    }
+}
+
+fn own_purpose(own: &Object, said: Said) -> Option<Purpose> {
+    let role = text(own, &["role"]).and_then(|role| RoleName::parse(role).ok());
+    let state = text(own, &["state"]).and_then(|state| TaskState::parse(state).ok());
+    match text(own, &["scope"]) {
+        Some("none") => None,
+        Some("project") => Some(Purpose {
+            scope: Scope::Project,
+            role,
+        }),
+        _ => {
+            let purpose = Said {
+                state: said.state.or(state),
+                ..said
+            }
+            .purpose()?;
+            Some(Purpose { role, ..purpose })
+        }
+    }
+}
+
+fn title(own: &Object) -> Option<Title> {
+    let given = text(own, &["title"])?;
+    match text(own, &["titleFrom"]).and_then(TitleSource::from_name) {
+        Some(TitleSource::User) => Title::given(given, TitleSource::User).ok(),
+        Some(TitleSource::Model) => Title::given(given, TitleSource::Model).ok(),
+        Some(TitleSource::Prompt) | None => Some(Title::from_prompt(given)),
+    }
+}
+
+fn tags(own: &Object) -> Vec<Tag> {
+    let tags = own.get("tags").and_then(Value::as_array);
+    let tags = tags.into_iter().flatten().filter_map(Value::as_str);
+    tags.filter_map(|tag| Tag::parse(tag).ok()).collect()
+}

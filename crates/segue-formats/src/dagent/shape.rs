@@ -1,0 +1,171 @@
+//! The files as they are written: their fields, in their order.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+type Rest = Map<String, Value>;
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Chat<'a> {
+    pub(super) session_id: &'a str,
+    pub(super) messages: Vec<Message<'a>>,
+    pub(super) metadata: Metadata,
+    #[serde(flatten)]
+    pub(super) rest: Rest,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Message<'a> {
+    pub(super) id: &'a str,
+    pub(super) timestamp: String,
+    pub(super) role: &'static str,
+    pub(super) content: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tokens: Option<u64>,
+    #[serde(flatten)]
+    pub(super) rest: &'a Rest,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Metadata {
+    pub(super) created_at: String,
+    pub(super) updated_at: String,
+    pub(super) message_count: usize,
+    pub(super) token_count: u64,
+    #[serde(flatten)]
+    pub(super) rest: Rest,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Checkpoint<'a> {
+    pub(super) session_id: &'a str,
+    pub(super) version: u64,
+    pub(super) created_at: String,
+    pub(super) updated_at: String,
+    pub(super) summary: Summary,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) ralph_loop: Option<Loop>,
+    pub(super) tokens: Tokens,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) segue: Option<Value>,
+    #[serde(flatten)]
+    pub(super) rest: Rest,
+}
+
+#[derive(Serialize, Default)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Summary {
+    pub(super) completed_items: Vec<String>,
+    pub(super) pending_items: Vec<String>,
+    pub(super) decisions: Vec<String>,
+    pub(super) blockers: Vec<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Loop {
+    pub(super) current_iteration: u32,
+    pub(super) passed_checks: Vec<String>,
+    pub(super) failed_checks: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) last_error: Option<String>,
+}
+
+#[derive(Serialize, Default)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Tokens {
+    pub(super) checkpoint: u64,
+    pub(super) last_compaction_input: u64,
+    pub(super) total_saved: u64,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Context<'a> {
+    pub(super) session_id: &'a str,
+    #[serde(rename = "type")]
+    pub(super) kind: &'static str,
+    pub(super) feature_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) task_id: Option<&'a str>,
+    pub(super) project: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) feature: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) task: Option<Value>,
+    pub(super) updated_at: String,
+    pub(super) tokens: u64,
+    pub(super) segue: Own<'a>,
+    #[serde(flatten)]
+    pub(super) rest: Rest,
+}
+
+/// What the other fields have no room for.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Own<'a> {
+    pub(super) scope: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) state: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) role: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) title: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) title_from: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) provider: Option<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) tags: Vec<&'a str>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Agent<'a> {
+    pub(super) session_id: &'a str,
+    pub(super) agent_type: &'a str,
+    pub(super) role: Value,
+    pub(super) instructions: Value,
+    pub(super) allowed_tools: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tool_instructions: Option<Value>,
+    pub(super) created_at: String,
+    pub(super) tokens: u64,
+    #[serde(flatten)]
+    pub(super) rest: Rest,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Feature<'a> {
+    pub(super) id: &'a str,
+    pub(super) name: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) session_id: Option<&'a str>,
+    pub(super) created_at: Value,
+    pub(super) updated_at: String,
+    #[serde(flatten)]
+    pub(super) rest: Rest,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Task<'a> {
+    pub(super) id: &'a str,
+    pub(super) states: std::collections::BTreeMap<String, State>,
+    pub(super) current_state: String,
+    #[serde(flatten)]
+    pub(super) rest: Rest,
+}
+
+#[derive(Serialize, Default)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct State {
+    pub(super) session_ids: Vec<String>,
+    #[serde(flatten)]
+    pub(super) rest: Rest,
+}

@@ -1,0 +1,246 @@
+//! The lists of a summary, and the items they are of.
+//!
+//! Three shapes are read: `completedItems` and its like, `completed` with `inProgress`, and `critical` with `important`
+//! and `minor`. Only the first is written. What has no list of its own is in the nearest one, with a word in front that
+//! says what it is, so that whoever reads the lists has all of it.
+
+use segue_core::{
+    Author, Checkpoint, Delta, Item, ItemKind, LoopState, decode_delta, encode_delta,
+};
+use serde_json::{Map, Value};
+
+use super::shape::{Loop, Summary};
+use crate::fields::{kind, map, number, one_line, text};
+
+/// The list that items of a kind are in, and the word in front of them there.
+fn place(kind: ItemKind) -> (&'static str, Option<&'static str>) {
+    match kind {
+        ItemKind::Done => (DONE, None),
+        ItemKind::File => (DONE, Some("File")),
+        ItemKind::Command => (DONE, Some("Command")),
+        ItemKind::Check => (DONE, Some("Check")),
+        ItemKind::Pending => (PENDING, None),
+        ItemKind::Focus => (PENDING, Some("In progress")),
+        ItemKind::Request => (PENDING, Some("Asked")),
+        ItemKind::NextStep => (PENDING, Some("Next")),
+        ItemKind::Decision => (DECISIONS, None),
+        ItemKind::Goal => (DECISIONS, Some("Goal")),
+        ItemKind::Directive => (DECISIONS, Some("Rule")),
+        ItemKind::Note => (DECISIONS, Some("Note")),
+        ItemKind::Blocker => (BLOCKERS, None),
+        ItemKind::Attempt => (BLOCKERS, Some("Tried")),
+    }
+}
+
+const DONE: &str = "completedItems";
+const PENDING: &str = "pendingItems";
+const DECISIONS: &str = "decisions";
+const BLOCKERS: &str = "blockers";
+
+/// How much an item tells of which only that is known that somebody wrote it down.
+const WEIGHT: u32 = 110;
+/// The same of one that its own list calls minor.
+const MINOR: u32 = 20;
+
+/// What the items of a list are.
+struct List {
+    name: &'static str,
+    kind: ItemKind,
+    weight: u32,
+    pinned: bool,
+}
+
+const fn list(name: &'static str, kind: ItemKind) -> List {
+    List {
+        name,
+        kind,
+        weight: WEIGHT,
+        pinned: false,
+    }
+}
+
+/// All lists of all shapes; none is in two of them with two meanings.
+const LISTS: [List; 11] = [
+    list(DONE, ItemKind::Done),
+    list("completed", ItemKind::Done),
+    list(PENDING, ItemKind::Pending),
+    list("pending", ItemKind::Pending),
+    list("inProgressItems", ItemKind::Focus),
+    list("inProgress", ItemKind::Focus),
+    list(DECISIONS, ItemKind::Decision),
+    list(BLOCKERS, ItemKind::Blocker),
+    List {
+        name: "critical",
+        kind: ItemKind::Note,
+        weight: WEIGHT,
+        // They may never be dropped, by the rules of that program.
+        pinned: true,
+    },
+    list("important", ItemKind::Note),
+    List {
+        name: "minor",
+        kind: ItemKind::Note,
+        weight: MINOR,
+        pinned: false,
+    },
+];
+
+/// An item as it is in its list.
+fn written(item: &Item) -> String {
+    let text = match &item.subject {
+        Some(subject) => format!("{subject}: {}", item.text),
+        None => item.text.clone(),
+    };
+    match place(item.kind) {
+        (_, Some(word)) => format!("{word}: {text}"),
+        (_, None) => text,
+    }
+}
+
+/// The lists of a checkpoint.
+pub(super) fn summary(checkpoint: &Checkpoint) -> Summary {
+    let of = |name: &str| {
+        let items = checkpoint.items.iter();
+        let items = items.filter(|item| place(item.kind).0 == name);
+        items.map(written).collect()
+    };
+    Summary {
+        completed_items: of(DONE),
+        pending_items: of(PENDING),
+        decisions: of(DECISIONS),
+        blockers: of(BLOCKERS),
+    }
+}
+
+/// All that is known of the items of a checkpoint, for whoever reads it into segue again.
+pub(super) fn details(checkpoint: &Checkpoint) -> Option<Value> {
+    let items = Checkpoint {
+        items: checkpoint.items.clone(),
+        loop_state: None,
+    };
+    let delta = Delta::between(&Checkpoint::default(), &items);
+    let some = !items.items.is_empty();
+    some.then(|| serde_json::from_str(&encode_delta(&delta)).ok())?
+}
+
+/// The checkpoint in a file. Its lists are what counts; what more is known of an item that is in them is taken up.
+pub(super) fn checkpoint(
+    file: &Map<String, Value>,
+    turn: u32,
+    remarks: &mut Vec<String>,
+) -> Checkpoint {
+    let details = file.get("segue").map(ToString::to_string);
+    let details = details.and_then(|text| decode_delta(&text).ok());
+    let mut known: Vec<Item> = details.map(|delta| delta.set).unwrap_or_default();
+    let mut next = known.iter().map(|item| item.id).max().unwrap_or(0);
+    let mut items = Vec::new();
+    let lists = map(file, "summary");
+    for (list, told) in lists.into_iter().flat_map(|lists| told(lists, remarks)) {
+        let same = known
+            .iter()
+            .position(|item| one_line(&written(item)) == told);
+        let item = same.map(|at| known.remove(at)).unwrap_or_else(|| {
+            next = next.saturating_add(1);
+            new_item(next, list, &told, turn)
+        });
+        items.push(item);
+    }
+    let delta = Delta {
+        set: items,
+        loop_state: Some(loop_state(file)),
+        ..Delta::default()
+    };
+    // Numbers are told apart by what was written; two items with one number are none of ours.
+    let mut seen = std::collections::HashSet::new();
+    if delta.set.iter().all(|item| seen.insert(item.id)) {
+        return delta.apply(&Checkpoint::default());
+    }
+    let renumbered = (1..).zip(delta.set).map(|(id, item)| Item { id, ..item });
+    let delta = Delta {
+        set: renumbered.collect(),
+        loop_state: delta.loop_state,
+        gone: Vec::new(),
+    };
+    delta.apply(&Checkpoint::default())
+}
+
+/// The texts of all lists that are there.
+fn told(lists: &Map<String, Value>, remarks: &mut Vec<String>) -> Vec<(&'static List, String)> {
+    let mut found = Vec::new();
+    for list in &LISTS {
+        let Some(value) = lists.get(list.name) else {
+            continue;
+        };
+        let Some(texts) = value.as_array() else {
+            if !value.is_null() {
+                remarks.push(format!("{} is {}, not a list", list.name, kind(value)));
+            }
+            continue;
+        };
+        for (n, value) in (1..).zip(texts) {
+            match value.as_str().map(one_line) {
+                Some(text) if text.is_empty() => {}
+                Some(text) => found.push((list, text)),
+                None => remarks.push(format!(
+                    "item {n} of {} is {}, not a text, and was left out",
+                    list.name,
+                    kind(value)
+                )),
+            }
+        }
+    }
+    found
+}
+
+fn new_item(id: u32, list: &List, told: &str, turn: u32) -> Item {
+    let worded = ItemKind::ALL.into_iter().find_map(|kind| {
+        let (name, word) = place(kind);
+        let rest = told.strip_prefix(word?)?.strip_prefix(": ")?;
+        (name == place(list.kind).0).then_some((kind, rest))
+    });
+    let (kind, text) = worded.unwrap_or((list.kind, told));
+    let about = matches!(kind, ItemKind::File | ItemKind::Command | ItemKind::Check);
+    let split = about.then(|| text.split_once(": ")).flatten();
+    let (subject, text) = match split {
+        Some((subject, text)) => (Some(subject.to_owned()), text),
+        None => (None, text),
+    };
+    Item {
+        id,
+        kind,
+        text: text.to_owned(),
+        subject,
+        turn,
+        message: 0,
+        by: Author::Summary,
+        weight: list.weight,
+        pinned: list.pinned,
+    }
+}
+
+/// Where the loop of checks stands, by a file.
+fn loop_state(file: &Map<String, Value>) -> Option<LoopState> {
+    let state = map(file, "ralphLoop")?;
+    let checks = |name: &str| {
+        let all = state.get(name).and_then(Value::as_array);
+        let all = all.into_iter().flatten().filter_map(Value::as_str);
+        all.map(one_line).collect()
+    };
+    let iteration = number(state, "currentIteration").unwrap_or(0);
+    Some(LoopState {
+        iteration: u32::try_from(iteration).unwrap_or(u32::MAX),
+        passed: checks("passedChecks"),
+        failed: checks("failedChecks"),
+        last_error: text(state, &["lastError"]).map(one_line),
+    })
+}
+
+/// The same as it is written.
+pub(super) fn loop_shape(state: &LoopState) -> Loop {
+    Loop {
+        current_iteration: state.iteration,
+        passed_checks: state.passed.clone(),
+        failed_checks: state.failed.clone(),
+        last_error: state.last_error.clone(),
+    }
+}

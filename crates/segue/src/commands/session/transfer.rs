@@ -1,0 +1,11 @@
+//! `segue session export`, `import` and `migrate`: sessions in the files of other programs
+
+mod export;
+mod folders;
+mod import;
+mod migrate;
+mod report;
+
+pub(super) use export::run as export;
+pub(super) use import::run as import;
+pub(super) use migrate::run as migrate;

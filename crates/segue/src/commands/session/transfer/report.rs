@@ -1,0 +1,224 @@
+//! What became of each session that was to come: told to a person, or printed as JSON.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use segue_core::{Project, ProviderId, RoleName, SessionId};
+use segue_engine::Import;
+use segue_formats::{Portable, Read};
+use serde_json::{Value, json};
+
+use crate::error::CliError;
+use crate::setup::App;
+use crate::terminal::{Style, clean, print, say};
+use crate::wire::print_json;
+
+/// How sessions are taken in.
+pub(super) struct Terms<'a> {
+    pub(super) format: &'static str,
+    pub(super) provider: Option<&'a ProviderId>,
+    pub(super) dry_run: bool,
+    pub(super) json: bool,
+}
+
+/// What became of one.
+pub(super) struct Entry {
+    read: Read,
+    outcome: Outcome,
+    backup: Option<String>,
+}
+
+enum Outcome {
+    Imported(SessionId),
+    Would,
+    Already(SessionId),
+    Nothing,
+    Failed(String),
+}
+
+impl Outcome {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Imported(_) => "imported",
+            Self::Would => "would_import",
+            Self::Already(_) => "already",
+            Self::Nothing => "nothing",
+            Self::Failed(_) => "failed",
+        }
+    }
+}
+
+/// Whoever is to carry sessions on must be somebody.
+pub(super) fn check(app: &App, provider: Option<&ProviderId>) -> Result<(), CliError> {
+    match provider.filter(|provider| !app.engine.knows(provider)) {
+        None => Ok(()),
+        Some(provider) => {
+            let known = app.engine.known_providers().join(", ");
+            Err(CliError::usage(format!("nobody here is called {provider}"))
+                .hint(format!("there are: {known}")))
+        }
+    }
+}
+
+/// Takes one session in, unless it only is to be said what would happen. `keep` makes a copy of where it comes from,
+/// before anything else is done.
+pub(super) async fn take(
+    app: &App,
+    terms: &Terms<'_>,
+    read: Read,
+    project: &Project,
+    keep: impl FnOnce() -> Result<Option<String>, CliError>,
+) -> Result<Entry, CliError> {
+    let mut backup = None;
+    let outcome = match &read.session {
+        Err(why) => Outcome::Failed(why.clone()),
+        Ok(session) if is_empty(session) => Outcome::Nothing,
+        Ok(session) => match app.engine.known_as(project, &session.name).await? {
+            Some(there) => Outcome::Already(there),
+            None if terms.dry_run => Outcome::Would,
+            None => {
+                backup = keep()?;
+                let import = app
+                    .engine
+                    .import(session, terms.format, project, terms.provider);
+                match import.await? {
+                    Import::Done(session, _) => Outcome::Imported(session.id),
+                    Import::Already(there) => Outcome::Already(there),
+                    Import::Nothing => Outcome::Nothing,
+                }
+            }
+        },
+    };
+    Ok(Entry {
+        read,
+        outcome,
+        backup,
+    })
+}
+
+fn is_empty(session: &Portable) -> bool {
+    session.past.is_empty() && session.lines.is_empty() && session.recap.is_none()
+}
+
+/// Tells what became of all of them. One that could not be read makes the whole a failure, after the others came.
+pub(super) fn tell(
+    terms: &Terms<'_>,
+    place: &Path,
+    entries: &[Entry],
+    remarks: &[String],
+) -> ExitCode {
+    let count = |name: &str| {
+        entries
+            .iter()
+            .filter(|entry| entry.outcome.name() == name)
+            .count()
+    };
+    let failed = count("failed");
+    let error = (failed > 0).then(|| format!("{failed} of {} could not be read", entries.len()));
+    if terms.json {
+        print_json(&json!({
+            "from": place.display().to_string(),
+            "dry_run": terms.dry_run,
+            "entries": entries.iter().map(entry_json).collect::<Vec<_>>(),
+            "remarks": remarks,
+            "imported": count("imported"),
+            "already": count("already"),
+            "failed": failed,
+            "error": error.as_ref().map(|message| json!({ "class": "failed", "message": message, "hint": null })),
+        }));
+    } else {
+        let style = Style::stdout();
+        for entry in entries {
+            print(&clean(&in_words(entry)));
+            for remark in &entry.read.remarks {
+                print(&style.dim(&clean(&format!("  {remark}"))));
+            }
+        }
+        for remark in remarks {
+            print(&style.dim(&clean(remark)));
+        }
+        if entries.is_empty() {
+            say(&format!(
+                "there is nothing to take in at {}",
+                place.display()
+            ));
+        } else {
+            let (would, new) = (count("would_import"), count("imported"));
+            let new = if terms.dry_run {
+                format!("{would} would come")
+            } else {
+                format!("{new} came")
+            };
+            print(&format!(
+                "{new}, {} here already, {} with nothing in them, {failed} failed.",
+                count("already"),
+                count("nothing")
+            ));
+        }
+    }
+    match error {
+        None => ExitCode::SUCCESS,
+        Some(message) => {
+            say(&format!("{} {message}", Style::stderr().red("error:")));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn in_words(entry: &Entry) -> String {
+    let name = &entry.read.name;
+    let about = entry.read.session.as_ref().map(|session| about(session));
+    let about = about.unwrap_or_default();
+    match &entry.outcome {
+        Outcome::Imported(id) => format!("{id}  {name}  {about}"),
+        Outcome::Would => format!("would come: {name}  {about}"),
+        Outcome::Already(id) => format!("{id}  is here already: {name}"),
+        Outcome::Nothing => format!("nothing was said in {name}"),
+        Outcome::Failed(why) => format!("failed: {}: {why}", entry.read.path),
+    }
+}
+
+fn about(session: &Portable) -> String {
+    let count = session.past.len() + session.lines.len();
+    let s = if count == 1 { "" } else { "s" };
+    let recap = if session.recap.is_some() {
+        ", a checkpoint"
+    } else {
+        ""
+    };
+    let purpose = session.purpose.as_ref();
+    let purpose = purpose.map_or(String::new(), |purpose| format!(", {purpose}"));
+    format!("({count} message{s}{recap}{purpose})")
+}
+
+fn entry_json(entry: &Entry) -> Value {
+    let session = entry.read.session.as_ref().ok();
+    let purpose = session.and_then(|session| session.purpose.as_ref());
+    let task = purpose.and_then(|purpose| purpose.scope.task());
+    let role = purpose.and_then(|purpose| purpose.role.as_ref());
+    let id = match &entry.outcome {
+        Outcome::Imported(id) | Outcome::Already(id) => Some(id.as_str()),
+        Outcome::Would | Outcome::Nothing | Outcome::Failed(_) => None,
+    };
+    let error = match &entry.outcome {
+        Outcome::Failed(why) => Some(why),
+        Outcome::Imported(_) | Outcome::Would | Outcome::Already(_) | Outcome::Nothing => None,
+    };
+    json!({
+        "name": entry.read.name,
+        "path": entry.read.path,
+        "outcome": entry.outcome.name(),
+        "session_id": id,
+        "messages": session.map(|session| session.past.len() + session.lines.len()),
+        "checkpoint": session.and_then(|session| session.recap.as_ref()).map(|recap| recap.version),
+        "feature": purpose.and_then(|purpose| purpose.scope.feature()).map(ToString::to_string),
+        "task": task.map(|(task, _)| task.as_str()),
+        "task_state": task.map(|(_, state)| state.as_str()),
+        "role": role.map(RoleName::as_str),
+        "created_at": session.map(|session| session.created_at.to_string()),
+        "updated_at": session.map(|session| session.updated_at.to_string()),
+        "backup": entry.backup,
+        "remarks": entry.read.remarks,
+        "error": error,
+    })
+}
