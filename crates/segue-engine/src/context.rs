@@ -55,9 +55,13 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// How many tokens it takes, about.
+    /// How many tokens it takes, about: each of its lines is quoted, which costs one more.
     pub(crate) fn tokens(&self) -> u64 {
-        segue_tokens::count(&self.role) + segue_tokens::count(&self.context)
+        let of = |text: &str| {
+            let lines = u64::try_from(text.lines().count()).unwrap_or(u64::MAX);
+            segue_tokens::count(text).saturating_add(lines)
+        };
+        of(&self.role).saturating_add(of(&self.context))
     }
 }
 
@@ -87,8 +91,8 @@ impl Engine {
         self.described(purpose.and_then(|purpose| purpose.role.as_ref()))
     }
 
-    /// The description of a role, if one is asked for.
-    pub(crate) fn described(
+    /// The description of a role, if one is asked for; an error if nobody describes it.
+    pub fn described(
         &self,
         role: Option<&RoleName>,
     ) -> Result<Option<&RoleDescription>, EngineError> {
@@ -108,7 +112,7 @@ impl Engine {
         let before = self.store.context(&session.id).await?;
         let cwd = PathBuf::from(&session.project.cwd);
         let root = root_of(&cwd);
-        let room = (self.budget * BYTES * SHARE / 100).min(MOST);
+        let bytes = (self.budget * BYTES * SHARE / 100).min(MOST);
         let place = Place {
             commits: commits::newest(self.git.as_deref(), &root).await,
             scope: match &session.purpose {
@@ -117,7 +121,7 @@ impl Engine {
             },
             cwd,
             root,
-            room: usize::try_from(room).unwrap_or(usize::MAX),
+            room: usize::try_from(bytes).unwrap_or(usize::MAX),
         };
         let known = before.as_ref().map(|before| before.sources.clone());
         let looking = tokio::task::spawn_blocking(move || {

@@ -82,6 +82,15 @@ impl Engine {
         let limits = self.limits(telling.provider).await?;
         // What is told of the role and the project is told whole, and the rest has what that leaves.
         let fixed = first.tokens();
+        if fixed > limits.budget / 2 {
+            // What can't be told at all is said before anything is summed up to make room.
+            let alone = Story {
+                role: Some(first.role.as_str()),
+                context: Some(first.context.as_str()),
+                ..Story::default()
+            };
+            compose(&alone, limits.budget, &segue_tokens::count)?;
+        }
         let room = limits.budget.saturating_sub(fixed);
         let (mut turns, mut summed) = (Vec::new(), None);
         if let Some(head) = head {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use agent_client_protocol::v1::ConnectionTo;
 use agent_client_protocol::v1::schema as acp;
 use agent_client_protocol::{Client, Error};
-use segue_core::{Tagged, prompt_after_brief};
+use segue_core::{Sent, Tagged, prompt_after_brief};
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::{mpsc, oneshot};
@@ -156,8 +156,10 @@ impl<'a> Stage<'a> {
 
     /// What is said to a prompt without a script: that it was heard, and what was said before.
     fn answer(&self, prompt: &str) -> String {
+        let sent = Sent::read(prompt);
         let (told, prompt) = match prompt_after_brief(prompt) {
-            Some(prompt) => (true, prompt),
+            // A role and a project are not what was said.
+            Some(prompt) => (sent.brief.is_empty() || sent.tells_of_more(), prompt),
             None => (false, Tagged::strip(prompt)),
         };
         let before = match self.conversation.prompts().next_back() {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{FRAMES, prompt_after_brief};
+use super::{CHECKPOINT, CONVERSATION, FRAMES, prompt_after_brief};
 use crate::{Purpose, Tagged};
 
 /// A first prompt, taken apart: the tags it begins with, the brief, and the words of the person.
@@ -43,6 +43,13 @@ impl<'a> Sent<'a> {
             brief,
             prompt,
         }
+    }
+
+    /// Whether the brief tells of a conversation, and not of a role and a project alone.
+    #[must_use]
+    pub fn tells_of_more(&self) -> bool {
+        let mut lines = self.brief.lines();
+        lines.any(|line| line == CHECKPOINT || line == CONVERSATION)
     }
 
     /// What the person said in a first prompt.
@@ -136,6 +143,7 @@ mod tests {
             let brief = compose(&story, 100_000, &|text| text.len() as u64).unwrap();
             let sent = brief.with("fix it");
             assert_eq!(Sent::words(&sent), "fix it", "{sent}");
+            assert_eq!(Sent::read(&sent).tells_of_more(), parts >= 4, "{sent}");
             let bare = Sent::without_brief(&sent);
             assert_eq!(bare, "[Feature: auth] [Role: qa]\n\nfix it");
         }

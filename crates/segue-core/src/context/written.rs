@@ -85,7 +85,7 @@ fn feature(feature: &FeatureContext) -> String {
     }
     if !feature.tasks.is_empty() {
         text.push_str("Its tasks:\n");
-        text.extend(feature.tasks.iter().map(|task| line(task)));
+        text.extend(feature.tasks.iter().map(line));
     }
     if feature.more_tasks > 0 {
         let _ = writeln!(text, "- and {} more", feature.more_tasks);
@@ -105,7 +105,7 @@ fn task(task: &TaskContext) -> String {
     ] {
         if !tasks.is_empty() {
             text.push_str(what);
-            text.extend(tasks.iter().map(|task| line(task)));
+            text.extend(tasks.iter().map(line));
         }
     }
     text

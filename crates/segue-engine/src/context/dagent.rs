@@ -54,7 +54,7 @@ pub(super) fn read(
     notes: &mut Vec<String>,
 ) -> (Option<FeatureContext>, Option<TaskContext>) {
     let home = home(place);
-    let nodes = home
+    let tasks = home
         .as_deref()
         .map_or_else(Vec::new, |home| nodes(home, notes));
     let feature = place.scope.feature().map(|id| {
@@ -66,7 +66,7 @@ pub(super) fn read(
             let mut specs = SPECS.iter();
             specs.find_map(|name| room.take(name, &home.join(name), notes))
         });
-        let told = nodes.iter().take(TASKS).map(|node| TaskSummary {
+        let told = tasks.iter().take(TASKS).map(|node| TaskSummary {
             description: shortened(node.summary.description.as_deref()),
             ..node.summary.clone()
         });
@@ -74,10 +74,10 @@ pub(super) fn read(
             name: name.unwrap_or_else(|| id.to_string()),
             spec,
             tasks: told.collect(),
-            more_tasks: u32::try_from(nodes.len().saturating_sub(TASKS)).unwrap_or(u32::MAX),
+            more_tasks: u32::try_from(tasks.len().saturating_sub(TASKS)).unwrap_or(u32::MAX),
         }
     });
-    let task = place.scope.task().map(|(id, _)| task(id.as_str(), &nodes));
+    let task = place.scope.task().map(|(id, _)| task(id.as_str(), &tasks));
     (feature, task)
 }
 
@@ -175,21 +175,21 @@ fn task_files(home: &Path) -> Vec<(String, PathBuf)> {
 /// All tasks: those of `dag.json`, with what their own files say in addition, and those that have only a file.
 fn nodes(home: &Path, notes: &mut Vec<String>) -> Vec<Node> {
     let dag = json(&home.join("dag.json"), notes).unwrap_or_default();
-    let mut nodes: Vec<Node> = Vec::new();
+    let mut tasks: Vec<Node> = Vec::new();
     for value in dag["nodes"].as_array().into_iter().flatten().take(READ) {
-        nodes.extend(text(value, "id").map(|id| node(id, value)));
+        tasks.extend(text(value, "id").map(|id| node(id, value)));
     }
     for (id, path) in task_files(home) {
         let Some(value) = json(&path, notes) else {
             continue;
         };
         let new = node(id, &value);
-        match nodes
+        match tasks
             .iter_mut()
             .find(|node| node.summary.id == new.summary.id)
         {
             Some(known) => known.complete(new),
-            None => nodes.push(new),
+            None => tasks.push(new),
         }
     }
     for connection in dag["connections"].as_array().into_iter().flatten() {
@@ -197,14 +197,14 @@ fn nodes(home: &Path, notes: &mut Vec<String>) -> Vec<Node> {
         let (Some(from), Some(to)) = (from, to) else {
             continue;
         };
-        let waiting = nodes.iter_mut().find(|node| node.summary.id == to);
+        let waiting = tasks.iter_mut().find(|node| node.summary.id == to);
         if let Some(waiting) = waiting
             && !waiting.waits_for.contains(&from)
         {
             waiting.waits_for.push(from);
         }
     }
-    nodes
+    tasks
 }
 
 impl Node {

@@ -60,12 +60,9 @@ pub(super) fn survey(root: &Path) -> (Structure, bool) {
     let mut all = true;
     let mut directories: VecDeque<(PathBuf, usize)> = VecDeque::from([(PathBuf::new(), 0)]);
     while let Some((within, depth)) = directories.pop_front() {
-        let (files, below) = match names(&root.join(&within), &mut left) {
-            Some(names) => names,
-            None => {
-                all = false;
-                break;
-            }
+        let Some((files, below)) = names(&root.join(&within), &mut left) else {
+            all = false;
+            break;
         };
         let sources = files.iter().any(|name| has_extension(name, &SOURCES));
         structure.has_tests |= files.iter().any(|name| is_test(name));
@@ -136,8 +133,7 @@ fn is_test(name: &str) -> bool {
     };
     has_extension(name, &SOURCES)
         && (stem.ends_with("_test")
-            || stem.ends_with(".test")
-            || stem.ends_with(".spec")
+            || has_extension(stem, &["test", "spec"])
             || stem.starts_with("test_")
             || stem == "tests")
 }

@@ -322,9 +322,22 @@ async fn what_can_not_be_told_in_the_budget_is_an_error_that_says_what() {
         "what was never sent is no part of the history"
     );
     // With room for it, the same session goes on.
-    work.stage.engine = work.stage.beside_it();
+    let large = work.stage.beside_it();
+    let small = std::mem::replace(&mut work.stage.engine, large);
     let report = work.turn("hello", Target::Scope(purpose("pm"))).await;
-    assert_eq!((report.session, report.turn), (session.id, 1));
+    assert_eq!((&report.session, report.turn), (&session.id, 1));
+    // Nothing is summed up for what can't be told anyway.
+    work.stage.engine = small;
+    *work.stage.agent.goes_on.lock().unwrap() = Opened::Fresh;
+    for _ in 0..2 {
+        let request = work.request("and now?", same(&report));
+        let error = work.stage.chat(request, |_| {}).await.unwrap_err();
+        assert!(matches!(error, EngineError::Brief(_)), "{error:?}");
+    }
+    let session = work.stage.session_of(&report).await;
+    assert_eq!(session.turns, 1);
+    let versions = work.stage.store.checkpoints(&session.id).await.unwrap();
+    assert_eq!(versions, []);
 }
 
 fn git(directory: &Path, args: &[&str]) {

@@ -31,13 +31,13 @@ fn list(loaded: &Loaded, args: &RoleListArgs) {
         print_json(&roles);
         return;
     }
-    let mut table = Table::new(&["ROLE", "TOOLS", "FROM", "WHAT IT IS"]);
+    let mut table = Table::new(&["ROLE", "TOOLS", "WHAT IT IS", "FROM"]);
     for role in roles {
         table.row(&[
             role.name.to_string(),
             tools(role),
+            first_words(&role.role),
             origins(loaded, &role.name).join(", "),
-            one_line(&role.role),
         ]);
     }
     table.print();
@@ -79,6 +79,12 @@ fn tools(role: &RoleDescription) -> String {
         Some([]) => "none".to_owned(),
         Some(tools) => one_line(&tools.join(" ")),
     }
+}
+
+/// What comes before the first stop, which is mostly what it is.
+fn first_words(role: &str) -> String {
+    let first = role.split([':', '.', ',']).next().unwrap_or_default();
+    one_line(first).chars().take(60).collect()
 }
 
 /// Who says what the role is: segue, and the files that change it.

@@ -251,22 +251,22 @@ impl Key {
         // Refusing everything is no harm, whoever asks for it.
         let deny = *value == Value::Policy(PermissionPolicy::Deny);
         match self {
-            Self::Prefer
-            | Self::Budget
-            | Self::CompactionAuto
-            | Self::Timeout(_)
-            | Self::Price(..)
-            | Self::ErrorLimit
-            | Self::Backoff
-            | Self::ContextLimit
-            | Self::ModelLimit(_) => None,
             Self::Role(role, RoleKey::AllowedTools) => match value {
                 Value::Texts(tools) if roles.widens(role, tools) => {
                     Some("tools that the role may not use without it")
                 }
                 _ => None,
             },
-            Self::Role(..) => None,
+            Self::Prefer
+            | Self::Budget
+            | Self::CompactionAuto
+            | Self::Role(..)
+            | Self::Timeout(_)
+            | Self::Price(..)
+            | Self::ErrorLimit
+            | Self::Backoff
+            | Self::ContextLimit
+            | Self::ModelLimit(_) => None,
             // Nobody is no harm.
             Self::Fallback if *value == Value::Texts(Vec::new()) => None,
             Self::Fallback => Some("who gets the conversation while an agent rests"),

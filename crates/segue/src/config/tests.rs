@@ -7,6 +7,7 @@ mod wrong;
 
 use std::fs;
 
+use segue_core::RoleName;
 use tempfile::TempDir;
 
 use super::key::{AgentKey, Wait};

@@ -320,6 +320,7 @@ fn help_teaches() {
       chat         Say one thing to an agent and stream its answer
       repl         Hold a conversation with an agent: every line is a turn
       session      List, show and change sessions
+      role         Show what agents can be told to be
       index        Look after the index that lists and searches ask
       mcp          Let an agent ask segue: an MCP server over standard input and output
       doctor       Show which agents are on this machine, what they can do, and whether the store is

@@ -26,6 +26,7 @@ mod preview;
 mod recall;
 mod repl;
 mod resume;
+mod roles;
 mod scopes;
 mod search;
 mod sessions;

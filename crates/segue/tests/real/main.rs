@@ -22,6 +22,7 @@ mod outside;
 mod policy;
 mod repl;
 mod revert;
+mod roles;
 mod scopes;
 mod stage;
 mod stats;

@@ -58,6 +58,9 @@ impl Talk {
             mut explain,
         } = Aim::of(&app, &args).await?;
         let purpose = target.purpose().cloned();
+        // Nobody should type into a conversation that can't begin.
+        let role = purpose.as_ref().and_then(|purpose| purpose.role.as_ref());
+        app.engine.described(role)?;
         if target.conversation().is_none() {
             let idle = signals.idle();
             let request = ChatRequest {

@@ -134,3 +134,53 @@ fn the_users_own_file_needs_no_trust_wherever_it_lies() {
     assert_eq!((loaded.files.len(), loaded.withheld.len()), (1, 0));
     assert_eq!(loaded.config.mcp.len(), 2);
 }
+
+#[test]
+fn a_project_may_narrow_the_tools_of_a_role_and_not_widen_them() {
+    let user = "[roles.pm]\nallowed_tools = [\"Read\", \"Bash\"]\n\
+                [roles.reviewer]\nrole = \"You review.\"\nallowed_tools = [\"Read\"]";
+    let tools = |loaded: &Loaded, role: &str| {
+        let role = RoleName::parse(role).unwrap();
+        let role = loaded.config.roles.get(&role).unwrap();
+        role.allowed_tools.clone().map(|tools| tools.join(" "))
+    };
+    let some = |tools: &str| Some(tools.to_owned());
+    // What the project says, whose tools are looked at, what they are without trust and with it.
+    for (project, role, without, with) in [
+        (
+            "[roles.pm]\nallowed_tools = [\"Read\"]",
+            "pm",
+            some("Read"),
+            some("Read"),
+        ),
+        (
+            "[roles.pm]\nallowed_tools = [\"Read\", \"Edit\"]",
+            "pm",
+            some("Read Bash"),
+            some("Read Edit"),
+        ),
+        (
+            "[roles.pm]\nallowed_tools = [\"*\"]",
+            "pm",
+            some("Read Bash"),
+            None,
+        ),
+        ("[roles.dev]\nallowed_tools = []", "dev", some(""), some("")),
+        (
+            "[roles.reviewer]\nallowed_tools = [\"Bash\"]",
+            "reviewer",
+            some("Read"),
+            some("Bash"),
+        ),
+        // Nobody else says what it is, and without a role an agent has all tools.
+        ("[roles.cook]\nrole = \"You cook.\"", "cook", None, None),
+    ] {
+        let machine = Machine::new(user, project);
+        let loaded = machine.load();
+        assert_eq!(loaded.problems.len(), 0, "{project}");
+        assert_eq!(tools(&loaded, role), without, "{project}");
+        assert_eq!(loaded.withheld.is_empty(), without == with, "{project}");
+        machine.trust();
+        assert_eq!(tools(&machine.load(), role), with, "{project}");
+    }
+}

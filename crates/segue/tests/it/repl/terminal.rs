@@ -514,3 +514,40 @@ fn signal(world: &World, signal: &str, named: &str) {
     let sent = world.program("kill").args([signal, pid]).status().unwrap();
     assert!(sent.success());
 }
+
+#[test]
+fn a_project_manager_is_talked_to_about_a_feature() {
+    let world = world();
+    let mut person = Person::sit_down(&world, "repl --feature auth --role pm");
+    person
+        .sees_the_prompt()
+        .types("what do we want?\r")
+        .sees("there is no session for feature auth as pm yet")
+        .sees("You said: what do we want?")
+        .sees_the_prompt();
+    // It may not change anything, and nobody is asked about it.
+    person
+        .types("rehearse: ask\r")
+        .sees("refused \"Edit notes.txt\" since the role pm may not use it")
+        .sees("I was not allowed to edit the notes.")
+        .sees_the_prompt();
+    person.types(CTRL_D);
+    let (screen, code) = person.leaves();
+    assert_eq!(code, Some(0), "{screen}");
+    assert!(!screen.contains("May the agent do this?"), "{screen}");
+    let list = world.json(["session", "list", "--role", "pm", "--json"]);
+    assert_eq!(
+        (&list[0]["feature"], &list[0]["turns"]),
+        (&"auth".into(), &2.into())
+    );
+    // The same again is the same conversation.
+    let mut person = Person::sit_down(&world, "repl --feature auth --role pm");
+    person
+        .sees_the_prompt()
+        .types("and now?\r")
+        .sees("This is turn 3 of our conversation")
+        .sees_the_prompt();
+    person.types(CTRL_D);
+    assert_eq!(person.leaves().1, Some(0));
+    world.assert_nothing_runs();
+}
