@@ -16,6 +16,7 @@ mod native;
 mod opening;
 mod outside;
 mod policy;
+mod portable;
 mod purpose;
 mod recall;
 mod scopes;
