@@ -109,11 +109,36 @@ fn tree(directory: &Path) -> BTreeMap<String, String> {
 fn what_another_program_kept_is_taken_in_once() {
     let world = world();
     put_feature(&world);
-    assert_snapshot!(world.segue(["session", "import", ".", "--dry-run"]), @"");
+    assert_snapshot!(world.segue(["session", "import", ".", "--dry-run"]), @"
+    would come: 7d8e0c2a-3b1f-4a6e-9c55-0f1e2d3c4b5a  (1 message, a checkpoint, feature pay as pm)
+    would come: dev-1  (2 messages, task hook in state in_dev of feature pay as dev)
+      message 3 has no text, and was left out
+    [WORLD]/project/.dagent-worktrees/pay/.dagent/nodes/hook/task.json names session lost, of which there is no file
+    2 would come, 0 here already, 0 with nothing in them, 0 failed.
+    --- exit 0
+    ");
     assert_eq!(count_sessions(&world), 0);
-    assert_snapshot!(world.segue(["session", "import", "."]), @"");
-    assert_snapshot!(world.segue(["session", "import", ".dagent-worktrees/pay"]), @"");
-    assert_snapshot!(world.segue(["session", "info", OLD]), @"");
+    assert_snapshot!(world.segue(["session", "import", "."]), @"
+    [SESSION]  7d8e0c2a-3b1f-4a6e-9c55-0f1e2d3c4b5a  (1 message, a checkpoint, feature pay as pm)
+    [SESSION]  dev-1  (2 messages, task hook in state in_dev of feature pay as dev)
+      message 3 has no text, and was left out
+    [WORLD]/project/.dagent-worktrees/pay/.dagent/nodes/hook/task.json names session lost, of which there is no file
+    2 came, 0 here already, 0 with nothing in them, 0 failed.
+    --- exit 0
+    ");
+    assert_snapshot!(world.segue(["session", "import", ".dagent-worktrees/pay"]), @"
+    [SESSION]  is here already: 7d8e0c2a-3b1f-4a6e-9c55-0f1e2d3c4b5a
+    [SESSION]  is here already: dev-1
+    [WORLD]/project/.dagent-worktrees/pay/.dagent/nodes/hook/task.json names session lost, of which there is no file
+    0 came, 2 here already, 0 with nothing in them, 0 failed.
+    --- exit 0
+    ");
+    let info = world.segue(["session", "info", OLD]);
+    let known = format!("known as  {OLD} (from dagent)\n");
+    assert!(info.stdout.contains(&known), "{info}");
+    let info = world.json(["session", "info", OLD, "--json"]);
+    assert_eq!(info["origin"]["name"], OLD);
+    assert_eq!(info["session"]["created_at"], "2025-01-15T09:00:00Z");
     let list = world.json([
         "session",
         "list",
@@ -144,7 +169,7 @@ fn it_goes_on_with_what_it_came_to() {
         (&json!(OLD), &json!(4), &json!("pm"))
     );
     let preview = world.json(["session", "preview", OLD, "--prompt", "next?", "--json"]);
-    let told = preview["user_prompt"].as_str().unwrap();
+    let told = preview["system_prompt"].as_str().unwrap();
     for words in [
         "write the webhook",
         "Stripe, since it has refunds",
@@ -187,7 +212,12 @@ fn what_is_exported_is_imported_and_exported_as_it_was() {
     ]);
     let _ = here.json(["chat", "--json", "about nothing"]);
     let _ = here.json(["session", "tag", "latest", "urgent", "--json"]);
-    assert_snapshot!(here.segue(["session", "export", "--all", "--format", "dagent", "--to", "out"]), @"");
+    assert_snapshot!(here.segue(["session", "export", "--all", "--format", "dagent", "--to", "out"]), @"
+    Exported 4 sessions to out: 18 new files, 0 replaced, 0 as before.
+    --- stderr
+    3 messages without words are left out (calls of tools, their answers, thoughts): this format has words alone
+    --- exit 0
+    ");
 
     let there = world();
     let out = here.project().join("out");
@@ -239,18 +269,51 @@ fn nothing_that_differs_is_written_over() {
         ".dagent-worktrees/pay/.dagent/feature.json",
         "{\"id\":\"pay\"}",
     );
-    assert_snapshot!(world.segue(export), @"");
+    assert_snapshot!(world.segue(export), @"
+    --- stderr
+    error: ./.dagent-worktrees/pay/.dagent/feature.json is there and differs
+    hint: nothing was written; --to names another directory, --force replaces what differs
+    --- exit 1
+    ");
     assert!(
         !world
             .project()
             .join(".dagent-worktrees/pay/.dagent/sessions")
             .exists()
     );
-    assert_snapshot!(world.segue([&export[..], &["--dry-run", "--force"]].concat()), @"");
-    assert_snapshot!(world.segue([&export[..], &["--force"]].concat()), @"");
-    assert_snapshot!(world.segue(export), @"");
-    assert_snapshot!(world.segue(["session", "export", "--format", "dagent"]), @"");
-    assert_snapshot!(world.segue(["session", "export", "nothing", "--format", "dagent"]), @"");
+    assert_snapshot!(world.segue([&export[..], &["--dry-run", "--force"]].concat()), @"
+    replaced   ./.dagent-worktrees/pay/.dagent/feature.json
+    written    ./.dagent-worktrees/pay/.dagent/sessions/agent-description_[SESSION].json
+    written    ./.dagent-worktrees/pay/.dagent/sessions/chat_[SESSION].json
+    written    ./.dagent-worktrees/pay/.dagent/sessions/checkpoint_[SESSION].json
+    written    ./.dagent-worktrees/pay/.dagent/sessions/context_[SESSION].json
+    Would export 1 session to .: 4 new files, 1 replaced, 0 as before.
+    --- exit 0
+    ");
+    assert_snapshot!(world.segue([&export[..], &["--force"]].concat()), @"
+    Exported 1 session to .: 4 new files, 1 replaced, 0 as before.
+    --- exit 0
+    ");
+    assert_snapshot!(world.segue(export), @"
+    Exported 1 session to .: 0 new files, 0 replaced, 5 as before.
+    --- exit 0
+    ");
+    assert_snapshot!(world.segue(["session", "export", "--format", "dagent"]), @"
+    --- stderr
+    error: the following required arguments were not provided:
+      <ID>...
+
+    Usage: segue session export --format <FORMAT> <ID>...
+
+    For more information, try '--help'.
+    --- exit 2
+    ");
+    assert_snapshot!(world.segue(["session", "export", "nothing", "--format", "dagent"]), @r#"
+    --- stderr
+    error: no session matches "nothing"
+    hint: `segue session list --all` shows every session there is
+    --- exit 1
+    "#);
 }
 
 #[test]
@@ -263,7 +326,28 @@ fn one_session_is_printed_to_be_read() {
         "pay",
         "rehearse: tool; say done",
     ]);
-    assert_snapshot!(world.segue(["session", "export", "latest", "--format", "markdown"]), @"");
+    assert_snapshot!(world.segue(["session", "export", "latest", "--format", "markdown"]), @"
+    # rehearse: tool; say done
+
+    - session: [SESSION]
+    - agent: rehearsal
+    - for: feature pay
+    - created: [TIME]
+    - updated: [TIME]
+
+    ## Turn 1
+
+    **User**
+
+    rehearse: tool; say done
+
+    > `Read notes.txt`
+
+    **Assistant**
+
+    done
+    --- exit 0
+    ");
     let shown = world.json(["session", "show", "latest", "--json"]);
     let exported = world.json(["session", "export", "latest", "--format", "json"]);
     assert_eq!(shown, exported);
@@ -285,14 +369,39 @@ fn a_bad_file_is_told_and_the_others_come() {
     let output = world.segue(["session", "import", "."]);
     assert_eq!(output.code, Some(1));
     assert_eq!(count_sessions(&world), 2);
-    assert_snapshot!(output, @"");
+    assert_snapshot!(output, @"
+    [SESSION]  7d8e0c2a-3b1f-4a6e-9c55-0f1e2d3c4b5a  (1 message, a checkpoint, feature pay as pm)
+    failed: [WORLD]/project/.dagent-worktrees/pay/.dagent/sessions/chat_bad.json: it is not JSON: key must be a string at line 1 column 3
+    [SESSION]  dev-1  (2 messages, task hook in state in_dev of feature pay as dev)
+      message 3 has no text, and was left out
+    [WORLD]/project/.dagent-worktrees/pay/.dagent/nodes/hook/task.json names session lost, of which there is no file
+    2 came, 0 here already, 0 with nothing in them, 1 failed.
+    --- stderr
+    error: 1 of 3 could not be read
+    hint: what failed changed nothing; mend it, and do the same again
+    --- exit 1
+    ");
     let report = world.segue(["session", "import", ".", "--json"]);
     let report: Value = serde_json::from_str(&report.raw_stdout).unwrap();
     assert_eq!(report["error"]["message"], "1 of 3 could not be read");
-    assert_snapshot!(world.segue(["session", "import", "nowhere"]), @"");
-    assert_snapshot!(world.segue(["session", "import", ".", "-p", "nobody"]), @"");
+    assert_snapshot!(world.segue(["session", "import", "nowhere"]), @"
+    --- stderr
+    error: cannot look at nowhere: No such file or directory (os error 2)
+    hint: name a directory that is there: a project, a worktree of a feature, or the `.dagent` in it
+    --- exit 2
+    ");
+    assert_snapshot!(world.segue(["session", "import", ".", "-p", "nobody"]), @"
+    --- stderr
+    error: nobody here is called nobody
+    hint: there are: claude, codex, gemini, opencode, rehearsal
+    --- exit 2
+    ");
     fs::create_dir(world.project().join("empty")).unwrap();
-    assert_snapshot!(world.segue(["session", "import", "empty"]), @"");
+    assert_snapshot!(world.segue(["session", "import", "empty"]), @"
+    --- stderr
+    there is nothing to take in at [WORLD]/project/empty
+    --- exit 0
+    ");
 }
 
 fn chat_json() -> String {
@@ -321,12 +430,29 @@ fn old_files_are_migrated_once_with_their_times() {
         }),
     );
     put(&world, ".dagent/chat.json", "");
-    assert_snapshot!(world.segue(["session", "migrate", ".", "--dry-run"]), @"");
+    assert_snapshot!(world.segue(["session", "migrate", ".", "--dry-run"]), @"
+    nothing was said in [WORLD]/project/.dagent/chat.json
+      the file is empty
+    would come: [WORLD]/project/.dagent-worktrees/pay/.dagent/chat.json  (3 messages, feature pay as pm)
+      entry 3 is null, and was left out
+      entry 4 is a number, and was left out
+      entry 5 has no text, and was left out
+    would come: [WORLD]/project/.dagent-worktrees/pay/.dagent/nodes/hook/session.json  (2 messages, task hook in state in_dev of feature pay as dev)
+    2 would come, 0 here already, 1 with nothing in them, 0 failed.
+    --- exit 0
+    ");
     assert_eq!(count_sessions(&world), 0);
     assert!(!world.home().join("backups").exists());
     let report = world.json(["session", "migrate", ".", "--json"]);
     assert_eq!(report["imported"], 2, "{report}");
-    assert_snapshot!(world.segue(["session", "migrate", "."]), @"");
+    assert_snapshot!(world.segue(["session", "migrate", "."]), @"
+    nothing was said in [WORLD]/project/.dagent/chat.json
+      the file is empty
+    [SESSION]  is here already: [WORLD]/project/.dagent-worktrees/pay/.dagent/chat.json
+    [SESSION]  is here already: [WORLD]/project/.dagent-worktrees/pay/.dagent/nodes/hook/session.json
+    0 came, 2 here already, 1 with nothing in them, 0 failed.
+    --- exit 0
+    ");
 
     let entries = report["entries"].as_array().unwrap();
     let entry = entries
@@ -397,9 +523,25 @@ fn what_is_no_old_file_changes_nothing() {
     assert_eq!(count_sessions(&world), 0);
     assert!(!world.home().join("backups").exists());
     put(&world, chat, "{ torn");
-    assert_snapshot!(world.segue(["session", "migrate", chat]), @"");
+    assert_snapshot!(world.segue(["session", "migrate", chat]), @"
+    failed: [WORLD]/project/.dagent/chat.json: it is not JSON: key must be a string at line 1 column 3
+    0 came, 0 here already, 0 with nothing in them, 1 failed.
+    --- stderr
+    error: 1 of 1 could not be read
+    hint: what failed changed nothing; mend it, and do the same again
+    --- exit 1
+    ");
     put(&world, "notes.json", "{}");
-    assert_snapshot!(world.segue(["session", "migrate", "notes.json"]), @"");
+    assert_snapshot!(world.segue(["session", "migrate", "notes.json"]), @"
+    --- stderr
+    error: [WORLD]/project/notes.json is none of the old files
+    hint: they are called chat.json and session.json; a directory that has some will do
+    --- exit 2
+    ");
     fs::remove_dir_all(world.project().join(".dagent")).unwrap();
-    assert_snapshot!(world.segue(["session", "migrate", "."]), @"");
+    assert_snapshot!(world.segue(["session", "migrate", "."]), @"
+    --- stderr
+    there is nothing to take in at [WORLD]/project
+    --- exit 0
+    ");
 }
