@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use jiff::Timestamp;
-use segue_core::{FeatureLinks, Purpose, RoleName, Scope, Tag, TaskLinks, TaskState, Title, links};
+use segue_core::{
+    FeatureLinks, ProviderId, Purpose, RoleName, Scope, Tag, TaskLinks, TaskState, Title, links,
+};
 use serde_json::{Map, Value, json};
 
 use super::File;
@@ -226,7 +228,7 @@ fn own(session: &Portable) -> Own<'_> {
         role: role.map(RoleName::as_str),
         title: session.title.as_ref().map(Title::as_str),
         title_from: session.title.as_ref().map(|title| title.source().as_str()),
-        provider: session.provider.as_ref().map(|provider| provider.as_str()),
+        provider: session.provider.as_ref().map(ProviderId::as_str),
         tags: session.tags.iter().map(Tag::as_str).collect(),
     }
 }
@@ -280,7 +282,7 @@ fn agent(session: &Portable, count: &dyn Fn(&str) -> u64) -> String {
         .or(text(kept, &["roleInstructions"]));
     pretty(&Agent {
         session_id: &session.name,
-        agent_type,
+        kind: agent_type,
         role: take("role", words.map(Value::from)).unwrap_or_else(|| "".into()),
         instructions: take(
             "instructions",

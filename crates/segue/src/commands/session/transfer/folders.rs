@@ -83,14 +83,14 @@ pub(super) fn folder(path: &Path) -> Folder {
         }
     };
     take(&path.join("feature.json"));
-    entries(&path.join("sessions"))
-        .iter()
-        .for_each(|file| take(file));
+    for file in entries(&path.join("sessions")) {
+        take(&file);
+    }
     for node in directories(&path.join("nodes")) {
         take(&node.join("task.json"));
-        entries(&node.join("sessions"))
-            .iter()
-            .for_each(|file| take(file));
+        for file in entries(&node.join("sessions")) {
+            take(&file);
+        }
     }
     Folder {
         feature: feature_at(path),
