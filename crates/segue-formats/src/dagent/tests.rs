@@ -84,7 +84,7 @@ fn item(id: u32, kind: ItemKind, subject: Option<&str>, text: &str) -> Item {
         message: 2,
         by: Author::Record,
         weight: id * 7,
-        pinned: id % 2 == 0,
+        pinned: id.is_multiple_of(2),
     }
 }
 

@@ -14,6 +14,7 @@ use crate::{count_sessions, world};
 /// The id that a session has in the files of the other program.
 const OLD: &str = "7d8e0c2a-3b1f-4a6e-9c55-0f1e2d3c4b5a";
 
+#[expect(clippy::needless_pass_by_value, reason = "it is made for this")]
 fn put(world: &World, path: &str, content: impl ToString) {
     let path = world.project().join(path);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
