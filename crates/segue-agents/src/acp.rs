@@ -291,7 +291,8 @@ impl Agent for AcpAgent {
         let model = request.model.as_deref().or(self.model.as_deref());
         let begun = async {
             let begun = connection.begin(request).await?;
-            let mode = [self.mode.as_deref(), self.mode_otherwise.as_deref()];
+            let mode = request.mode(self.mode.as_deref());
+            let mode = [mode, self.mode_otherwise.as_deref()];
             connection.choose(mode, model, request.timeout).await?;
             Ok(begun)
         };

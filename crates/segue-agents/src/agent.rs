@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use segue_core::{
     AgentEvent, Capabilities, McpServer, NativeId, Opened, PermissionAnswer, PermissionPolicy,
-    PermissionRequest, ProcessMark, ProviderId, TurnEnd,
+    PermissionRequest, ProcessMark, ProviderId, RoleDescription, TurnEnd,
 };
 
 use tokio::sync::watch;
@@ -119,6 +119,8 @@ pub struct OpenRequest {
     pub strict: bool,
     /// How permission requests will be answered, for agents that can't ask.
     pub permissions: PermissionPolicy,
+    /// What the agent is told to be, where it has tools of its own that it may not use as that.
+    pub role: Option<RoleDescription>,
     /// The model to use instead of the configured one.
     pub model: Option<String>,
     /// The MCP servers the agent is to use, where it can take any.
@@ -127,6 +129,15 @@ pub struct OpenRequest {
     pub timeout: Duration,
     /// Is told which process group was started, as soon as it is.
     pub started: watch::Sender<Option<ProcessMark>>,
+}
+
+impl OpenRequest {
+    /// The configured mode of an agent, unless it asks for less in it than the role demands. Those that
+    /// ask, or only read, are always good.
+    pub(crate) fn mode<'a>(&self, configured: Option<&'a str>) -> Option<&'a str> {
+        let must_ask = self.role.as_ref().is_some_and(RoleDescription::must_ask);
+        configured.filter(|mode| !must_ask || matches!(*mode, "default" | "plan" | "read-only"))
+    }
 }
 
 /// A place in a native session, after one of its turns.

@@ -154,7 +154,8 @@ impl ClaudeAgent {
         ]
         .map(str::to_owned)
         .into();
-        args.push(format!("--permission-mode={}", self.mode));
+        let mode = request.mode(Some(&self.mode)).unwrap_or(ASKING);
+        args.push(format!("--permission-mode={mode}"));
         match start {
             Start::New(id) => args.push(format!("--session-id={id}")),
             Start::GoOn(id) => args.push(format!("--resume={id}")),
@@ -168,6 +169,9 @@ impl ClaudeAgent {
         }
         if request.mcp.iter().any(|server| server.name == OWN_TOOLS) {
             args.push(format!("--allowedTools=mcp__{OWN_TOOLS}"));
+        }
+        if let Some(denied) = request.role.as_ref().and_then(tools::denied) {
+            args.push(format!("--disallowedTools={denied}"));
         }
         args.extend(self.args.iter().cloned());
         args.into_iter().map(OsString::from).collect()

@@ -3,11 +3,14 @@
 //! It is made without a model, from the record ([`extract`]), and what was known before is carried on ([`merge`]). A
 //! summariser may add to it, and only what the record bears out. Versions are kept as differences ([`Delta`]).
 
+mod common;
 mod cues;
 mod delta;
 mod extract;
+mod form;
 mod merge;
 mod novelty;
+mod saved;
 mod stored;
 mod summary;
 mod tools;
@@ -19,7 +22,9 @@ use crate::names::names;
 
 pub use delta::Delta;
 pub use extract::extract;
+pub use form::{Slip, form, formed};
 pub use merge::merge;
+pub use saved::total_saved;
 pub use stored::{DeltaError, decode_delta, encode_delta};
 pub use summary::{Objection, Summary, question, summary};
 pub use version::{Occasion, Version};
@@ -182,6 +187,15 @@ impl Checkpoint {
     pub fn next_id(&self) -> u32 {
         let last = self.items.iter().map(|item| item.id).max();
         last.unwrap_or(0).saturating_add(1)
+    }
+
+    /// The same with an item that stays whatever happens, or does not any more; none if there is no such item.
+    #[must_use]
+    pub fn pinned(&self, id: u32, pinned: bool) -> Option<Self> {
+        let mut checkpoint = self.clone();
+        let item = checkpoint.items.iter_mut().find(|item| item.id == id)?;
+        item.pinned = pinned;
+        Some(checkpoint)
     }
 
     /// Puts the items in their order.

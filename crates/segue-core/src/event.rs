@@ -169,6 +169,8 @@ pub enum DecisionKind {
     Permission,
     /// A native session was kept from harm by its own program, or put back.
     Protected,
+    /// What a role knows of the project was gathered anew, or not all of it fits.
+    Context,
     /// The agent made its own context smaller.
     Compacted,
     /// A native session is over by a limit, and the next prompt opens another one.
@@ -193,6 +195,7 @@ names!(DecisionKind {
     TakenOver => "taken_over",
     Permission => "permission",
     Protected => "protected",
+    Context => "context",
     Compacted => "compacted",
     Rotated => "rotated",
     BackedOff => "backed_off",

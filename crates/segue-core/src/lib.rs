@@ -10,6 +10,7 @@ mod calibrate;
 mod capability;
 mod chain;
 mod checkpoint;
+mod context;
 mod cost;
 mod event;
 mod failure;
@@ -31,6 +32,7 @@ mod project;
 mod reference;
 mod rewind;
 mod role;
+mod roles;
 mod same_prompt;
 mod scope;
 mod session;
@@ -54,8 +56,13 @@ pub use chain::{
     plan_revert, untold,
 };
 pub use checkpoint::{
-    Author, Checkpoint, Delta, DeltaError, Item, ItemKind, LoopState, Objection, Occasion, Summary,
-    Version, decode_delta, encode_delta, extract, headed, merge, question, summary, written,
+    Author, Checkpoint, Delta, DeltaError, Item, ItemKind, LoopState, Objection, Occasion, Slip,
+    Summary, Version, decode_delta, encode_delta, extract, form, formed, headed, merge, question,
+    summary, total_saved, written,
+};
+pub use context::{
+    Commit, Context, ContextError, Document, FeatureContext, KeptContext, Source, Structure,
+    TaskContext, TaskSummary, changed_sources, decode_context, encode_context, excerpt,
 };
 pub use cost::Cost;
 pub use event::{
@@ -76,14 +83,16 @@ pub use permission::{
     PermissionAnswer, PermissionKind, PermissionOption, PermissionPolicy, PermissionRequest,
 };
 pub use policy::{
-    Admission, Aftermath, Arrival, ContextLimits, Haste, LONGEST_WAIT, Next, Pause, Policy,
-    Refused, Rest, Setback, Standing, admit, after_refusal, is_full, is_policy_stop, setback,
+    Admission, Aftermath, Arrival, AutoCompaction, ContextLimits, Haste, LONGEST_WAIT, Next, Pause,
+    Policy, Refused, Rest, Setback, Standing, admit, after_refusal, is_due, is_full,
+    is_policy_stop, setback,
 };
 pub use process::ProcessMark;
 pub use project::Project;
 pub use reference::{Candidate, MatchedBy, Pick, SessionRef, pick};
 pub use rewind::native_turns;
 pub use role::RoleDescription;
+pub use roles::{RoleChange, Roles};
 pub use scope::{
     Evidence, Purpose, RECENT, RoleName, Scope, Sighting, Tagged, TaskId, TaskState, is_recent,
 };

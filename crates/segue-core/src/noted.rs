@@ -79,6 +79,24 @@ pub fn noted_answer(response: &Json) -> String {
     words(&value).unwrap_or_else(|| response.on_one_line())
 }
 
+/// All words in an answer, without what else it tells.
+pub(crate) fn words_in_answer(answer: &Value) -> String {
+    match answer {
+        Value::String(text) => text.clone(),
+        Value::Array(values) => {
+            let texts: Vec<String> = values.iter().map(words_in_answer).collect();
+            texts.join("\n")
+        }
+        Value::Object(fields) => {
+            let keys = WORDS.iter().chain(&["stderr"]);
+            let texts = keys.filter_map(|key| fields.get(*key));
+            let texts = texts.map(words_in_answer).filter(|text| !text.is_empty());
+            texts.collect::<Vec<String>>().join("\n")
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => String::new(),
+    }
+}
+
 /// A name and what it is about. Some agents make one of the other, and then one is enough.
 fn titled(name: &str, about: &str) -> String {
     if about.is_empty() || name.contains(about) {

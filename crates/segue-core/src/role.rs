@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::{RoleName, ToolCall};
+use crate::{PermissionPolicy, RoleName, ToolCall};
 
 /// What an agent is told to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -136,28 +136,77 @@ impl RoleDescription {
     /// Whether a call is of a tool that it may use.
     #[must_use]
     pub fn allows(&self, call: &ToolCall) -> bool {
+        self.allows_named(&call.name, &call.kind)
+    }
+
+    /// Whether it may use a tool of this name and kind.
+    #[must_use]
+    pub fn allows_named(&self, name: &str, kind: &str) -> bool {
         let Some(tools) = &self.allowed_tools else {
             return true;
         };
         // Thinking and planning touch nothing.
-        call.kind == "think" || tools.iter().any(|tool| is_of(tool, call))
+        kind == "think" || tools.iter().any(|tool| is_of(tool, name, kind))
+    }
+
+    /// Whether it may use any tool of a kind, such as `edit` or `execute`.
+    #[must_use]
+    pub fn allows_kind(&self, kind: &str) -> bool {
+        let Some(tools) = &self.allowed_tools else {
+            return true;
+        };
+        kind == "think" || tools.iter().any(|tool| kinds(tool).contains(&kind))
+    }
+
+    /// Whether an agent has to ask in this role: what it does without asking might be more than the role may.
+    #[must_use]
+    pub fn must_ask(&self) -> bool {
+        !(self.allows_kind("edit") && self.allows_kind("execute"))
+    }
+
+    /// What an agent that can't ask may do in this role: no more than the policy, and nothing that the role may not.
+    #[must_use]
+    pub fn at_most(&self, policy: PermissionPolicy) -> PermissionPolicy {
+        let most = match (self.allows_kind("edit"), self.allows_kind("execute")) {
+            (true, true) => PermissionPolicy::AllowAll,
+            (true, false) => PermissionPolicy::AllowEdits,
+            (false, _) => PermissionPolicy::AllowReads,
+        };
+        policy.narrower(most)
+    }
+
+    /// Whether tools are all among those that it may use.
+    #[must_use]
+    pub fn covers(&self, tools: &[String]) -> bool {
+        let covers = |tool: &String| {
+            let of_kind = kinds(tool);
+            self.allowed_tools.is_none()
+                || self.allows_named(tool, "other")
+                || !of_kind.is_empty() && of_kind.iter().all(|kind| self.allows_kind(kind))
+        };
+        tools.iter().all(covers)
     }
 }
 
-/// Whether a call is one of a tool: by its name, or as another agent's tool of the same kind.
-fn is_of(tool: &str, call: &ToolCall) -> bool {
-    if tool.eq_ignore_ascii_case(&call.name) {
-        return true;
+/// Whether a call is one of a tool: as any agent's tool of the same kind, else by its name. Where an agent shows a
+/// command by its words, those might be the name of a tool; so a name counts only where the kind says nothing else.
+fn is_of(tool: &str, name: &str, kind: &str) -> bool {
+    match kinds(tool) {
+        [] => tool.eq_ignore_ascii_case(name),
+        of_kind => of_kind.contains(&kind) || kind == "other" && tool.eq_ignore_ascii_case(name),
     }
-    let kinds: &[&str] = match tool.to_ascii_lowercase().as_str() {
+}
+
+/// The kinds of calls that are of a tool; none of one that nobody but its agent knows.
+fn kinds(tool: &str) -> &'static [&'static str] {
+    match tool.to_ascii_lowercase().as_str() {
         "read" => &["read"],
         "glob" | "grep" => &["search"],
         "edit" | "write" => &["edit", "delete", "move"],
         "bash" => &["execute"],
         "webfetch" | "websearch" => &["fetch"],
         _ => &[],
-    };
-    kinds.contains(&call.kind.as_str())
+    }
 }
 
 #[cfg(test)]
@@ -205,8 +254,37 @@ mod tests {
         own.allowed_tools = Some(vec!["mcp__jira__create".into()]);
         assert!(own.allows(&call("mcp__jira__create", "other")));
         assert!(!own.allows(&call("Read", "read")));
+        // A command may be called like a tool, and is a command all the same.
+        own.allowed_tools = Some(vec!["Grep".into()]);
+        assert!(!own.allows(&call("grep", "execute")));
+        assert!(own.allows(&call("grep", "other")));
         own.allowed_tools = None;
         assert!(own.allows(&call("anything", "execute")));
+    }
+
+    #[test]
+    fn who_can_not_ask_may_do_no_more_than_the_role() {
+        use PermissionPolicy::{AllowAll, AllowEdits, AllowReads, Ask, Deny};
+        let with = |tools: Option<&[&str]>| RoleDescription {
+            allowed_tools: tools.map(|tools| tools.iter().map(|&tool| tool.to_owned()).collect()),
+            ..RoleDescription::built_in(&RoleName::parse("pm").unwrap()).unwrap()
+        };
+        let all = [AllowAll, AllowEdits, AllowReads, Ask, Deny];
+        let reads = [AllowReads, AllowReads, AllowReads, Ask, Deny];
+        let edits = [AllowEdits, AllowEdits, AllowReads, Ask, Deny];
+        for (tools, most) in [
+            (None, all),
+            (Some(&["Read"][..]), reads),
+            (Some(&[]), reads),
+            (Some(&["Read", "Write"]), edits),
+            (Some(&["Edit", "Bash"]), all),
+            // What runs commands can change files; what changes files by other means is not for it.
+            (Some(&["Bash"]), reads),
+        ] {
+            let role = with(tools);
+            assert_eq!(all.map(|policy| role.at_most(policy)), most, "{tools:?}");
+            assert_eq!(role.must_ask(), most != all, "{tools:?}");
+        }
     }
 
     #[test]

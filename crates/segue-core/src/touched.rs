@@ -103,8 +103,17 @@ fn answer(part: &Part, id: &str) -> Option<(Value, bool)> {
     else {
         return None;
     };
-    let response = serde_json::from_str(response.as_str()).unwrap_or_default();
-    (call_id == id).then_some((response, *is_error))
+    // Answers are long, so only the one that is asked for is read, and only if it has what counts here.
+    let told = |text: &str| {
+        ["\"diffs\"", "\"interrupted\""]
+            .iter()
+            .any(|key| text.contains(key))
+    };
+    (call_id == id).then(|| {
+        let response = Some(response.as_str()).filter(|text| told(text));
+        let response = response.and_then(|text| serde_json::from_str(text).ok());
+        (response.unwrap_or_default(), *is_error)
+    })
 }
 
 /// The files that a call is about to change, or changed.

@@ -220,6 +220,7 @@ impl Engine {
             prompt: terms.request.prompt.clone(),
             protected: opening.protected,
             fell_back: opening.fell_back,
+            news: Vec::new(),
         })
     }
 }

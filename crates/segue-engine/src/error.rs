@@ -3,10 +3,10 @@
 use jiff::Timestamp;
 use segue_agents::OwnError;
 use segue_catalog::{KeepError, ReadError};
-use segue_core::{BriefError, Pause, ProviderId, SessionId, TurnNumberError};
+use segue_core::{BriefError, Pause, ProviderId, RoleName, SessionId, TurnNumberError};
 use segue_store::StoreError;
 
-use crate::{ConversationId, Fitting, Obstacle};
+use crate::{CheckpointError, ConversationId, Fitting, Obstacle};
 
 /// Why a call failed before, or apart from, a turn. A turn that fails is reported as such.
 #[derive(Debug, thiserror::Error)]
@@ -67,6 +67,14 @@ pub enum EngineError {
         /// Those that can.
         known: Vec<ProviderId>,
     },
+    /// Nobody said what such a role is.
+    #[error("there is no role {:?}", .role.as_str())]
+    UnknownRole {
+        /// The one asked for, or that of the session.
+        role: RoleName,
+        /// Those that there are.
+        known: Vec<RoleName>,
+    },
     /// There is nobody to talk to.
     #[error("there is no agent")]
     NoAgents,
@@ -107,6 +115,9 @@ pub enum EngineError {
     /// The number does not name a turn to go back to.
     #[error(transparent)]
     TurnNumber(#[from] TurnNumberError),
+    /// A checkpoint can't be shown or changed.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
     /// What a new native session has to be told is too much.
     #[error(transparent)]
     Brief(#[from] BriefError),

@@ -89,7 +89,9 @@
 mod added;
 mod adopt;
 mod branch;
+mod checkpoints;
 mod compact;
+mod context;
 mod counted;
 mod depart;
 mod error;
@@ -118,16 +120,19 @@ mod warm;
 mod world;
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use segue_agents::Agent;
 use segue_catalog::{Catalog, Index, NativeSession};
-use segue_core::{DEFAULT_BUDGET, McpServer, NativeId, Policy, ProviderId, SessionId};
+use segue_core::{DEFAULT_BUDGET, McpServer, NativeId, Policy, ProviderId, Roles, SessionId};
 use segue_store::Store;
 use tokio::sync::Mutex;
 
 pub use added::{Added, Speaker};
-pub use compact::Compaction;
+pub use checkpoints::{Changed, CheckpointError, CheckpointView, Fullness, Place};
+pub use compact::{Compacted, Compaction};
+pub use context::{Gathered, Gathering};
 pub use depart::{Departure, Obstacle};
 pub use error::EngineError;
 pub use handoff::HandedOver;
@@ -162,6 +167,9 @@ pub struct Engine {
     upkeep: Option<Upkeep>,
     budget: u64,
     policy: Policy,
+    roles: Roles,
+    /// The program that tells of commits.
+    git: Option<PathBuf>,
 }
 
 /// The MCP servers that agents are handed with a conversation.
@@ -205,6 +213,8 @@ impl Engine {
             upkeep: None,
             budget: DEFAULT_BUDGET,
             policy: Policy::default(),
+            roles: Roles::default(),
+            git: None,
         }
     }
 
@@ -220,6 +230,19 @@ impl Engine {
     pub fn with_policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
         self
+    }
+
+    /// The same engine, which knows these roles.
+    #[must_use]
+    pub fn with_roles(mut self, roles: Roles) -> Self {
+        self.roles = roles;
+        self
+    }
+
+    /// The roles there are.
+    #[must_use]
+    pub fn roles(&self) -> &Roles {
+        &self.roles
     }
 
     /// The same engine, which asks this index before it reads the files of agents.

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use segue_agents::{AgentError, Conversation, OpenRequest, Opening, Refusal, Timeouts};
 use segue_core::{
-    FailureClass, Leg, LegEnd, Opened, PermissionPolicy, ProviderId, Session, Turn, TurnId,
-    can_go_on,
+    Decision, FailureClass, Leg, LegEnd, Opened, PermissionPolicy, ProviderId, Section, Session,
+    Turn, TurnId, can_go_on,
 };
 use segue_store::NewLeg;
 
@@ -29,6 +29,8 @@ pub(crate) struct OpenLeg {
     pub(crate) protected: Vec<String>,
     /// Why the agent is talked to in another way than usual, if it is.
     pub(crate) fell_back: Option<String>,
+    /// What was decided about what it is told.
+    pub(crate) news: Vec<Decision>,
 }
 
 impl OpenLeg {
@@ -49,6 +51,7 @@ impl OpenLeg {
             prompt: terms.refused.unwrap_or(&terms.request.prompt).to_owned(),
             protected: opening.protected,
             fell_back: opening.fell_back,
+            news: Vec::new(),
         }
     }
 }
@@ -92,8 +95,19 @@ impl Engine {
         let provider = terms.provider;
         let agent = self.agent(provider)?;
         let legs = self.store.legs(&session.id).await?;
-        let newest = legs.into_iter().next_back();
+        let mut newest = legs.into_iter().next_back();
+        let summed = match &newest {
+            Some(leg) => {
+                self.compact_ahead(terms, session, hold, (leg, before))
+                    .await?
+            }
+            None => None,
+        };
+        if summed.is_some() {
+            newest = None;
+        }
         let over = newest.as_ref().and_then(|leg| why_over(leg, provider));
+        let over = summed.or(over);
         let last = newest.filter(|leg| leg.ended.is_none());
         let refused = |leg: &Leg| terms.refused.is_some() && leg.tip == Some(terms.turn);
         let usable = last
@@ -126,13 +140,13 @@ impl Engine {
         if terms.request.strict && nowhere && !before.is_empty() {
             return Err(CannotOpen::Agent(no_native(last.as_ref(), provider)));
         }
-        let mut open = self.open_request(terms, session, hold);
+        let mut open = self.open_request(terms, session, hold)?;
         // Without anything on record there is nothing to tell a new native session, which would be blank.
         open.strict |=
             native_id.is_some() && terms.refused.is_none() && !before.iter().any(|turn| turn.sent);
         open.native_id = native_id;
         open.from = from.as_ref().map(|from| from.point.clone());
-        if open.native_id.is_none() && !before.is_empty() {
+        if open.native_id.is_none() && (!before.is_empty() || open.role.is_some()) {
             // By the time the agent runs, what it is told can be counted.
             segue_tokens::warm_up();
         }
@@ -166,18 +180,26 @@ impl Engine {
     }
 
     /// What an agent is asked for where nothing is known of any native session.
-    fn open_request(&self, terms: &OpenTerms<'_>, session: &Session, hold: &Hold) -> OpenRequest {
-        OpenRequest {
+    fn open_request(
+        &self,
+        terms: &OpenTerms<'_>,
+        session: &Session,
+        hold: &Hold,
+    ) -> Result<OpenRequest, EngineError> {
+        let role = self.role_of(session)?;
+        let permissions = terms.permissions;
+        Ok(OpenRequest {
             cwd: PathBuf::from(&session.project.cwd),
             strict: terms.request.strict,
             native_id: None,
             from: None,
-            permissions: terms.permissions,
+            permissions: role.map_or(permissions, |role| role.at_most(permissions)),
+            role: role.cloned(),
             model: terms.model.map(str::to_owned),
             mcp: self.tools.for_session(&session.id),
             timeout: terms.timeouts.start,
             started: hold.agent.clone(),
-        }
+        })
     }
 
     /// Writes down that a new native session carries the session from here on, and composes what it is told.
@@ -198,7 +220,7 @@ impl Engine {
             has_tools: opening.conversation.takes_tools(),
             hold,
         };
-        let brief = self.tell(telling).await?;
+        let (brief, news) = self.tell(telling).await?;
         let new = NewLeg {
             provider: terms.provider.clone(),
             native_id: opening.conversation.native_id().cloned(),
@@ -207,6 +229,9 @@ impl Engine {
         let leg = self.store.open_leg(&hold.lease, new).await?;
         if let Some(why_not) = opening.why_not {
             why = format!("{why} ({why_not})");
+        }
+        if brief.has(Section::Checkpoint) && !why.contains("summed up") {
+            why.push_str("; what came before is summed up");
         }
         match brief.left_out {
             0 => {}
@@ -229,6 +254,7 @@ impl Engine {
             prompt: brief.with(&terms.request.prompt),
             protected: opening.protected,
             fell_back: opening.fell_back,
+            news,
         })
     }
 }

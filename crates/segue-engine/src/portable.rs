@@ -154,7 +154,7 @@ impl Engine {
     /// one.
     pub async fn export(&self, session: Session) -> Result<Export, EngineError> {
         let in_force = match session.head {
-            Some(head) => self.store.checkpoint_at(head).await?,
+            Some(head) => self.store.checkpoint_at(&session.id, head).await?,
             None => None,
         };
         let covers = in_force.as_ref().map_or(0, |(version, _)| version.covers);

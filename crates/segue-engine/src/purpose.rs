@@ -26,6 +26,7 @@ impl Engine {
         provider: Option<&ProviderId>,
         project: &Project,
     ) -> Result<ForPurpose, EngineError> {
+        self.described(purpose.role.as_ref())?;
         let request = ChatRequest {
             target: Target::Scope(purpose.clone()),
             provider: provider.cloned(),

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
 use segue_core::{
-    Brief, Calibration, Message, ProviderId, Role, Sample, Session, Story, ToldTurn, Turn, TurnId,
-    TurnState, budget_within, calibrate, compose, least_tokens, written,
+    Brief, Calibration, Decision, Message, ProviderId, Role, Sample, Session, SessionId, Story,
+    ToldTurn, Turn, TurnId, TurnState, budget_within, calibrate, compose, least_tokens, written,
 };
 use segue_store::{Said, TokenCount};
 
@@ -67,30 +67,44 @@ impl Engine {
     }
 
     /// What a new native session is told before the prompt.
-    pub(crate) async fn tell(&self, telling: Telling<'_>) -> Result<Brief, EngineError> {
+    pub(crate) async fn tell(
+        &self,
+        telling: Telling<'_>,
+    ) -> Result<(Brief, Vec<Decision>), EngineError> {
         let heading = heading(telling.session, telling.before.is_empty(), telling.prompt);
-        let Some(head) = telling.before.last() else {
+        let first = self.told_first(telling.session, true).await?;
+        let head = telling.before.last();
+        if head.is_none() && first.is_none() {
             // There is nothing to choose from, so nobody waits for the vocabulary.
-            return Ok(Brief::of_nothing(heading.as_deref()));
-        };
+            return Ok((Brief::of_nothing(heading.as_deref()), Vec::new()));
+        }
+        let first = first.unwrap_or_default();
         let limits = self.limits(telling.provider).await?;
-        let turns = self.recent_turns(head.id, limits.budget).await?;
-        let mut summed = self.summed_up(head.id).await?;
-        if !fits(&turns, summed.as_ref(), limits.budget) {
-            let compacted = self.compact_for(telling.hold, telling.session, head.id);
-            summed = compacted.await?.or(summed);
+        // What is told of the role and the project is told whole, and the rest has what that leaves.
+        let fixed = first.tokens();
+        let room = limits.budget.saturating_sub(fixed);
+        let (mut turns, mut summed) = (Vec::new(), None);
+        if let Some(head) = head {
+            turns = self.recent_turns(head.id, room).await?;
+            summed = self.summed_up(&telling.session.id, head.id).await?;
+            if !fits(&turns, summed.as_ref(), room) {
+                let compacted = self.compact_for(telling.hold, telling.session, head.id);
+                summed = compacted.await?.or(summed);
+            }
         }
         let look_up = telling.session.id.as_str();
         let story = Story {
             heading: heading.as_deref(),
+            role: Some(first.role.as_str()),
+            context: Some(first.context.as_str()),
             checkpoint: summed.as_ref().map(|summed| summed.text.as_str()),
             turns: &turns,
             look_up: Some(look_up).filter(|_| telling.has_tools && self.tools.own.is_some()),
             prompt: telling.prompt,
-            ..Story::default()
         };
-        let budget = opening_budget(&turns, summed.as_ref(), limits.budget);
-        Ok(compose(&story, budget, &segue_tokens::count)?)
+        let budget = fixed + opening_budget(&turns, summed.as_ref(), room);
+        let brief = compose(&story, budget, &segue_tokens::count)?;
+        Ok((brief, first.news))
     }
 
     /// What a new native session of `provider` would be told now. Nothing is started, and nothing is changed but for
@@ -107,17 +121,23 @@ impl Engine {
         };
         let provider = provider.cloned().unwrap_or(usual);
         let limits = self.limits(&provider).await?;
+        let first = match conversation {
+            Conversation::Session(session, _) => self.told_first(session, false).await?,
+            Conversation::Native(_) => None,
+        };
+        let first = first.unwrap_or_default();
+        let fixed = first.tokens();
+        let room = limits.budget.saturating_sub(fixed);
         let turns = match conversation {
             Conversation::Session(session, _) => match session.head {
-                Some(head) => self.recent_turns(head, limits.budget).await?,
+                Some(head) => self.recent_turns(head, room).await?,
                 None => Vec::new(),
             },
-            Conversation::Native(native) => self.native_turns(native, limits.budget)?,
+            Conversation::Native(native) => self.native_turns(native, room)?,
         };
         let summed = match conversation {
             Conversation::Session(session, _) => {
-                self.would_be_summed_up(session, &turns, limits.budget)
-                    .await?
+                self.would_be_summed_up(session, &turns, room).await?
             }
             Conversation::Native(_) => None,
         };
@@ -129,13 +149,14 @@ impl Engine {
         };
         let story = Story {
             heading: heading.as_deref(),
+            role: Some(first.role.as_str()),
+            context: Some(first.context.as_str()),
             checkpoint: summed.as_ref().map(|summed| summed.text.as_str()),
             turns: &turns,
             look_up: Some(id.as_str()).filter(|_| has_tools && self.tools.own.is_some()),
             prompt,
-            ..Story::default()
         };
-        let budget = opening_budget(&turns, summed.as_ref(), limits.budget);
+        let budget = fixed + opening_budget(&turns, summed.as_ref(), room);
         let brief = compose(&story, budget, &segue_tokens::count)?;
         let total = brief.total_tokens();
         Ok(Preview {
@@ -147,8 +168,12 @@ impl Engine {
     }
 
     /// The checkpoint in force at a turn, as it is told.
-    async fn summed_up(&self, head: TurnId) -> Result<Option<SummedUp>, EngineError> {
-        let found = self.store.checkpoint_at(head).await?;
+    async fn summed_up(
+        &self,
+        session: &SessionId,
+        head: TurnId,
+    ) -> Result<Option<SummedUp>, EngineError> {
+        let found = self.store.checkpoint_at(session, head).await?;
         Ok(found.map(|(version, checkpoint)| SummedUp {
             text: written(&checkpoint),
             tokens: version.tokens,
@@ -166,7 +191,7 @@ impl Engine {
         let Some(head) = session.head else {
             return Ok(None);
         };
-        let summed = self.summed_up(head).await?;
+        let summed = self.summed_up(&session.id, head).await?;
         if fits(turns, summed.as_ref(), budget) {
             return Ok(summed);
         }

@@ -2,15 +2,18 @@
 
 mod again;
 mod attempt;
+mod compacted;
 mod listen;
 mod patience;
 mod settle;
 mod tokens;
 
+use std::collections::HashSet;
+
 use segue_agents::{Conversation, Timeouts};
 use segue_core::{
     Decision, DecisionKind, Failure, Leg, LegId, Message, PermissionPolicy, ProviderId, Role,
-    Session, StepKind, Turn, TurnId, TurnState, Usage,
+    RoleDescription, Session, StepKind, Turn, TurnId, TurnState, Usage,
 };
 use segue_store::StoreError;
 use tokio::sync::{mpsc, watch};
@@ -103,6 +106,7 @@ impl Engine {
             ..
         } = admitted;
         let terms = self.terms(&request, &provider, instead_of.as_ref())?;
+        let role = self.role_of(&session)?.cloned();
         let run = Run {
             engine: self,
             recorder: Recorder::new(
@@ -132,6 +136,7 @@ impl Engine {
             hold: &hold,
             turn: turn.id,
             permissions: terms.permissions,
+            role,
             timeouts: terms.timeouts,
             model: terms.model,
             course: Course {
@@ -148,6 +153,7 @@ impl Engine {
             heard: false,
             oddities: 0,
             refused: false,
+            overstepped: HashSet::new(),
         };
         let report = Box::pin(run.play(trail)).await;
         hold.release().await;
@@ -157,7 +163,13 @@ impl Engine {
     /// Finds the session, and writes the prompt down in it.
     async fn enter(&self, request: &ChatRequest, trail: &mut Trail) -> Result<Begun, EngineError> {
         loop {
+            if let Target::Scope(purpose) | Target::NewFor(purpose) = &request.target {
+                self.described(purpose.role.as_ref())?;
+            }
             let resolved = self.resolve(request, trail).await?;
+            if let Resolved::There(session, _) = &resolved {
+                self.role_of(session)?;
+            }
             match self.begin(request, resolved, trail).await {
                 // Somebody else began it since we looked, so that it is found now.
                 Err(EngineError::Store(StoreError::Fits(_))) => trail.begin_again(request),
@@ -318,6 +330,8 @@ struct Run<'a> {
     hold: &'a Hold,
     turn: TurnId,
     permissions: PermissionPolicy,
+    /// What the agent is, where it may not use all tools as that.
+    role: Option<RoleDescription>,
     timeouts: Timeouts,
     model: Option<String>,
     course: Course,
@@ -336,6 +350,8 @@ struct Run<'a> {
     oddities: usize,
     /// Whether a permission was refused without a person having said so.
     refused: bool,
+    /// The calls of tools that the role may not use which the agent made all the same.
+    overstepped: HashSet<String>,
 }
 
 impl Run<'_> {

@@ -18,9 +18,9 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use rusqlite::Connection;
 use segue_core::{
-    Attempt, Candidate, Checkpoint, Decision, Failure, Leg, LegEnd, LegId, Lineage, Message,
-    NativeId, ProcessMark, ProviderId, Rest, Session, SessionId, Standing, Title, Turn, TurnId,
-    Version,
+    Attempt, Candidate, Checkpoint, Decision, Failure, KeptContext, Leg, LegEnd, LegId, Lineage,
+    Message, NativeId, ProcessMark, ProviderId, Rest, Session, SessionId, Standing, Title, Turn,
+    TurnId, Version,
 };
 use segue_store::{
     Adopted, Entry, Filter, Finish, ForkPoint, Found, Granted, Holder, Imported, Lease,
@@ -338,8 +338,13 @@ impl Store for SqliteStore {
             .await
     }
 
-    async fn checkpoint_at(&self, turn: TurnId) -> Result<Option<(Version, Checkpoint)>> {
-        self.read("read", move |db| ops::checkpoints::in_force(db, turn))
+    async fn checkpoint_at(
+        &self,
+        id: &SessionId,
+        turn: TurnId,
+    ) -> Result<Option<(Version, Checkpoint)>> {
+        let id = id.clone();
+        self.read("read", move |db| ops::checkpoints::in_force(db, &id, turn))
             .await
     }
 
@@ -352,6 +357,18 @@ impl Store for SqliteStore {
     async fn checkpoint(&self, id: &SessionId, n: u32) -> Result<Option<(Version, Checkpoint)>> {
         let id = id.clone();
         self.read("read", move |db| ops::checkpoints::one(db, &id, n))
+            .await
+    }
+
+    async fn keep_context(&self, id: &SessionId, kept: KeptContext) -> Result<()> {
+        let id = id.clone();
+        self.write(move |db| ops::context::keep(db, &id, &kept))
+            .await
+    }
+
+    async fn context(&self, id: &SessionId) -> Result<Option<KeptContext>> {
+        let id = id.clone();
+        self.read("read", move |db| ops::context::kept(db, &id))
             .await
     }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod adopt;
 pub(crate) mod checkpoints;
+pub(crate) mod context;
 pub(crate) mod find;
 pub(crate) mod head;
 pub(crate) mod import;

@@ -12,6 +12,7 @@
 )]
 
 mod checkpoints;
+mod context;
 mod head;
 mod import;
 mod lease;
@@ -32,9 +33,10 @@ use segue_core::{
 use crate::{Finish, Lease, LeaseRequest, NewLeg, NewSession, Store};
 
 pub use checkpoints::{
-    a_checkpoint_follows_the_head, a_fork_shares_checkpoints,
-    every_version_of_a_checkpoint_can_be_read,
+    a_checkpoint_follows_the_head, a_fork_keeps_its_checkpoints_to_itself,
+    a_fork_shares_checkpoints, every_version_of_a_checkpoint_can_be_read,
 };
+pub use context::a_context_is_kept_with_its_session;
 pub use head::{
     a_fork_shares_and_then_goes_its_own_way, a_leg_is_taken_up_again,
     a_revert_moves_the_head_and_undo_moves_it_back, an_undo_survives_turns_made_in_between,
@@ -137,6 +139,8 @@ macro_rules! store_contract {
             a_checkpoint_follows_the_head
             every_version_of_a_checkpoint_can_be_read
             a_fork_shares_checkpoints
+            a_fork_keeps_its_checkpoints_to_itself
+            a_context_is_kept_with_its_session
             an_imported_session_is_there_whole
             the_same_is_imported_once
             a_session_is_handed_over

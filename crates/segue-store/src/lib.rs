@@ -16,9 +16,9 @@ pub mod contract;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use segue_core::{
-    Attempt, Candidate, Checkpoint, Decision, Failure, Leg, LegEnd, LegId, Lineage, Message,
-    NativeId, ProcessMark, ProviderId, Rest, Session, SessionId, Standing, Title, Turn, TurnId,
-    Version,
+    Attempt, Candidate, Checkpoint, Decision, Failure, KeptContext, Leg, LegEnd, LegId, Lineage,
+    Message, NativeId, ProcessMark, ProviderId, Rest, Session, SessionId, Standing, Title, Turn,
+    TurnId, Version,
 };
 
 pub use error::{BoxError, StoreError};
@@ -175,12 +175,25 @@ pub trait Store: Send + Sync {
         new: NewVersion,
         ends: Option<(LegId, LegEnd)>,
     ) -> Result<Version>;
-    /// The version in force at a turn: the newest on the nearest turn at or above it that has one.
-    async fn checkpoint_at(&self, turn: TurnId) -> Result<Option<(Version, Checkpoint)>>;
+    /// The version in force at a turn of a session: the newest on the nearest turn at or above it that has one. What
+    /// another session made on a turn that both share counts if it was there when this one was forked off from it.
+    async fn checkpoint_at(
+        &self,
+        id: &SessionId,
+        turn: TurnId,
+    ) -> Result<Option<(Version, Checkpoint)>>;
     /// All versions that a session has, oldest first, also those that it shares with the session it was forked from.
     async fn checkpoints(&self, id: &SessionId) -> Result<Vec<Version>>;
     /// One of them, with what it says.
     async fn checkpoint(&self, id: &SessionId, n: u32) -> Result<Option<(Version, Checkpoint)>>;
+
+    // Context.
+
+    /// Keeps what an agent in a role is told of the project, in place of what was kept of it before. The session does
+    /// not become newer by it.
+    async fn keep_context(&self, id: &SessionId, kept: KeptContext) -> Result<()>;
+    /// What was kept of it; none also where it can't be read any more, since it can be gathered anew.
+    async fn context(&self, id: &SessionId) -> Result<Option<KeptContext>>;
 
     // Legs.
 

@@ -3,8 +3,11 @@
 //! Mostly tool output, as real sessions are. Each fact is a sentence with two made-up names that stand nowhere else; it is
 //! present in a text if one line has both of them.
 
-mod free;
+mod held;
 mod plain;
+#[cfg(test)]
+mod tests;
+mod tuned;
 
 use std::fmt::Write as _;
 
@@ -68,12 +71,21 @@ impl Kind {
     }
 }
 
+/// Which sentences stand for free prose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Prose {
+    /// Those that the extractor was tuned with.
+    Tuned,
+    /// Those that nobody looked at while it was made.
+    HeldOut,
+}
+
 /// A planted fact.
 #[derive(Debug, Clone)]
 pub struct Fact {
     /// What it is about.
     pub kind: Kind,
-    /// Whether it is put in words that the extractor was not made with.
+    /// Whether it is put in free prose, not in plain words.
     pub free: bool,
     /// In which turn it is told, from 1.
     pub turn: usize,
@@ -130,14 +142,19 @@ pub struct Planted {
     pub facts: Vec<Fact>,
 }
 
-/// Makes a session of so many turns, whose tools say about so many bytes each turn.
+/// Makes a session of so many turns, whose tools say about so many bytes each turn, in the prose that was tuned with.
 pub fn planted(turns: usize, output: usize, seed: u64) -> Planted {
+    planted_in(Prose::Tuned, turns, output, seed)
+}
+
+/// Makes such a session in a prose of choice.
+pub fn planted_in(prose: Prose, turns: usize, output: usize, seed: u64) -> Planted {
     let mut draw = Draw::new(seed);
-    let mut facts = facts(&mut draw, turns);
+    let mut facts = facts(&mut draw, prose, turns);
     let turns = (1..=turns)
         .map(|n| {
             let told: Vec<&Fact> = facts.iter().filter(|fact| fact.turn == n).collect();
-            turn(&mut draw, &told, output)
+            turn(&mut draw, prose, &told, output)
         })
         .collect();
     let last = facts.iter().position(|fact| fact.kind == Kind::LastRequest);
@@ -150,12 +167,12 @@ pub fn planted(turns: usize, output: usize, seed: u64) -> Planted {
     }
 }
 
-fn facts(draw: &mut Draw, turns: usize) -> Vec<Fact> {
+fn facts(draw: &mut Draw, prose: Prose, turns: usize) -> Vec<Fact> {
     let mut facts = Vec::new();
     for kind in Kind::ALL {
         for nth in 0..kind.count() {
             let free = (nth + draw.below(2)).is_multiple_of(2);
-            let templates = templates(kind, free);
+            let templates = templates(kind, free.then_some(prose));
             let template = templates[draw.below(templates.len())];
             let mut names = [unused(draw, &facts), unused(draw, &facts)];
             if kind == Kind::File {
@@ -179,23 +196,34 @@ fn facts(draw: &mut Draw, turns: usize) -> Vec<Fact> {
     facts
 }
 
-/// Sentences for a fact of a kind; those of the user begin with `u`.
-fn templates(kind: Kind, free: bool) -> Vec<&'static str> {
+/// Sentences for a fact of a kind: in a free prose, or else in plain words.
+fn templates(kind: Kind, free: Option<Prose>) -> Vec<&'static str> {
     let lists: &[&[&str]] = match (kind, free) {
-        (Kind::Goal, false) => &[plain::GOALS],
-        (Kind::Goal, true) => &[free::GOALS],
-        (Kind::Directive, false) => &[plain::DIRECTIVES],
-        (Kind::Directive, true) => &[free::DIRECTIVES],
-        (Kind::Decision, false) => &[plain::DECISIONS_BY_USER, plain::DECISIONS_BY_AGENT],
-        (Kind::Decision, true) => &[free::DECISIONS_BY_USER, free::DECISIONS_BY_AGENT],
-        (Kind::File, false) => &[plain::FILES_BY_AGENT],
-        (Kind::File, true) => &[free::FILES_BY_AGENT],
-        (Kind::Attempt, false) => &[plain::ATTEMPTS_BY_USER, plain::ATTEMPTS_BY_AGENT],
-        (Kind::Attempt, true) => &[free::ATTEMPTS_BY_USER, free::ATTEMPTS_BY_AGENT],
-        (Kind::Pending, false) => &[plain::PENDING_BY_USER, plain::PENDING_BY_AGENT],
-        (Kind::Pending, true) => &[free::PENDING_BY_USER, free::PENDING_BY_AGENT],
-        (Kind::LastRequest, false) => &[plain::LAST_REQUESTS],
-        (Kind::LastRequest, true) => &[free::LAST_REQUESTS],
+        (Kind::Goal, None) => &[plain::GOALS],
+        (Kind::Goal, Some(Prose::Tuned)) => &[tuned::GOALS],
+        (Kind::Goal, Some(Prose::HeldOut)) => &[held::GOALS],
+        (Kind::Directive, None) => &[plain::DIRECTIVES],
+        (Kind::Directive, Some(Prose::Tuned)) => &[tuned::DIRECTIVES],
+        (Kind::Directive, Some(Prose::HeldOut)) => &[held::DIRECTIVES],
+        (Kind::Decision, None) => &[plain::DECISIONS_BY_USER, plain::DECISIONS_BY_AGENT],
+        (Kind::Decision, Some(Prose::Tuned)) => {
+            &[tuned::DECISIONS_BY_USER, tuned::DECISIONS_BY_AGENT]
+        }
+        (Kind::Decision, Some(Prose::HeldOut)) => {
+            &[held::DECISIONS_BY_USER, held::DECISIONS_BY_AGENT]
+        }
+        (Kind::File, None) => &[plain::FILES_BY_AGENT],
+        (Kind::File, Some(Prose::Tuned)) => &[tuned::FILES_BY_AGENT],
+        (Kind::File, Some(Prose::HeldOut)) => &[held::FILES_BY_AGENT],
+        (Kind::Attempt, None) => &[plain::ATTEMPTS_BY_USER, plain::ATTEMPTS_BY_AGENT],
+        (Kind::Attempt, Some(Prose::Tuned)) => &[tuned::ATTEMPTS_BY_USER, tuned::ATTEMPTS_BY_AGENT],
+        (Kind::Attempt, Some(Prose::HeldOut)) => &[held::ATTEMPTS_BY_USER, held::ATTEMPTS_BY_AGENT],
+        (Kind::Pending, None) => &[plain::PENDING_BY_USER, plain::PENDING_BY_AGENT],
+        (Kind::Pending, Some(Prose::Tuned)) => &[tuned::PENDING_BY_USER, tuned::PENDING_BY_AGENT],
+        (Kind::Pending, Some(Prose::HeldOut)) => &[held::PENDING_BY_USER, held::PENDING_BY_AGENT],
+        (Kind::LastRequest, None) => &[plain::LAST_REQUESTS],
+        (Kind::LastRequest, Some(Prose::Tuned)) => &[tuned::LAST_REQUESTS],
+        (Kind::LastRequest, Some(Prose::HeldOut)) => &[held::LAST_REQUESTS],
     };
     lists.concat()
 }
@@ -215,11 +243,14 @@ fn is_of_user(fact: &Fact) -> bool {
         Kind::File => false,
         Kind::Decision | Kind::Attempt | Kind::Pending => of(&[
             plain::DECISIONS_BY_USER,
-            free::DECISIONS_BY_USER,
+            tuned::DECISIONS_BY_USER,
+            held::DECISIONS_BY_USER,
             plain::ATTEMPTS_BY_USER,
-            free::ATTEMPTS_BY_USER,
+            tuned::ATTEMPTS_BY_USER,
+            held::ATTEMPTS_BY_USER,
             plain::PENDING_BY_USER,
-            free::PENDING_BY_USER,
+            tuned::PENDING_BY_USER,
+            held::PENDING_BY_USER,
         ]),
     }
 }
@@ -260,21 +291,25 @@ fn filler(draw: &mut Draw, from: &[&str]) -> String {
     }
 }
 
-fn turn(draw: &mut Draw, facts: &[&Fact], output: usize) -> Turn {
+fn turn(draw: &mut Draw, prose: Prose, facts: &[&Fact], output: usize) -> Turn {
+    let (by_user, by_agent) = match prose {
+        Prose::Tuned => (tuned::FILLER_BY_USER, tuned::FILLER_BY_AGENT),
+        Prose::HeldOut => (held::FILLER_BY_USER, held::FILLER_BY_AGENT),
+    };
     let (asked, answered): (Vec<&Fact>, Vec<&Fact>) =
         facts.iter().partition(|fact| is_of_user(fact));
-    let mut prompt = vec![filler(draw, free::FILLER_BY_USER)];
+    let mut prompt = vec![filler(draw, by_user)];
     for fact in asked {
         let at = draw.below(prompt.len() + 1);
         prompt.insert(at, fact.text.clone());
     }
-    let mut did = vec![Did::Said(filler(draw, free::FILLER_BY_AGENT))];
+    let mut did = vec![Did::Said(filler(draw, by_agent))];
     let calls = 1 + draw.below(4);
     for _ in 0..calls {
         did.push(call(draw, output / calls));
     }
     let mut answer: Vec<String> = (0..2 + draw.below(4))
-        .map(|_| filler(draw, free::FILLER_BY_AGENT))
+        .map(|_| filler(draw, by_agent))
         .collect();
     for fact in answered {
         if fact.kind == Kind::File {

@@ -1,6 +1,9 @@
 //! What can be typed. The help texts are the doc comments.
 
 mod archive;
+mod checkpoint;
+mod compact;
+mod context;
 mod delete;
 mod handoff;
 mod head;
@@ -8,6 +11,7 @@ mod index;
 mod order;
 mod preview;
 mod resume;
+mod role;
 mod scope;
 mod search;
 mod stats;
@@ -25,6 +29,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use segue_core::{FeatureId, PermissionPolicy, ProviderId, RoleName, SessionRef, Tag, TaskId};
 
 pub(crate) use archive::{ArchiveArgs, RestoreArgs};
+pub(crate) use checkpoint::{CheckpointArgs, CheckpointCommand};
+pub(crate) use compact::CompactArgs;
+pub(crate) use context::ContextArgs;
 pub(crate) use delete::{DeleteArgs, ForgetArgs};
 pub(crate) use handoff::HandoffArgs;
 pub(crate) use head::{ForkArgs, RevertArgs, UndoArgs};
@@ -32,6 +39,7 @@ pub(crate) use index::{IndexArgs, IndexCommand, IndexOutput};
 pub(crate) use order::{OrderArgs, SortBy};
 pub(crate) use preview::PreviewArgs;
 pub(crate) use resume::ResumeArgs;
+pub(crate) use role::{RoleArgs, RoleCommand, RoleListArgs, RoleShowArgs};
 pub(crate) use scope::ScopeArgs;
 pub(crate) use search::SearchArgs;
 pub(crate) use stats::StatsArgs;
@@ -67,6 +75,7 @@ pub(crate) enum Command {
     Chat(ChatArgs),
     Repl(ReplArgs),
     Session(SessionArgs),
+    Role(RoleArgs),
     Index(IndexArgs),
     Mcp(McpArgs),
     Doctor(DoctorArgs),
@@ -212,6 +221,7 @@ pub(crate) enum SessionCommand {
     Info(OneArgs),
     Show(ShowArgs),
     Preview(PreviewArgs),
+    Context(ContextArgs),
     Search(SearchArgs),
     Rename(RenameArgs),
     Tag(TagArgs),
@@ -223,6 +233,8 @@ pub(crate) enum SessionCommand {
     Revert(RevertArgs),
     Undo(UndoArgs),
     Fork(ForkArgs),
+    Compact(CompactArgs),
+    Checkpoint(CheckpointArgs),
     Delete(DeleteArgs),
     Stats(StatsArgs),
     Forget(ForgetArgs),

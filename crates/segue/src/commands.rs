@@ -9,5 +9,6 @@ pub(crate) mod index;
 pub(crate) mod mcp;
 pub(crate) mod pick;
 pub(crate) mod repl;
+pub(crate) mod role;
 pub(crate) mod session;
 pub(crate) mod trust;

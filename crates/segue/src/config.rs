@@ -21,7 +21,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use segue_core::PermissionPolicy;
+use segue_core::{PermissionPolicy, Roles};
 
 use crate::error::CliError;
 use accept::Base;
@@ -103,7 +103,8 @@ pub(crate) fn load(at: &Surroundings, flags: &Flags) -> Loaded {
                     Owner::Project => {
                         let trusted = Trusted::read(&at.home).unwrap_or_default();
                         let trusts = trusted.holds(&source.path, &content);
-                        grant(&mut layer, trusts, &mut withheld)
+                        let roles = resolved::roles(&merge::merge(granted.clone()));
+                        grant(&mut layer, trusts, &roles, &mut withheld)
                     }
                 };
                 (state, layer)
@@ -139,9 +140,9 @@ pub(crate) fn load(at: &Surroundings, flags: &Flags) -> Loaded {
 }
 
 /// Leaves in a project's layer what it may set.
-fn grant(layer: &mut Layer, trusted: bool, withheld: &mut Vec<Key>) -> State {
+fn grant(layer: &mut Layer, trusted: bool, roles: &Roles, withheld: &mut Vec<Key>) -> State {
     let mut rest = layer.clone();
-    let asks = merge::withhold(&mut rest);
+    let asks = merge::withhold(&mut rest, roles);
     match (asks.is_empty(), trusted) {
         (true, _) => State::Read,
         (false, true) => State::Trusted,
@@ -187,6 +188,13 @@ pub(crate) fn read_source(
     let text = files::text(&content, &source.path).map_err(|problem| vec![problem])?;
     let layer = read::read(text, &source.path, user_home)?;
     Ok(Some((content, layer)))
+}
+
+/// The roles there are without any project: what a project may only narrow by itself.
+pub(crate) fn users_roles(at: &Surroundings) -> Roles {
+    let user = at.user_file.as_ref();
+    let read = user.and_then(|user| read_source(user, at.user_home.as_deref()).ok().flatten());
+    resolved::roles(&read.map_or_else(Layer::new, |(_, layer)| layer))
 }
 
 /// The bytes of a project's file, if it is there and can be read.

@@ -11,8 +11,8 @@ use jiff::Timestamp;
 use segue_agents::exec::unarchive_command;
 use segue_agents::known::KNOWN;
 use segue_catalog::KeepError;
-use segue_core::{ProviderId, SessionId, Title};
-use segue_engine::{ConversationId, EngineError, Fitting, Obstacle};
+use segue_core::{ProviderId, RoleName, SessionId, Title};
+use segue_engine::{CheckpointError, ConversationId, EngineError, Fitting, Obstacle};
 use segue_store::{Holder, StoreError};
 
 use about::About;
@@ -208,6 +208,13 @@ impl CliError {
                 ref provider,
                 ref known,
             } => nobody(provider, known, &error),
+            EngineError::UnknownRole { ref known, .. } => {
+                let known: Vec<&str> = known.iter().map(RoleName::as_str).collect();
+                Self::usage(error.to_string()).hint(format!(
+                    "there are {}; `segue role list` shows them, and [roles.NAME] in the configuration adds one",
+                    known.join(", ")
+                ))
+            }
             EngineError::NoNumber { listed, .. } => {
                 Self::usage(error.to_string()).hint(match listed {
                     0 => "`segue session list` shows one".to_owned(),
@@ -230,6 +237,7 @@ impl CliError {
                 .hint("`segue index rebuild` builds it anew; nothing is lost by that"),
             EngineError::Brief(ref cause) => Self::failed(cause.to_string())
                 .hint("make it shorter, or set a larger `budget` in the configuration"),
+            EngineError::Checkpoint(ref cause) => of_checkpoint(cause),
             EngineError::Keep(ref cause) => kept(cause),
             EngineError::Own(ref cause) => Self::failed(chain(cause))
                 .hint("its agent could not do it; a copy that was made before is in the trash"),
@@ -265,6 +273,29 @@ impl CliError {
                 "mend `path` of {agent} in the configuration; nothing was changed"
             )),
         }
+    }
+}
+
+/// Why a checkpoint can't be shown or changed, and what can be done.
+fn of_checkpoint(cause: &CheckpointError) -> CliError {
+    let words = cause.to_string();
+    match cause {
+        CheckpointError::None(id) => {
+            CliError::failed(words).hint(format!("`segue session compact {id}` makes one"))
+        }
+        CheckpointError::Unknown { session, .. } => CliError::usage(words).hint(format!(
+            "`segue session checkpoint {session} list` shows them"
+        )),
+        CheckpointError::Elsewhere { session, .. } => CliError::failed(words).hint(format!(
+            "nothing was changed; `segue session undo {session}` takes the last revert back"
+        )),
+        CheckpointError::NoItem { .. } => CliError::usage(words)
+            .hint("nothing was changed; `show --all` lists all items with their numbers"),
+        CheckpointError::Outdated { .. } => {
+            CliError::failed(words).hint("nothing was changed; edit it once more")
+        }
+        CheckpointError::TooLarge { .. } => CliError::usage(words)
+            .hint("nothing was changed; remove or shorten some items, or set a larger `budget`"),
     }
 }
 

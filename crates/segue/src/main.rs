@@ -92,6 +92,7 @@ async fn run(asked: Asked) -> Result<ExitCode, CliError> {
         Asked::Command(Command::Chat(args)) => commands::chat::run(args).await,
         Asked::Command(Command::Repl(args)) => commands::repl::run(args).await,
         Asked::Command(Command::Session(args)) => commands::session::run(args).await,
+        Asked::Command(Command::Role(args)) => commands::role::run(args),
         Asked::Command(Command::Index(args)) => commands::index::run(args).await,
         Asked::Command(Command::Mcp(args)) => commands::mcp::run(args).await,
         Asked::Command(Command::Doctor(args)) => commands::doctor::run(args).await,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use etcetera::BaseStrategy;
 use jiff::Timestamp;
-use segue_agents::{Agent, Leash, mark_of};
+use segue_agents::{Agent, Leash, known, mark_of};
 use segue_catalog::{Catalog, Claude, Codex, Gemini, Index, Opencode, Reader, project_at};
 use segue_core::{
     McpReach, McpServer, NativeId, ProcessMark, Project, Session, SessionId, SessionRef,
@@ -74,13 +74,16 @@ impl App {
         let catalog = catalog(&project, config).with_archive(upkeep.archive.clone());
         let engine = Engine::new(store, agents, catalog, world()).with_index(Index::new(&home));
         let engine = engine.with_policy(config.policy.clone());
+        let engine = engine.with_roles(config.roles.clone());
+        let git = known::find("git", &std::env::var_os("PATH").unwrap_or_default());
         Ok(Self {
             home,
             project,
             engine: engine
                 .with_tools(tools)
                 .with_upkeep(upkeep)
-                .with_budget(config.budget),
+                .with_budget(config.budget)
+                .with_git(git),
         })
     }
 

@@ -1,6 +1,6 @@
 //! How Claude Code is started.
 
-use segue_core::{McpReach, PermissionPolicy};
+use segue_core::{McpReach, PermissionPolicy, RoleDescription, RoleName};
 use tokio::sync::watch;
 
 use super::*;
@@ -32,6 +32,7 @@ fn request() -> OpenRequest {
         from: None,
         strict: false,
         permissions: PermissionPolicy::Ask,
+        role: None,
         model: None,
         mcp: Vec::new(),
         timeout: Duration::from_secs(1),
@@ -177,4 +178,51 @@ fn the_adapter_asks_and_takes_none_of_the_arguments() {
     settings.mode = Some("plan".to_owned());
     let agent = adapted("/bin/adapter".into(), &settings, &host());
     assert_eq!(agent.mode.as_deref(), Some("plan"));
+}
+
+#[test]
+fn a_role_is_denied_the_tools_that_it_may_not_use() {
+    let role = |name: &str| RoleDescription::built_in(&RoleName::parse(name).unwrap());
+    let asked = |mode: &str, role: Option<RoleDescription>| {
+        let settings = Settings {
+            mode: Some(mode.to_owned()),
+            ..settings()
+        };
+        let request = OpenRequest { role, ..request() };
+        let args = arguments(&settings, &request, false).into_iter();
+        let about = |arg: &String| {
+            arg.starts_with("--disallowedTools") || arg.starts_with("--permission-mode")
+        };
+        args.filter(about).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        asked("acceptEdits", None),
+        ["--permission-mode=acceptEdits"]
+    );
+    assert_eq!(
+        asked("acceptEdits", role("pm")),
+        [
+            "--permission-mode=default",
+            "--disallowedTools=Bash,Edit,KillShell,Monitor,MultiEdit,NotebookEdit,WebFetch,WebSearch,Write"
+        ]
+    );
+    assert_eq!(
+        asked("plan", role("qa")),
+        [
+            "--permission-mode=plan",
+            "--disallowedTools=Edit,MultiEdit,NotebookEdit,WebFetch,WebSearch,Write"
+        ]
+    );
+    assert_eq!(
+        asked("acceptEdits", role("dev")),
+        [
+            "--permission-mode=acceptEdits",
+            "--disallowedTools=WebFetch,WebSearch"
+        ]
+    );
+    let anything = role("pm").map(|role| RoleDescription {
+        allowed_tools: None,
+        ..role
+    });
+    assert_eq!(asked("plan", anything), ["--permission-mode=plan"]);
 }

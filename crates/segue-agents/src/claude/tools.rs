@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
-use segue_core::{Diff, Json, PlanStatus, PlanStep, ToolCall, ToolStatus};
+use segue_core::{Diff, Json, PlanStatus, PlanStep, RoleDescription, ToolCall, ToolStatus};
 use serde_json::Value;
 
 /// The calls of one turn, each as far as it is known.
@@ -54,6 +54,28 @@ impl Calls {
             diffs: Vec::new(),
         })
     }
+}
+
+/// Its tools that do something, as far as they are known by name.
+const DOING: [&str; 9] = [
+    "Bash",
+    "Edit",
+    "KillShell",
+    "Monitor",
+    "MultiEdit",
+    "NotebookEdit",
+    "WebFetch",
+    "WebSearch",
+    "Write",
+];
+
+/// Those of its tools that a role may not use, as it wants them named: it may do without asking what its own settings
+/// allow, and asks for nothing that is denied.
+pub(super) fn denied(role: &RoleDescription) -> Option<String> {
+    let denied = DOING.iter().copied();
+    let denied = denied.filter(|name| !role.allows_named(name, kind(name)));
+    let denied: Vec<&str> = denied.collect();
+    (!denied.is_empty()).then(|| denied.join(","))
 }
 
 /// The sort of a tool.

@@ -116,7 +116,10 @@ impl Agent for Adapter {
         if let Some(refusal) = would_be_trusted(&config, &request.cwd, decided) {
             return Err(AgentError::refused("session/new", refusal));
         }
-        let agent = self.under(request.permissions, decided);
+        let mut agent = self.under(request.permissions, decided);
+        if request.mode(agent.mode.as_deref()).is_none() {
+            agent.mode = Some(ASKING.to_owned());
+        }
         let Some(id) = &request.native_id else {
             return try_to_open(&agent, request).await;
         };

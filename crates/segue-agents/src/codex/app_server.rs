@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use segue_core::{FailureClass, NativeId, Opened, ProviderId};
+use segue_core::{FailureClass, NativeId, Opened, ProviderId, RoleDescription};
 use serde_json::{Value, json};
 
 use self::talk::Talk;
@@ -120,9 +120,9 @@ impl AppServer {
     fn thread(&self, request: &OpenRequest) -> Value {
         let mut params = json!({
             "cwd": text_of(&request.cwd),
-            "approvalPolicy": self.approval(),
+            "approvalPolicy": self.approval(request),
             "approvalsReviewer": "user",
-            "sandbox": self.sandbox(),
+            "sandbox": self.sandbox(request),
         });
         if let Some(model) = request.model.as_ref().or(self.codex.model.as_ref()) {
             params["model"] = model.as_str().into();
@@ -131,7 +131,7 @@ impl AppServer {
         if let Some(servers) = overrides::servers(&request.mcp) {
             config["mcp_servers"] = servers;
         }
-        let writes = self.sandbox() != READ_ONLY;
+        let writes = self.sandbox(request) != READ_ONLY;
         let no_trust = writes.then(|| trust::none(&request.cwd, &self.codex.config()));
         if let Some(projects) = no_trust.flatten() {
             config["projects"] = projects;
@@ -141,21 +141,29 @@ impl AppServer {
     }
 
     /// When Codex asks: always, unless the user chose a mode, in which it asks for what that does not let it do.
-    fn approval(&self) -> &'static str {
-        match self.codex.mode {
+    fn approval(&self, request: &OpenRequest) -> &'static str {
+        match request.mode(self.codex.mode.as_deref()) {
             None => "untrusted",
             Some(_) => "on-request",
         }
     }
 
-    fn sandbox(&self) -> &str {
-        self.codex.mode.as_deref().unwrap_or(UNBOUND)
+    /// What Codex can do at all. A role that neither changes files nor runs commands gets the sandbox in which neither
+    /// does harm; else it is the answers that keep a role to what it may.
+    fn sandbox(&self, request: &OpenRequest) -> &str {
+        let only_reads =
+            |role: &RoleDescription| !role.allows_kind("edit") && !role.allows_kind("execute");
+        if request.role.as_ref().is_some_and(only_reads) {
+            return READ_ONLY;
+        }
+        request.mode(self.codex.mode.as_deref()).unwrap_or(UNBOUND)
     }
 
     /// What every turn is begun with, so that nothing a thread has on record counts more.
-    fn each_turn(&self) -> Value {
-        let mut params = json!({"approvalPolicy": self.approval(), "approvalsReviewer": "user"});
-        match self.sandbox() {
+    fn each_turn(&self, request: &OpenRequest) -> Value {
+        let mut params =
+            json!({"approvalPolicy": self.approval(request), "approvalsReviewer": "user"});
+        match self.sandbox(request) {
             UNBOUND => params["sandboxPolicy"] = json!({"type": "dangerFullAccess"}),
             READ_ONLY => params["sandboxPolicy"] = json!({"type": "readOnly"}),
             // The others have details, which the thread was opened with.
@@ -215,7 +223,8 @@ impl AppServer {
         });
         match named {
             Ok((id, turn, opened, why_not)) => {
-                let conversation = Thread::new(talk, id, turn, self.each_turn(), self.codex.now);
+                let conversation =
+                    Thread::new(talk, id, turn, self.each_turn(request), self.codex.now);
                 Ok(Opening {
                     why_not,
                     ..Opening::new(conversation, opened)

@@ -140,7 +140,7 @@ fn arguments(
 ) -> Vec<OsString> {
     let mut args = codex.args.clone();
     let mut push = |all: &[&str]| args.extend(all.iter().map(OsString::from));
-    let sandbox = codex.mode.as_deref();
+    let sandbox = request.mode(codex.mode.as_deref());
     let sandbox = sandbox.unwrap_or_else(|| self::sandbox(request.permissions));
     push(&["exec", "--json", "--sandbox", sandbox]);
     push(&["-c", "approval_policy=\"never\""]);

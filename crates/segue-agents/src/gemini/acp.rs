@@ -23,6 +23,7 @@ const QUIET: &str = r#"{
 pub(super) struct GeminiAcp {
     agent: AcpAgent,
     model: Option<String>,
+    mode: Option<String>,
     /// An empty home for a process that is only asked what it is.
     nowhere: PathBuf,
 }
@@ -30,18 +31,25 @@ pub(super) struct GeminiAcp {
 impl GeminiAcp {
     pub(super) fn new(program: PathBuf, settings: &Settings, host: &Host, kept: &Path) -> Self {
         let mut agent = AcpAgent::new(ProviderId::gemini(), program, settings, host);
-        let mode = agent.mode.take().unwrap_or_else(|| "default".to_owned());
-        // By its arguments: a mode that is set later is announced as if the model had said it.
-        let own = ["--acp", "--approval-mode", &mode];
-        let args = own.iter().map(Into::into);
-        agent.args = args.chain(std::mem::take(&mut agent.args)).collect();
+        let mode = agent.mode.take();
         agent.env = super::environment(settings);
         agent.usage = Some(How::Protocol);
         Self {
             model: agent.model.take(),
+            mode,
             agent,
             nowhere: kept.join(".nowhere"),
         }
+    }
+
+    /// The agent in a mode, which is its own usual one if none is named. By its arguments: a mode that is set later is
+    /// announced as if the model had said it.
+    fn in_mode(&self, mode: Option<&str>) -> AcpAgent {
+        let mut agent = self.agent.clone();
+        let own = ["--acp", "--approval-mode", mode.unwrap_or("default")];
+        let args = own.iter().map(Into::into);
+        agent.args = args.chain(std::mem::take(&mut agent.args)).collect();
+        agent
     }
 }
 
@@ -52,7 +60,7 @@ impl Agent for GeminiAcp {
     }
 
     async fn open(&self, request: &OpenRequest) -> Result<Opening, AgentError> {
-        let mut agent = self.agent.clone();
+        let mut agent = self.in_mode(request.mode(self.mode.as_deref()));
         if let Some(model) = request.model.as_ref().or(self.model.as_ref()) {
             agent.args.extend(["-m".into(), model.into()]);
         }
@@ -65,7 +73,7 @@ impl Agent for GeminiAcp {
 
     /// Every start cleans up in the home it is given, so it is not given the user's.
     async fn probe(&self, timeout: Duration) -> Result<Probe, AgentError> {
-        let mut agent = self.agent.clone();
+        let mut agent = self.in_mode(self.mode.as_deref());
         furnish(&self.nowhere).map_err(|source| AgentError::NotStarted {
             program: agent.program.display().to_string(),
             source,

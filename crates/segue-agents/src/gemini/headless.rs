@@ -90,10 +90,8 @@ impl Headless {
     }
 
     fn args(&self, request: &OpenRequest, id: &NativeId, target: Target) -> Vec<OsString> {
-        let mode = self
-            .mode
-            .as_deref()
-            .unwrap_or_else(|| mode(request.permissions));
+        let configured = request.mode(self.mode.as_deref());
+        let mode = configured.unwrap_or_else(|| mode(request.permissions));
         let mut args = vec!["-o", self.format.name(), "--approval-mode", mode];
         if let Some(model) = request.model.as_deref().or(self.model.as_deref()) {
             args.extend(["-m", model]);

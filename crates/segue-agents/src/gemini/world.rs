@@ -66,6 +66,7 @@ impl World {
             from: None,
             strict: false,
             permissions: PermissionPolicy::Ask,
+            role: None,
             model: None,
             mcp: Vec::new(),
             timeout: Duration::from_mins(1),

@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 
-use super::cues::{Sense, sense};
-use super::novelty::Words;
+use super::cues::{Sense, is_routine, refers_back, sense};
+use super::novelty::novelty;
 use super::tools::{Deed, deeds};
 use super::units::{Unit, paragraphs};
 use super::{Author, Item, ItemKind};
-use crate::{Role, ToldTurn};
+use crate::{Part, Role, ToldTurn};
 
 /// How many sentences of one message are looked at, half of them at its beginning and half at its end: more than that is
 /// something that was pasted.
@@ -17,13 +17,22 @@ const MOST: usize = 60;
 const TELLING: u32 = 4;
 
 /// How new a sentence is that does.
-const NEW: u32 = 24;
+const NEW: u32 = 20;
 
 /// What a note weighs at least.
 pub(super) const WORTH_A_NOTE: u32 = 15 + TELLING * 2;
 
 /// How long sentences are that are kept as one, in bytes.
 const TOGETHER: usize = 360;
+
+/// How plainly a sentence says what it is that could as well be something else.
+const FAINT: u32 = 3;
+
+/// How plainly a sentence says what it is that counts whatever its form.
+const PLAIN: u32 = 5;
+
+/// How much less a sentence tells that is of the moment alone.
+const PASSING: u32 = 25;
 
 /// A sentence, and where it was said.
 struct Said {
@@ -33,6 +42,9 @@ struct Said {
     message: u32,
     specificity: u32,
     novelty: u32,
+    sense: Option<Sense>,
+    /// Whether it is of the moment alone.
+    routine: bool,
     /// Whether it goes on a paragraph.
     goes_on: bool,
 }
@@ -42,8 +54,11 @@ struct Said {
 #[must_use]
 pub fn extract(turns: &[ToldTurn], cwd: &str, count: &dyn Fn(&str) -> u64) -> Vec<Item> {
     let said = turns.iter().flat_map(|turn| sentences(turn, count));
-    let said: Vec<Said> = said.collect();
-    let words = Words::of(said.iter().map(|said| &said.unit));
+    let mut said: Vec<Said> = said.collect();
+    let novelty = novelty(said.iter().map(|said| &said.unit));
+    for (said, novelty) in said.iter_mut().zip(novelty) {
+        said.novelty = novelty;
+    }
     let done: Vec<(u32, Deed)> = turns
         .iter()
         .flat_map(|turn| {
@@ -53,8 +68,8 @@ pub fn extract(turns: &[ToldTurn], cwd: &str, count: &dyn Fn(&str) -> u64) -> Ve
         .collect();
     let changed = done.iter().filter(|(_, deed)| deed.kind == ItemKind::File);
     let changed: HashSet<&str> = changed.map(|(_, deed)| deed.subject.as_str()).collect();
-    let joined = together(&said, &words);
-    let said = joined.iter().filter_map(|said| item(said, &changed));
+    let joined = together(said);
+    let said = joined.into_iter().filter_map(|said| item(said, &changed));
     let mut items: Vec<Item> = said.collect();
     items.extend(done.iter().map(|(turn, deed)| Item {
         id: 0,
@@ -72,10 +87,17 @@ pub fn extract(turns: &[ToldTurn], cwd: &str, count: &dyn Fn(&str) -> u64) -> Ve
 
 fn sentences(turn: &ToldTurn, count: &dyn Fn(&str) -> u64) -> Vec<Said> {
     let mut said = Vec::new();
+    // What an agent says between two calls of tools is about the next one; what counts comes at the end.
+    let speaks = |part: &Part| matches!(part, Part::Text(text) if !text.trim().is_empty());
+    let answer = turn
+        .messages
+        .iter()
+        .rposition(|message| message.role == Role::Assistant && message.parts.iter().any(speaks));
     for (at, message) in (0..).zip(&turn.messages) {
         if !matches!(message.role, Role::User | Role::Assistant) {
             continue;
         }
+        let narrates = message.role == Role::Assistant && answer != usize::try_from(at).ok();
         let paragraphs = paragraphs(&message.words()).into_iter();
         let units = paragraphs.flat_map(|units| {
             let units = units.into_iter().enumerate();
@@ -88,6 +110,8 @@ fn sentences(turn: &ToldTurn, count: &dyn Fn(&str) -> u64) -> Vec<Said> {
         said.extend(units.into_iter().map(|(goes_on, unit)| Said {
             specificity: unit.specificity(count),
             novelty: 0,
+            sense: sense(&unit, message.role),
+            routine: narrates || is_routine(&unit, message.role),
             unit,
             role: message.role,
             turn: turn.n,
@@ -100,26 +124,20 @@ fn sentences(turn: &ToldTurn, count: &dyn Fn(&str) -> u64) -> Vec<Said> {
 
 /// Sentences of a paragraph that follow on each other are kept as one if each of them tells something: the second is
 /// often the reason for the first, and does not name it again.
-fn together(said: &[Said], words: &Words<'_>) -> Vec<Said> {
+fn together(said: Vec<Said>) -> Vec<Said> {
     let mut joined: Vec<Said> = Vec::with_capacity(said.len());
     for next in said {
-        let novelty = words.novelty(&next.unit);
-        let next = Said {
-            unit: next.unit.clone(),
-            novelty,
-            ..*next
-        };
         let last = joined.last_mut().filter(|last| {
-            last.is_telling()
-                && next.is_telling()
-                && next.goes_on
-                && last.is_of_one_sort_with(&next)
+            next.goes_on
+                && last.is_telling()
+                && (next.is_remark() || last.is_of_one_sort_with(&next))
                 && (last.turn, last.message) == (next.turn, next.message)
                 && last.unit.text.len() + next.unit.text.len() < TOGETHER
         });
         match last {
             Some(last) => {
                 last.unit = last.unit.and(&next.unit);
+                last.sense = sense(&last.unit, last.role);
                 last.specificity = last.specificity.max(next.specificity);
                 last.novelty = last.novelty.max(next.novelty);
             }
@@ -130,13 +148,24 @@ fn together(said: &[Said], words: &Words<'_>) -> Vec<Said> {
 }
 
 impl Said {
-    /// Whether neither of two shows that it is something else than the other.
+    /// Whether two of which each tells something show nothing by which they are apart.
     fn is_of_one_sort_with(&self, next: &Self) -> bool {
-        let kind = |said: &Self| sense(&said.unit, said.role).map(|sense| sense.kind);
-        match (kind(self), kind(next)) {
-            (Some(a), Some(b)) => a == b,
-            (None, _) | (_, None) => true,
-        }
+        // A person's prompt is mostly one thought; an agent tells one thing after the other.
+        let goes_along = match self.role {
+            Role::User => self.routine == next.routine || refers_back(&next.unit),
+            _ => self.routine == next.routine && refers_back(&next.unit),
+        };
+        let plain = |said: &Self| said.sense.filter(|sense| sense.strength > FAINT);
+        let apart = match (plain(self), plain(next)) {
+            (Some(a), Some(b)) => a.kind != b.kind,
+            (None, _) | (_, None) => false,
+        };
+        next.is_telling() && goes_along && !apart
+    }
+
+    /// Whether it says what something is, and leaves it to what comes before it to say what.
+    fn is_remark(&self) -> bool {
+        !self.is_telling() && self.sense.is_some_and(|sense| sense.strength > FAINT)
     }
 
     /// Whether it tells something that others do not.
@@ -146,31 +175,34 @@ impl Said {
 }
 
 /// What a sentence is worth as an item; nothing if it says nothing.
-fn item(said: &Said, changed: &HashSet<&str>) -> Option<Item> {
-    let path = said.unit.path().filter(|_| said.role == Role::Assistant);
-    let Sense { kind, strength } = match (sense(&said.unit, said.role), said.role) {
+fn item(said: Said, changed: &HashSet<&str>) -> Option<Item> {
+    let path = match said.role {
+        Role::Assistant => said.unit.paths().find(|path| changed.contains(path)),
+        _ => None,
+    };
+    let path = path.map(str::to_owned);
+    let Sense { kind, strength } = match (said.sense, said.role) {
         // What the conversation began with is what it is for.
         (_, Role::User) if said.turn == 1 && said.message == 0 => Sense {
             kind: ItemKind::Goal,
             strength: 6,
         },
-        (Some(sense), Role::User) => sense,
-        (None, Role::User) => Sense {
+        // A wish that names nothing is for now.
+        (Some(sense), Role::User) if sense.strength > FAINT || said.is_telling() => sense,
+        (_, Role::User) => Sense {
             kind: ItemKind::Request,
             strength: 0,
         },
         // What is said of a file that was changed tells where it stands.
-        (
-            Some(Sense {
-                kind: ItemKind::Focus | ItemKind::Done | ItemKind::NextStep,
-                ..
-            })
-            | None,
-            _,
-        ) if path.is_some_and(|path| changed.contains(path)) => Sense {
-            kind: ItemKind::File,
-            strength: 0,
-        },
+        (sense, _)
+            if path.is_some()
+                && sense.is_none_or(|sense| sense.passes() || sense.strength <= FAINT) =>
+        {
+            Sense {
+                kind: ItemKind::File,
+                strength: 0,
+            }
+        }
         (Some(sense), _) => sense,
         (None, _) if said.is_telling() => Sense {
             kind: ItemKind::Note,
@@ -180,15 +212,21 @@ fn item(said: &Said, changed: &HashSet<&str>) -> Option<Item> {
     };
     // Nobody else can say it again.
     let by_user = if said.role == Role::User { 25 } else { 0 };
+    let passing = if said.routine && strength < PLAIN {
+        PASSING
+    } else {
+        0
+    };
     Some(Item {
         id: 0,
         kind,
-        text: said.unit.text.clone(),
-        subject: path.filter(|_| kind == ItemKind::File).map(str::to_owned),
+        text: said.unit.text,
+        subject: path.filter(|_| kind == ItemKind::File),
         turn: said.turn,
         message: said.message,
         by: Author::Record,
-        weight: base(kind) + strength * 5 + said.specificity * 2 + said.novelty * 2 + by_user,
+        weight: (base(kind) + strength * 5 + said.specificity * 2 + said.novelty * 2 + by_user)
+            .saturating_sub(passing),
         pinned: false,
     })
 }
@@ -198,8 +236,9 @@ pub(super) fn base(kind: ItemKind) -> u32 {
     match kind {
         ItemKind::Directive => 60,
         ItemKind::Goal => 55,
-        ItemKind::Pending | ItemKind::File | ItemKind::Request => 50,
+        ItemKind::Pending | ItemKind::File => 50,
         ItemKind::Attempt | ItemKind::Decision | ItemKind::Blocker => 45,
+        ItemKind::Request => 40,
         ItemKind::Focus | ItemKind::NextStep | ItemKind::Check => 30,
         ItemKind::Command => 20,
         ItemKind::Note => 15,

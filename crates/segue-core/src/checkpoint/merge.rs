@@ -10,8 +10,8 @@ use super::{Author, Checkpoint, Item, ItemKind, written};
 fn share(kind: ItemKind) -> u64 {
     match kind {
         ItemKind::Directive => 16,
-        ItemKind::Pending => 10,
-        ItemKind::Decision | ItemKind::Attempt | ItemKind::File => 8,
+        ItemKind::Pending | ItemKind::File => 14,
+        ItemKind::Decision | ItemKind::Attempt => 10,
         ItemKind::Request => 5,
         ItemKind::Goal | ItemKind::Blocker => 3,
         ItemKind::Check => 2,
@@ -34,6 +34,9 @@ fn most(kind: ItemKind) -> usize {
 
 /// Of how many of the newest turns with such items it is still told what was under way and what was next.
 const NOW: usize = 2;
+
+/// After how many items that there is no room for nobody looks for a smaller one.
+const MISSES: usize = 100;
 
 /// Puts together what a checkpoint had and what was found since, oldest first, in about `room` tokens.
 ///
@@ -145,31 +148,52 @@ const COMMON: [&str; 18] = [
 ];
 
 /// Without what was open and is done since: most of its words are in something later that is said to be done.
-fn settled(items: Vec<Item>) -> Vec<Item> {
-    let words = |item: &Item| -> HashSet<String> {
-        let plain = plain(&item.text);
-        let telling = |word: &&str| word.chars().count() > 3 && !COMMON.contains(word);
-        let long = plain.split(' ').filter(telling);
-        long.map(str::to_owned).collect()
+fn settled(mut items: Vec<Item>) -> Vec<Item> {
+    let is_done = |item: &Item| item.kind == ItemKind::Done && item.subject.is_none();
+    let is_open =
+        |item: &Item| item.kind == ItemKind::Pending && !item.pinned && item.by != Author::Person;
+    let in_words = |is: &dyn Fn(&Item) -> bool| -> Vec<(u32, u32, String)> {
+        let items = items.iter().filter(|item| is(item));
+        let items = items.map(|item| (item.id, item.turn, plain(&item.text)));
+        items.collect()
     };
-    let done: Vec<(u32, HashSet<String>)> = items
-        .iter()
-        .filter(|item| item.kind == ItemKind::Done && item.subject.is_none())
-        .map(|item| (item.turn, words(item)))
-        .collect();
-    let is_settled = |item: &Item| {
-        if item.kind != ItemKind::Pending || item.pinned || item.by == Author::Person {
-            return false;
+    let (done, open) = (in_words(&is_done), in_words(&is_open));
+    // Who says a word, so that each open item is compared with those alone that share one with it.
+    let mut says: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (at, (_, _, text)) in done.iter().enumerate() {
+        for word in telling(text) {
+            says.entry(word).or_default().push(at);
         }
-        let open = words(item);
-        open.len() >= 3
-            && done.iter().any(|(turn, done)| {
-                *turn > item.turn && open.intersection(done).count() * 3 >= open.len() * 2
-            })
-    };
-    let mut items = items;
-    items.retain(|item| !is_settled(item));
+    }
+    let mut settled: HashSet<u32> = HashSet::new();
+    let mut shared: Vec<usize> = vec![0; done.len()];
+    for (id, turn, text) in &open {
+        let words = telling(text);
+        shared.fill(0);
+        for at in words.iter().filter_map(|word| says.get(word)).flatten() {
+            if let Some(shared) = shared.get_mut(*at) {
+                *shared += 1;
+            }
+        }
+        let is_settled = done
+            .iter()
+            .zip(&shared)
+            .any(|((_, later, _), shared)| later > turn && shared * 3 >= words.len() * 2);
+        if words.len() >= 3 && is_settled {
+            settled.insert(*id);
+        }
+    }
+    items.retain(|item| !settled.contains(&item.id));
     items
+}
+
+/// The words that say what something is, each once.
+fn telling(plain: &str) -> Vec<&str> {
+    let telling = |word: &&str| word.chars().count() > 3 && !COMMON.contains(word);
+    let mut words: Vec<&str> = plain.split(' ').filter(telling).collect();
+    words.sort_unstable();
+    words.dedup();
+    words
 }
 
 /// What was under way or next some turns ago is neither any more: what tells something is noted, the rest is gone.
@@ -212,52 +236,57 @@ fn chosen(items: Vec<Item>, room: u64, count: &dyn Fn(&str) -> u64) -> Vec<Item>
             || item.by == Author::Person
             || (item.message == 0 && item.subject.is_none() && Some(item.turn) == last_asked)
     };
-    let mut kept: Vec<Item> = Vec::new();
-    let mut used = 0;
-    let mut by_kind: HashMap<ItemKind, Vec<(Item, u64)>> = HashMap::new();
-    for item in items {
-        let tokens = count(&written::line(&item)) + 1;
-        if must_stay(&item) {
-            used += tokens;
-            kept.push(item);
-        } else {
-            by_kind.entry(item.kind).or_default().push((item, tokens));
-        }
+    let tokens = |item: &Item| count(&written::line(item)) + 1;
+    let (mut kept, others): (Vec<Item>, Vec<Item>) = items.into_iter().partition(must_stay);
+    let mut used: u64 = kept.iter().map(tokens).sum();
+    let mut by_kind: HashMap<ItemKind, Vec<Item>> = HashMap::new();
+    for item in others {
+        by_kind.entry(item.kind).or_default().push(item);
     }
-    let mut rest: Vec<(Item, u64)> = Vec::new();
+    let mut rest: Vec<Item> = Vec::new();
     for kind in ItemKind::ALL {
         let mut of_kind = by_kind.remove(&kind).unwrap_or_default();
         by_worth(kind, &mut of_kind);
         of_kind.truncate(most(kind));
         let own = room * share(kind) / 100;
         let mut taken = 0;
-        for (item, tokens) in of_kind {
-            if taken + tokens <= own && used + tokens <= room {
-                taken += tokens;
-                used += tokens;
-                kept.push(item);
-            } else {
-                rest.push((item, tokens));
+        let mut of_kind = of_kind.into_iter();
+        for item in of_kind.by_ref() {
+            let tokens = tokens(&item);
+            if taken + tokens > own || used + tokens > room {
+                rest.push(item);
+                break;
             }
+            taken += tokens;
+            used += tokens;
+            kept.push(item);
         }
+        rest.extend(of_kind);
     }
-    rest.sort_by_key(|(item, _)| std::cmp::Reverse((item.weight, item.turn, item.id)));
-    for (item, tokens) in rest {
+    rest.sort_by_key(|item| std::cmp::Reverse((item.weight, item.turn, item.id)));
+    let mut misses = 0;
+    for item in rest {
+        let tokens = tokens(&item);
         if used + tokens <= room {
             used += tokens;
             kept.push(item);
+        } else {
+            misses += 1;
+        }
+        if misses == MISSES {
+            break;
         }
     }
     kept
 }
 
 /// The ones that tell most first; of what changes all the time, the newest.
-fn by_worth(kind: ItemKind, items: &mut [(Item, u64)]) {
+fn by_worth(kind: ItemKind, items: &mut [Item]) {
     let newest = matches!(
         kind,
         ItemKind::File | ItemKind::Command | ItemKind::Check | ItemKind::Focus | ItemKind::NextStep
     );
-    items.sort_by_key(|(item, _)| {
+    items.sort_by_key(|item| {
         let worth = if newest { 0 } else { item.weight };
         std::cmp::Reverse((worth, item.turn, item.id))
     });

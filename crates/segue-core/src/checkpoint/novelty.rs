@@ -2,56 +2,74 @@
 
 use std::collections::HashMap;
 
+use super::common::is_common;
 use super::units::Unit;
-
-/// In how many sentences words occur.
-#[derive(Debug, Default)]
-pub(super) struct Words<'a> {
-    sentences: usize,
-    seen: HashMap<&'a str, usize>,
-}
 
 /// How many of the rarest words of a sentence count.
 const RAREST: usize = 4;
 
-impl<'a> Words<'a> {
-    pub(super) fn of(units: impl Iterator<Item = &'a Unit>) -> Self {
-        let mut words = Self::default();
-        for unit in units {
-            words.sentences += 1;
-            let mut of_unit: Vec<&str> = telling(unit).collect();
-            of_unit.sort_unstable();
-            of_unit.dedup();
-            for word in of_unit {
-                *words.seen.entry(word).or_default() += 1;
+/// How new each of some sentences is among them: from 0, for one like many others, to 40.
+pub(super) fn novelty<'a>(units: impl Iterator<Item = &'a Unit>) -> Vec<u32> {
+    // Each word that tells something has a number, under which it is counted; the others have none.
+    let mut numbers: HashMap<&str, Option<usize>> = HashMap::new();
+    let mut seen: Vec<u32> = Vec::new();
+    let sentences: Vec<Vec<usize>> = units
+        .map(|unit| {
+            let number = |word| {
+                *numbers.entry(word).or_insert_with(|| {
+                    is_telling(word).then(|| {
+                        seen.push(0);
+                        seen.len() - 1
+                    })
+                })
+            };
+            let mut words: Vec<usize> = unit.words().filter_map(number).collect();
+            words.sort_unstable();
+            words.dedup();
+            for word in &words {
+                if let Some(seen) = seen.get_mut(*word) {
+                    *seen += 1;
+                }
             }
-        }
-        words
-    }
-
-    /// From 0, for a sentence like many others, to 40.
-    pub(super) fn novelty(&self, unit: &Unit) -> u32 {
-        let most = self.sentences.max(2).ilog2();
-        let mut rare: Vec<u32> = telling(unit).map(|word| self.rarity(word)).collect();
+            words
+        })
+        .collect();
+    let all = u32::try_from(sentences.len()).unwrap_or(u32::MAX);
+    let most = all.max(2).ilog2();
+    // How often the number of sentences can be halved until only those with a word are left.
+    let rarity = |word: &usize| {
+        let seen = seen.get(*word).copied().unwrap_or(1).max(1);
+        (all / seen).max(1).ilog2()
+    };
+    let novelty = |words: &Vec<usize>| {
+        let mut rare: Vec<u32> = words.iter().map(rarity).collect();
         rare.sort_unstable_by(|a, b| b.cmp(a));
         rare.truncate(RAREST);
         let sum: u32 = rare.iter().sum();
         (sum * 40 / (most * 4)).min(40)
-    }
-
-    /// How often the number of sentences can be halved until only those with a word are left.
-    fn rarity(&self, word: &str) -> u32 {
-        let seen = self.seen.get(word).copied().unwrap_or(1).max(1);
-        (self.sentences / seen).max(1).ilog2()
-    }
+    };
+    sentences.iter().map(novelty).collect()
 }
 
-/// The words of a sentence but for names: those are rare wherever they stand.
-fn telling(unit: &Unit) -> impl Iterator<Item = &str> {
-    unit.words().filter(|word| {
-        word.chars().count() > 2
-            && word
-                .chars()
-                .all(|c| c.is_alphabetic() || matches!(c, '\'' | '-'))
-    })
+/// Not names, which are rare wherever they stand, nor what is said everywhere.
+fn is_telling(word: &str) -> bool {
+    word.chars().count() > 2
+        && word
+            .chars()
+            .all(|c| c.is_alphabetic() || matches!(c, '\'' | '-'))
+        && !is_common(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_again_and_again_is_not_new() {
+        let mut units = vec![Unit::new("I look at the loader."); 30];
+        units.push(Unit::new("Kerosene lamps flicker in Lisbon."));
+        units.push(Unit::new("It does, and that is it."));
+        let found = novelty(units.iter());
+        assert_eq!((found[0], found[30], found[31]), (0, 40, 0));
+    }
 }

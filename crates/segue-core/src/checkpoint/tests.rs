@@ -116,12 +116,14 @@ fn a_conversation_is_summed_up_without_a_model() {
     - [1] I decided to use nom instead of pest, because it streams.
     Done:
     - [2] parse dates
+    Tried without success:
+    - [2] I tried chrono first, but it didn't help with week dates.
     Files:
     - [2] src/parser.rs: changed
     Checks:
     - [2] cargo test: failed with 101: error: test week failed
     Still to do:
-    - [2] I tried chrono first, but it didn't help with week dates. The time zones are still missing, not yet done.
+    - [2] The time zones are still missing, not yet done.
     - [2] write docs
     Asked for:
     - [2] And now add dates.

@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use super::ItemKind;
 use super::units::Unit;
-use crate::{Change, Message, Part, effects};
+use crate::noted::words_in_answer;
+use crate::{Change, Json, Message, Part, effects};
 
 /// Something that the use of tools tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +37,9 @@ pub(super) fn deeds(messages: &[Message], cwd: &str) -> Vec<Deed> {
             };
             let args: Value = serde_json::from_str(args.as_str()).unwrap_or_default();
             if let (Some(id), Some(line)) = (id, command(&args)) {
-                deeds.push(ran(&line, answers.get(id.as_str()), at));
+                let answer = answers.get(id.as_str());
+                let answer = answer.map(|(response, is_error)| Answer::new(response, *is_error));
+                deeds.push(ran(&line, answer.as_ref(), at));
             }
             deeds.extend(planned(&args, at));
         }
@@ -66,52 +69,30 @@ struct Answer {
     text: String,
 }
 
-fn answers(messages: &[Message]) -> HashMap<&str, Answer> {
-    let mut answers = HashMap::new();
-    for part in messages.iter().flat_map(|message| &message.parts) {
-        let Part::FunctionResponse {
+/// The answers by the call that they are for; they are long, and few are read.
+type Answers<'a> = HashMap<&'a str, (&'a Json, bool)>;
+
+fn answers(messages: &[Message]) -> Answers<'_> {
+    let parts = messages.iter().flat_map(|message| &message.parts);
+    let answers = parts.filter_map(|part| match part {
+        Part::FunctionResponse {
             call_id,
             response,
             is_error,
             ..
-        } = part
-        else {
-            continue;
-        };
-        let value: Value = serde_json::from_str(response.as_str()).unwrap_or_default();
-        let text = said(&value);
-        let code = code(&value, &text);
-        let failed = *is_error || code.is_some_and(|code| code != 0);
-        answers.insert(call_id.as_str(), Answer { failed, code, text });
-    }
-    answers
+        } => Some((call_id.as_str(), (response, *is_error))),
+        _ => None,
+    });
+    answers.collect()
 }
 
-/// All words in an answer.
-fn said(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Array(values) => {
-            let texts: Vec<String> = values.iter().map(said).collect();
-            texts.join("\n")
-        }
-        Value::Object(fields) => {
-            let keys = [
-                "output",
-                "aggregated_output",
-                "formatted_output",
-                "stdout",
-                "stderr",
-                "text",
-                "content",
-                "error",
-                "message",
-            ];
-            let texts = keys.iter().filter_map(|key| fields.get(*key)).map(said);
-            let texts: Vec<String> = texts.filter(|text| !text.is_empty()).collect();
-            texts.join("\n")
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) => String::new(),
+impl Answer {
+    fn new(response: &Json, is_error: bool) -> Self {
+        let value: Value = serde_json::from_str(response.as_str()).unwrap_or_default();
+        let text = words_in_answer(&value);
+        let code = code(&value, &text);
+        let failed = is_error || code.is_some_and(|code| code != 0);
+        Self { failed, code, text }
     }
 }
 

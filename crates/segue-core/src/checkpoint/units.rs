@@ -31,8 +31,8 @@ impl Unit {
         u32::try_from(more.min(12)).unwrap_or(12)
     }
 
-    /// The path of a file that it names, if any.
-    pub(super) fn path(&self) -> Option<&str> {
+    /// The paths of files that it names.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &str> {
         let marks = |c: char| {
             !(c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '~' | '@' | '+'))
         };
@@ -40,7 +40,7 @@ impl Unit {
             .text
             .split(marks)
             .map(|word| word.trim_end_matches(['.', '-']));
-        words.into_iter().find(|word| {
+        words.filter(|word| {
             let name = word.rsplit('/').next().unwrap_or_default();
             let Some((stem, ending)) = name.rsplit_once('.') else {
                 return false;
@@ -182,25 +182,29 @@ fn shortened(line: &str) -> String {
 
 /// Small letters and digits, with the marks that belong to words and names; each word between blanks.
 pub(super) fn plain(text: &str) -> String {
+    let is_mark = |c: char| matches!(c, '\'' | '.' | '-' | '_');
     let mut plain = String::with_capacity(text.len() + 2);
     plain.push(' ');
-    for c in text.chars() {
+    let mut begins = 1;
+    for c in text.chars().chain([' ']) {
         match c {
-            '’' | '\'' => plain.push('\''),
+            'a'..='z' | '0'..='9' | '/' => plain.push(c),
+            'A'..='Z' => plain.push(c.to_ascii_lowercase()),
+            // A mark belongs to a word only within it.
+            '’' | '\'' | '_' | '.' | '-' if plain.len() == begins => {}
+            '’' => plain.push('\''),
+            '\'' | '_' | '.' | '-' => plain.push(c),
             c if c.is_alphanumeric() => plain.extend(c.to_lowercase()),
-            '_' | '/' | '.' | '-' => plain.push(c),
-            _ if plain.ends_with(' ') => {}
-            _ => plain.push(' '),
+            _ => {
+                let word = plain.get(begins..).unwrap_or_default();
+                let word = word.trim_end_matches(is_mark).len();
+                plain.truncate(begins + word);
+                if word > 0 {
+                    plain.push(' ');
+                    begins = plain.len();
+                }
+            }
         }
     }
-    let mut words = String::with_capacity(plain.len());
-    words.push(' ');
-    for word in plain.split(' ') {
-        let word = word.trim_matches(|c: char| matches!(c, '\'' | '.' | '-' | '_'));
-        if !word.is_empty() {
-            words.push_str(word);
-            words.push(' ');
-        }
-    }
-    words
+    plain
 }

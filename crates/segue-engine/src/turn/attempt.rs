@@ -40,6 +40,11 @@ impl Run<'_> {
             }
             Some(Err(CannotOpen::Engine(error))) => {
                 self.hold.agent_is_gone().await;
+                if let EngineError::Brief(_) = &error {
+                    // No prompt would fit, so that this one is no part of the history.
+                    let (store, lease) = (&self.engine.store, &self.hold.lease);
+                    store.withdraw_turn(lease, self.turn, self.now()).await?;
+                }
                 return Err(error);
             }
             None => {
@@ -94,6 +99,9 @@ impl Run<'_> {
         if let Some(why) = &leg.fell_back {
             self.decide(Decision::new(DecisionKind::Provider, why.as_str()))
                 .await?;
+        }
+        for decision in std::mem::take(&mut leg.news) {
+            self.decide(decision).await?;
         }
         for line in &leg.protected {
             self.protected(line).await?;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use segue_agents::{AgentError, Conversation, Step};
 use segue_core::{
     AgentEvent, Decision, DecisionKind, Failure, FailureClass, Json, NativeId, Part,
-    PermissionAnswer, PermissionPolicy, PermissionRequest, PlanStep, StopReason, Title,
-    TitleSource, TurnEnd, TurnState,
+    PermissionAnswer, PermissionPolicy, PermissionRequest, PlanStep, RoleName, StopReason, Title,
+    TitleSource, ToolCall, ToolStatus, TurnEnd, TurnState,
 };
 use segue_store::{DraftKind, StoreError};
 use tokio::sync::oneshot;
@@ -29,6 +29,7 @@ const OWN_TOOLS: [&str; 3] = ["session_describe", "session_history", "session_se
 /// Who answered a permission request.
 enum AnsweredBy {
     Policy(PermissionPolicy),
+    Role(RoleName),
     Person,
     Nobody,
 }
@@ -37,6 +38,7 @@ impl fmt::Display for AnsweredBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Policy(policy) => write!(f, "by policy {}", policy.as_str()),
+            Self::Role(role) => write!(f, "since the role {role} may not use it"),
             Self::Person => f.write_str("by the user"),
             Self::Nobody => f.write_str("since nobody answered and no policy allows it"),
         }
@@ -197,6 +199,7 @@ impl Run<'_> {
                 self.emit(TurnEvent::Thought { message, words }).await?;
             }
             AgentEvent::Tool(call) => {
+                self.notice(&call).await?;
                 let seq = self.recorder.tool(&call, at).await?;
                 self.emit(TurnEvent::Tool(call)).await?;
                 self.saved(Some(seq)).await?;
@@ -270,7 +273,26 @@ impl Run<'_> {
             .await?)
     }
 
-    /// Answers a permission request by policy or by asking, and notes the answer.
+    /// Notes that the agent did, without asking, what its role may not.
+    async fn notice(&mut self, call: &ToolCall) -> Result<(), EngineError> {
+        let Some(role) = &self.role else {
+            return Ok(());
+        };
+        let oversteps =
+            call.status == ToolStatus::Completed && !is_our_own(call) && !role.allows(call);
+        if !oversteps || !self.overstepped.insert(call.id.clone()) {
+            return Ok(());
+        }
+        let text = format!(
+            "the agent used {:?} without asking, which the role {} may not",
+            call.name, role.name
+        );
+        Ok(self
+            .decide(Decision::new(DecisionKind::Permission, text))
+            .await?)
+    }
+
+    /// Answers a permission request by its role, by policy or by asking, and notes the answer.
     async fn permit(
         &mut self,
         request: &PermissionRequest,
@@ -278,13 +300,19 @@ impl Run<'_> {
         let at = self.now();
         self.recorder.tool(&request.call, at).await?;
         let policy = self.permissions;
-        let by_policy = if is_our_own(request) {
-            Some(request.allow_once())
-        } else {
-            policy.answer(request)
+        let ours = is_our_own(&request.call);
+        let by_rule = match &self.role {
+            _ if ours => Some((request.allow_once(), AnsweredBy::Policy(policy))),
+            Some(role) if !role.allows(&request.call) => {
+                Some((request.reject(), AnsweredBy::Role(role.name.clone())))
+            }
+            Some(_) | None => {
+                let answer = policy.answer(request);
+                answer.map(|answer| (answer, AnsweredBy::Policy(policy)))
+            }
         };
-        let (answer, by) = match by_policy {
-            Some(answer) => (answer, AnsweredBy::Policy(policy)),
+        let (answer, by) = match by_rule {
+            Some(answered) => answered,
             None => match self.ask(request).await {
                 Some(answer) => (answer, AnsweredBy::Person),
                 None => (request.reject(), AnsweredBy::Nobody),
@@ -294,9 +322,11 @@ impl Run<'_> {
         self.refused |= !allowed && !matches!(by, AnsweredBy::Person);
         let name = &request.call.name;
         let text = match (&answer, allowed) {
-            (PermissionAnswer::Cancelled, _) => format!("stopped before {name:?} was answered"),
-            (PermissionAnswer::Choose(_), true) => format!("allowed {name:?} {by}"),
-            (PermissionAnswer::Choose(_), false) => format!("refused {name:?} {by}"),
+            (PermissionAnswer::Cancelled, _) if !matches!(by, AnsweredBy::Role(_)) => {
+                format!("stopped before {name:?} was answered")
+            }
+            (_, true) => format!("allowed {name:?} {by}"),
+            (_, false) => format!("refused {name:?} {by}"),
         };
         self.decide(Decision::new(DecisionKind::Permission, text))
             .await?;
@@ -324,10 +354,9 @@ fn plan(steps: &[PlanStep]) -> Json {
     Json::from(serde_json::json!({ "plan": steps }))
 }
 
-/// Whether a request is for one of the tools that segue itself hands out; those need no permission. A command that is
+/// Whether a call is of one of the tools that segue itself hands out; those need no permission. A command that is
 /// called like one is a command: its kind says so. The configuration lets no other server be called `segue`.
-fn is_our_own(request: &PermissionRequest) -> bool {
-    let call = &request.call;
+fn is_our_own(call: &ToolCall) -> bool {
     let prefixes = ["mcp__segue__", "mcp_segue_", "mcp.segue.", "segue_"];
     let tool = prefixes
         .iter()

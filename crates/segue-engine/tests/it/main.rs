@@ -9,6 +9,8 @@
 mod added;
 mod agents;
 mod brief;
+mod checkpoints;
+mod compaction;
 mod examples;
 mod handoff;
 mod head;
@@ -19,6 +21,7 @@ mod policy;
 mod portable;
 mod purpose;
 mod recall;
+mod roles;
 mod scopes;
 mod scripted;
 mod spending;

@@ -79,7 +79,8 @@ pub async fn an_imported_session_is_there_whole(store: &dyn Store) {
         (turns[1].started_at, turns[1].ended_at),
         (at(20), Some(at(21)))
     );
-    let (version, checkpoint) = store.checkpoint_at(turns[1].id).await.unwrap().unwrap();
+    let found = store.checkpoint_at(&session.id, turns[1].id).await;
+    let (version, checkpoint) = found.unwrap().unwrap();
     assert_eq!(
         (version.n, version.covers, version.why, version.at),
         (1, 0, Occasion::Imported, at(15))

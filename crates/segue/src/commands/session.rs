@@ -2,6 +2,9 @@
 
 mod archive;
 mod asked;
+mod checkpoint;
+mod compact;
+mod context;
 mod delete;
 mod handoff;
 pub(super) mod head;
@@ -50,6 +53,7 @@ pub(super) async fn perform(app: &App, command: SessionCommand) -> Result<(), Cl
         SessionCommand::Info(args) => show::info(app, &args).await,
         SessionCommand::Show(args) => show::transcript(app, &args).await,
         SessionCommand::Preview(args) => preview::run(app, &args).await,
+        SessionCommand::Context(args) => context::run(app, &args).await,
         SessionCommand::Search(args) => search::run(app, &args).await,
         SessionCommand::Rename(args) => rename(app, &args).await,
         SessionCommand::Tag(args) => tag::run(app, &args).await,
@@ -57,6 +61,8 @@ pub(super) async fn perform(app: &App, command: SessionCommand) -> Result<(), Cl
         SessionCommand::Revert(args) => head::revert(app, &args).await,
         SessionCommand::Undo(args) => head::undo(app, &args).await,
         SessionCommand::Fork(args) => head::fork(app, &args).await,
+        SessionCommand::Compact(args) => compact::run(app, &args).await,
+        SessionCommand::Checkpoint(args) => checkpoint::run(app, &args).await,
         SessionCommand::Delete(args) => delete::run(app, &args).await,
         SessionCommand::Forget(args) => delete::forget(app, &args).await,
         SessionCommand::Archive(args) => archive::run(app, &args).await,

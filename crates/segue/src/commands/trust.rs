@@ -4,6 +4,7 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
 use jiff::Timestamp;
+use segue_core::Roles;
 use serde_json::{Value, json};
 
 use super::config::{setting_json, shown};
@@ -31,6 +32,8 @@ struct Asking {
     content: Vec<u8>,
     /// What needs trust.
     settings: Layer,
+    /// The roles there are without it.
+    roles: Roles,
 }
 
 fn asking() -> Result<Asking, CliError> {
@@ -54,7 +57,8 @@ fn asking() -> Result<Asking, CliError> {
             return Err(error.unwrap_or_else(|| CliError::usage("the file is broken")));
         }
     };
-    settings.retain(|key, entry| key.needs_trust(&entry.value).is_some());
+    let roles = config::users_roles(&at);
+    settings.retain(|key, entry| key.needs_trust(&entry.value, &roles).is_some());
     let file = TrustedFile {
         sha256: fingerprint(&content),
         path: source.path,
@@ -64,6 +68,7 @@ fn asking() -> Result<Asking, CliError> {
         file,
         content,
         settings,
+        roles,
     })
 }
 
@@ -119,7 +124,8 @@ fn tell(args: &TrustArgs, asking: &Asking, trusted: bool, words: &str) {
 fn show(asking: &Asking, name: &str) {
     say(&format!("{name} asks for:"));
     for (key, entry) in &asking.settings {
-        let why = key.needs_trust(&entry.value).unwrap_or_default();
+        let why = key.needs_trust(&entry.value, &asking.roles);
+        let why = why.unwrap_or_default();
         let value = shown(key, entry).toml();
         say(&clean(&format!("  {key} = {value}  # {why}")));
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use segue_core::{Cost, PermissionPolicy, SessionRef};
 
-use super::key::{AgentKey, Key, McpKey, Wait, Who};
+use super::key::{AgentKey, Key, McpKey, RoleKey, Wait, Who};
 use super::nearest::nearest;
 use super::problem::Wrong;
 use super::value::Value;
@@ -51,7 +51,7 @@ pub(crate) fn accept(key: &Key, given: Given, base: &Base) -> Result<Value, Wron
         Key::Agent(who, AgentKey::Transports) => transports(who, texts(given)?),
         Key::Agent(_, AgentKey::Model | AgentKey::Mode) => word(text(given)?),
         Key::Agent(_, AgentKey::ResumeId) => session(text(given)?),
-        Key::Agent(_, AgentKey::ContinueLast) => switch(&given),
+        Key::Agent(_, AgentKey::ContinueLast) | Key::CompactionAuto => switch(&given),
         Key::Agent(_, AgentKey::Args) | Key::Mcp(_, McpKey::Args) => texts(given).map(Value::Texts),
         Key::Agent(_, AgentKey::Env(_)) | Key::Mcp(_, McpKey::Env(_)) => {
             text(given).map(Value::Text)
@@ -59,6 +59,35 @@ pub(crate) fn accept(key: &Key, given: Given, base: &Base) -> Result<Value, Wron
         Key::Mcp(_, McpKey::Header(_)) => header(text(given)?),
         Key::Mcp(_, McpKey::Url) => url(text(given)?),
         Key::Price(..) => price(&given),
+        Key::Role(_, key) => said_of_role(*key, given),
+    }
+}
+
+/// What is said of a role.
+fn said_of_role(key: RoleKey, given: Given) -> Result<Value, Wrong> {
+    match key {
+        RoleKey::Role => match text(given)? {
+            text if text.trim().is_empty() => Err(Wrong::new(
+                "is empty; leave it out to keep what the role is",
+            )),
+            text => Ok(Value::Text(text)),
+        },
+        RoleKey::ToolInstructions => text(given).map(Value::Text),
+        RoleKey::Instructions => texts(given).map(Value::Texts),
+        RoleKey::AllowedTools => {
+            let tools = texts(given)?;
+            let fits = |tool: &&String| {
+                !tool.is_empty()
+                    && !tool.contains(|c: char| c.is_control() || c.is_whitespace() || c == ',')
+            };
+            match tools.iter().find(|tool| !fits(tool)) {
+                Some(tool) => Err(Wrong::new(format!("{tool:?} can't be the name of a tool"))
+                    .hint(
+                        "like \"Read\", \"Bash\" or \"mcp__server__tool\"; \"*\" is all of them",
+                    )),
+                None => Ok(Value::Texts(tools)),
+            }
+        }
     }
 }
 

@@ -69,12 +69,14 @@ fn given(key: &Key, text: String) -> Given {
         | Key::Fallback
         | Key::Permissions
         | Key::Budget
+        | Key::CompactionAuto
         | Key::ErrorLimit
         | Key::Backoff
         | Key::ContextLimit
         | Key::ModelLimit(_)
         | Key::Agent(..)
         | Key::Mcp(..)
-        | Key::Price(..) => Given::Text(text),
+        | Key::Price(..)
+        | Key::Role(..) => Given::Text(text),
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use segue_agents::known::KNOWN;
-use segue_core::{PermissionPolicy, ProviderId};
+use segue_core::{PermissionPolicy, ProviderId, RoleName, Roles};
 
 use super::value::{Value, bare};
 
@@ -16,6 +16,8 @@ pub(crate) enum Key {
     Permissions,
     /// How many tokens a brief and its prompt may have.
     Budget,
+    /// Whether what was said is summed up by itself.
+    CompactionAuto,
     /// After how many failures in a row a native session is over.
     ErrorLimit,
     /// How long nothing is tried after a failure.
@@ -29,6 +31,8 @@ pub(crate) enum Key {
     Price(String, PriceKey),
     /// How much context a native session may hold with a model, by how its name begins.
     ModelLimit(String),
+    /// What an agent is told to be.
+    Role(RoleName, RoleKey),
 }
 
 /// What is waited for.
@@ -83,6 +87,33 @@ pub(crate) enum PriceKey {
     Input,
     Output,
     Cached,
+}
+
+/// A setting of one role.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum RoleKey {
+    Role,
+    Instructions,
+    AllowedTools,
+    ToolInstructions,
+}
+
+impl RoleKey {
+    pub(crate) const ALL: [Self; 4] = [
+        Self::Role,
+        Self::Instructions,
+        Self::AllowedTools,
+        Self::ToolInstructions,
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Role => "role",
+            Self::Instructions => "instructions",
+            Self::AllowedTools => "allowed_tools",
+            Self::ToolInstructions => "tool_instructions",
+        }
+    }
 }
 
 impl PriceKey {
@@ -170,6 +201,7 @@ impl Key {
             Self::Fallback => vec!["fallback"],
             Self::Permissions => vec!["permissions"],
             Self::Budget => vec!["budget"],
+            Self::CompactionAuto => vec!["compaction", "auto"],
             Self::ErrorLimit => vec!["error_limit"],
             Self::Backoff => vec!["backoff_seconds"],
             Self::ContextLimit => vec!["context_limit"],
@@ -210,22 +242,31 @@ impl Key {
                 path
             }
             Self::Price(model, key) => vec!["prices", model, key.name()],
+            Self::Role(role, key) => vec!["roles", role.as_str(), key.name()],
         }
     }
 
-    /// Why a project may not set it to that by itself; `None` if it may.
-    pub(crate) fn needs_trust(&self, value: &Value) -> Option<&'static str> {
+    /// Why a project may not set it to that by itself, where there are these roles without it; `None` if it may.
+    pub(crate) fn needs_trust(&self, value: &Value, roles: &Roles) -> Option<&'static str> {
         // Refusing everything is no harm, whoever asks for it.
         let deny = *value == Value::Policy(PermissionPolicy::Deny);
         match self {
             Self::Prefer
             | Self::Budget
+            | Self::CompactionAuto
             | Self::Timeout(_)
             | Self::Price(..)
             | Self::ErrorLimit
             | Self::Backoff
             | Self::ContextLimit
             | Self::ModelLimit(_) => None,
+            Self::Role(role, RoleKey::AllowedTools) => match value {
+                Value::Texts(tools) if roles.widens(role, tools) => {
+                    Some("tools that the role may not use without it")
+                }
+                _ => None,
+            },
+            Self::Role(..) => None,
             // Nobody is no harm.
             Self::Fallback if *value == Value::Texts(Vec::new()) => None,
             Self::Fallback => Some("who gets the conversation while an agent rests"),
@@ -263,6 +304,7 @@ impl Key {
             | Self::Fallback
             | Self::Permissions
             | Self::Budget
+            | Self::CompactionAuto
             | Self::ErrorLimit
             | Self::Backoff
             | Self::ContextLimit
@@ -270,7 +312,8 @@ impl Key {
             | Self::Timeout(_)
             | Self::Agent(..)
             | Self::Mcp(..)
-            | Self::Price(..) => false,
+            | Self::Price(..)
+            | Self::Role(..) => false,
         }
     }
 }

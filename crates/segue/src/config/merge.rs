@@ -1,5 +1,7 @@
 //! Putting one source on top of another.
 
+use segue_core::Roles;
+
 use super::key::{AgentKey, Key};
 use super::value::Layer;
 
@@ -36,10 +38,11 @@ fn replaces(over: &Key, under: &Key) -> bool {
     }
 }
 
-/// Takes out of a project's layer what needs the user's trust; returns the names of that.
-pub(crate) fn withhold(layer: &mut Layer) -> Vec<Key> {
+/// Takes out of a project's layer what needs the user's trust, where there are these roles without it; returns the names of that.
+pub(crate) fn withhold(layer: &mut Layer, roles: &Roles) -> Vec<Key> {
     let needs_trust = |(key, entry): (&Key, &super::Entry)| {
-        key.needs_trust(&entry.value).is_some().then(|| key.clone())
+        let why = key.needs_trust(&entry.value, roles);
+        why.is_some().then(|| key.clone())
     };
     let withheld: Vec<Key> = layer.iter().filter_map(needs_trust).collect();
     for key in &withheld {

@@ -1,6 +1,7 @@
 //! A configuration file's text: from TOML to settings, or to everything that is wrong with it.
 
 mod prices;
+mod roles;
 mod servers;
 
 use std::ops::Range;
@@ -16,11 +17,12 @@ use super::position;
 use super::problem::{Place, Problem, Wrong};
 use super::value::{Entry, Layer, Origin, Value, bare};
 
-const TOP: [&str; 15] = [
+const TOP: [&str; 17] = [
     "prefer",
     "fallback",
     "permissions",
     "budget",
+    "compaction",
     "error_limit",
     "backoff_seconds",
     "context_limit",
@@ -32,8 +34,10 @@ const TOP: [&str; 15] = [
     "acp",
     "mcp",
     "prices",
+    "roles",
 ];
 const WAITS: [&str; 4] = ["start", "first", "silence", "turn"];
+const COMPACTION: [&str; 1] = ["auto"];
 const SESSION: [&str; 2] = ["resume_id", "continue_last"];
 const AGENT: [&str; 11] = [
     "path",
@@ -107,6 +111,7 @@ impl Reading<'_> {
                 "fallback" => self.set(Key::Fallback, item),
                 "permissions" => self.set(Key::Permissions, item),
                 "budget" => self.set(Key::Budget, item),
+                "compaction" => self.compaction("compaction", value),
                 "error_limit" => self.set(Key::ErrorLimit, item),
                 "backoff_seconds" => self.set(Key::Backoff, item),
                 "context_limit" => self.set(Key::ContextLimit, item),
@@ -126,6 +131,7 @@ impl Reading<'_> {
                 }),
                 "mcp" => self.named("mcp", value, server_name, Reading::server),
                 "prices" => self.named("prices", value, model_name, Reading::price),
+                "roles" => self.named("roles", value, roles::name, Reading::role),
                 other => match Who::known(other) {
                     Some(who) => self.agent(&who, item),
                     None => self.unknown(item, None, &TOP),
@@ -161,6 +167,15 @@ impl Reading<'_> {
             match wait {
                 Some(wait) => self.set(key(wait), item),
                 None => self.unknown(item, Some(section), &WAITS),
+            }
+        }
+    }
+
+    fn compaction(&mut self, section: &str, value: &Spanned<DeValue<'_>>) {
+        for item @ (name, _) in self.table(section, value).into_iter().flatten() {
+            match name.get_ref().as_ref() {
+                "auto" => self.set(Key::CompactionAuto, item),
+                _ => self.unknown(item, Some(section), &COMPACTION),
             }
         }
     }

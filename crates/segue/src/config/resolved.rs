@@ -1,18 +1,22 @@
 //! What is in force, as plain data.
 
 mod policy;
+mod roles;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use segue_agents::{Defaults, SessionDefault, Timeouts};
 use segue_core::spend::{Price, Prices};
-use segue_core::{Cost, DEFAULT_BUDGET, McpReach, McpServer, PermissionPolicy, Policy, ProviderId};
+use segue_core::{
+    Cost, DEFAULT_BUDGET, McpReach, McpServer, PermissionPolicy, Policy, ProviderId, Roles,
+};
 
 use super::Flags;
 use super::key::{AgentKey, Key, McpKey, PriceKey, Wait, Who};
 use super::problem::{Place, Problem, Wrong};
 use super::value::{Entry, Layer, Origin, Value};
+pub(crate) use roles::roles;
 
 /// The configuration in force.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -31,6 +35,8 @@ pub(crate) struct Config {
     pub(crate) prices: Prices,
     /// What is done when an agent fails, rests or is full.
     pub(crate) policy: Policy,
+    /// What agents can be told to be.
+    pub(crate) roles: Roles,
 }
 
 /// What is configured for one agent.
@@ -120,6 +126,7 @@ pub(crate) fn gaps(settings: &Layer) -> Vec<Problem> {
             }
         }
     }
+    problems.extend(roles::gaps(settings));
     problems
 }
 
@@ -162,6 +169,7 @@ impl Config {
             budget: view.count(&Key::Budget).unwrap_or(DEFAULT_BUDGET),
             prices: view.prices(),
             policy: view.policy(),
+            roles: roles(settings),
         }
     }
 

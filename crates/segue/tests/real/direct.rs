@@ -76,6 +76,7 @@ impl Direct {
             from: None,
             strict,
             permissions: PermissionPolicy::Ask,
+            role: None,
             model: None,
             mcp: self.mcp.clone(),
             timeout: LIMIT,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use segue_core::{McpReach, McpServer};
+use segue_core::{McpReach, McpServer, RoleDescription, RoleName};
 use tokio::sync::watch;
 
 use super::*;
@@ -31,6 +31,7 @@ fn request(permissions: PermissionPolicy) -> OpenRequest {
         from: None,
         strict: false,
         permissions,
+        role: None,
         model: None,
         mcp: Vec::new(),
         timeout: Duration::from_secs(1),
@@ -101,5 +102,25 @@ fn a_folder_is_never_declared_safe() {
         let args = arguments(&codex(&Settings::default()), &request(policy), None, "");
         let text = words(&args);
         assert!(!text.contains("--skip-git-repo-check"), "{text}");
+    }
+}
+
+#[test]
+fn a_mode_that_does_more_than_the_role_is_not_used() {
+    let settings = Settings {
+        mode: Some("workspace-write".into()),
+        ..Settings::default()
+    };
+    let role = |name: &str| RoleDescription::built_in(&RoleName::parse(name).unwrap());
+    for (role, sandbox) in [
+        (None, "workspace-write"),
+        (role("dev"), "workspace-write"),
+        (role("qa"), "read-only"),
+        (role("pm"), "read-only"),
+    ] {
+        let mut request = request(PermissionPolicy::AllowReads);
+        request.role = role;
+        let text = words(&arguments(&codex(&settings), &request, None, ""));
+        assert!(text.contains(&format!("--sandbox {sandbox} ")), "{text}");
     }
 }

@@ -128,6 +128,7 @@ impl Direct {
             from: None,
             strict: wanted.strict,
             permissions: wanted.permissions,
+            role: None,
             model: wanted.model,
             mcp: wanted.mcp,
             timeout: LIMIT,

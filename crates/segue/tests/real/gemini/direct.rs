@@ -48,6 +48,7 @@ pub(super) fn request(sandbox: &Sandbox, id: Option<&NativeId>, strict: bool) ->
         from: None,
         strict,
         permissions: PermissionPolicy::Ask,
+        role: None,
         model: None,
         mcp: Vec::new(),
         timeout: Duration::from_mins(1),

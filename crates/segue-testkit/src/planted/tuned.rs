@@ -1,4 +1,4 @@
-//! Facts as people put them, in free prose: none of these was looked at while the extractor was made.
+//! Facts as people put them, in free prose: the extractor was tuned with these in view, so they no longer judge it.
 
 /// What the whole work is for, as the user puts it.
 pub(super) const GOALS: &[&str] = &[

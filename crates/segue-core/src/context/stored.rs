@@ -1,0 +1,202 @@
+//! The one encoding of a context as it is written to disk, versioned.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Commit, Context, Document, FeatureContext, Source, Structure, TaskContext, TaskSummary,
+};
+
+/// The version written by this build.
+const VERSION: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+struct Shape {
+    v: u32,
+    structure: StructureShape,
+    documents: Vec<DocumentShape>,
+    commits: Vec<CommitShape>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    feature: Option<FeatureShape>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    task: Option<TaskShape>,
+    notes: Vec<String>,
+    sources: Vec<(String, String)>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StructureShape {
+    src_dirs: Vec<String>,
+    config_files: Vec<String>,
+    has_tests: bool,
+    has_docs: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+struct DocumentShape {
+    name: String,
+    text: String,
+    size: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct CommitShape {
+    hash: String,
+    message: String,
+    author: String,
+    date: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct FeatureShape {
+    name: String,
+    spec: Option<DocumentShape>,
+    tasks: Vec<SummaryShape>,
+    more_tasks: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+struct TaskShape {
+    title: String,
+    description: String,
+    dependencies: Vec<SummaryShape>,
+    dependents: Vec<SummaryShape>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct SummaryShape {
+    id: String,
+    title: String,
+    status: Option<String>,
+    description: Option<String>,
+}
+
+/// Why something that was written as a context can't be read.
+#[derive(Debug, thiserror::Error)]
+#[error("this is no context: {0}")]
+pub struct ContextError(String);
+
+/// Encodes a context and what it was gathered from.
+#[must_use]
+pub fn encode_context(context: &Context, sources: &[Source]) -> String {
+    let context = context.clone();
+    let shape = Shape {
+        v: VERSION,
+        structure: StructureShape {
+            src_dirs: context.structure.src_dirs,
+            config_files: context.structure.config_files,
+            has_tests: context.structure.has_tests,
+            has_docs: context.structure.has_docs,
+        },
+        documents: context.documents.into_iter().map(Into::into).collect(),
+        commits: context.commits.into_iter().map(Into::into).collect(),
+        feature: context.feature.map(|feature| FeatureShape {
+            name: feature.name,
+            spec: feature.spec.map(Into::into),
+            tasks: summaries(feature.tasks),
+            more_tasks: feature.more_tasks,
+        }),
+        task: context.task.map(|task| TaskShape {
+            title: task.title,
+            description: task.description,
+            dependencies: summaries(task.dependencies),
+            dependents: summaries(task.dependents),
+        }),
+        notes: context.notes,
+        sources: sources
+            .iter()
+            .map(|source| (source.name.clone(), source.stamp.clone()))
+            .collect(),
+    };
+    // Serialising strings and numbers into a String has nothing that can fail.
+    serde_json::to_string(&shape).unwrap_or_default()
+}
+
+/// Decodes a context and what it was gathered from.
+pub fn decode_context(text: &str) -> Result<(Context, Vec<Source>), ContextError> {
+    let shape: Shape =
+        serde_json::from_str(text).map_err(|error| ContextError(error.to_string()))?;
+    if shape.v != VERSION {
+        return Err(ContextError(format!("its version is {}", shape.v)));
+    }
+    let context = Context {
+        structure: Structure {
+            src_dirs: shape.structure.src_dirs,
+            config_files: shape.structure.config_files,
+            has_tests: shape.structure.has_tests,
+            has_docs: shape.structure.has_docs,
+        },
+        documents: shape.documents.into_iter().map(Into::into).collect(),
+        commits: shape.commits.into_iter().map(Into::into).collect(),
+        feature: shape.feature.map(|feature| FeatureContext {
+            name: feature.name,
+            spec: feature.spec.map(Into::into),
+            tasks: summed_up(feature.tasks),
+            more_tasks: feature.more_tasks,
+        }),
+        task: shape.task.map(|task| TaskContext {
+            title: task.title,
+            description: task.description,
+            dependencies: summed_up(task.dependencies),
+            dependents: summed_up(task.dependents),
+        }),
+        notes: shape.notes,
+    };
+    let source = |(name, stamp)| Source { name, stamp };
+    Ok((context, shape.sources.into_iter().map(source).collect()))
+}
+
+fn summaries(tasks: Vec<TaskSummary>) -> Vec<SummaryShape> {
+    let shape = |task: TaskSummary| SummaryShape {
+        id: task.id,
+        title: task.title,
+        status: task.status,
+        description: task.description,
+    };
+    tasks.into_iter().map(shape).collect()
+}
+
+fn summed_up(tasks: Vec<SummaryShape>) -> Vec<TaskSummary> {
+    let task = |shape: SummaryShape| TaskSummary {
+        id: shape.id,
+        title: shape.title,
+        status: shape.status,
+        description: shape.description,
+    };
+    tasks.into_iter().map(task).collect()
+}
+
+impl From<Document> for DocumentShape {
+    fn from(document: Document) -> Self {
+        let Document { name, text, size } = document;
+        Self { name, text, size }
+    }
+}
+
+impl From<DocumentShape> for Document {
+    fn from(shape: DocumentShape) -> Self {
+        let DocumentShape { name, text, size } = shape;
+        Self { name, text, size }
+    }
+}
+
+impl From<Commit> for CommitShape {
+    fn from(commit: Commit) -> Self {
+        Self {
+            hash: commit.hash,
+            message: commit.message,
+            author: commit.author,
+            date: commit.date,
+        }
+    }
+}
+
+impl From<CommitShape> for Commit {
+    fn from(shape: CommitShape) -> Self {
+        Self {
+            hash: shape.hash,
+            message: shape.message,
+            author: shape.author,
+            date: shape.date,
+        }
+    }
+}

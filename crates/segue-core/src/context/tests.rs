@@ -1,0 +1,151 @@
+use super::*;
+
+fn summary(id: &str, title: &str, status: Option<&str>) -> TaskSummary {
+    TaskSummary {
+        id: id.into(),
+        title: title.into(),
+        status: status.map(str::to_owned),
+        description: None,
+    }
+}
+
+fn whole() -> Context {
+    Context {
+        structure: Structure {
+            src_dirs: vec!["src".into(), "crates/a/src".into()],
+            config_files: vec!["Cargo.toml".into()],
+            has_tests: true,
+            has_docs: false,
+        },
+        documents: vec![Document {
+            name: "CLAUDE.md".into(),
+            text: "Use tabs.\n".into(),
+            size: 90_000,
+        }],
+        commits: vec![Commit {
+            hash: "abc1234".into(),
+            message: "fix the login".into(),
+            author: "Ann".into(),
+            date: "2026-11-16T10:00:00+01:00".into(),
+        }],
+        feature: Some(FeatureContext {
+            name: "Login".into(),
+            spec: Some(Document {
+                name: "feature-spec.md".into(),
+                text: "People log in.\n".into(),
+                size: 15,
+            }),
+            tasks: vec![
+                summary("form", "The form", Some("in_progress")),
+                TaskSummary {
+                    description: Some("\nStore it.\nMore.".into()),
+                    ..summary("db", "db", None)
+                },
+            ],
+            more_tasks: 3,
+        }),
+        task: Some(TaskContext {
+            title: "The form".into(),
+            description: "Two fields and a button.".into(),
+            dependencies: vec![summary("db", "db", Some("completed"))],
+            dependents: vec![summary("ship", "Ship it", None)],
+        }),
+        notes: vec!["PROJECT.md can't be read".into()],
+    }
+}
+
+#[test]
+fn a_context_is_told_in_sections() {
+    let expected = "\
+# The project
+Sources: src, crates/a/src
+Configuration: Cargo.toml
+Tests: yes; documentation: none
+
+# Recent commits
+- abc1234 2026-11-16 fix the login (Ann)
+
+# CLAUDE.md
+Use tabs.
+(cut: the first 10 of 90000 bytes; read CLAUDE.md for the rest)
+
+# The feature Login
+People log in.
+Its tasks:
+- form [in_progress] The form
+- db: Store it.
+- and 3 more
+
+# The task The form
+Two fields and a button.
+It depends on:
+- db [completed]
+What waits for it:
+- ship Ship it
+
+# What is missing here
+- PROJECT.md can't be read
+";
+    assert_eq!(whole().written(), expected);
+    assert_eq!(Context::default().written(), "");
+}
+
+#[test]
+fn what_is_written_down_is_read_again() {
+    let sources = vec![Source {
+        name: "HEAD".into(),
+        stamp: "abc".into(),
+    }];
+    for context in [whole(), Context::default()] {
+        let (read, from) = decode_context(&encode_context(&context, &sources)).unwrap();
+        assert_eq!((read, &from), (context, &sources));
+    }
+    for bad in ["", "{}", "[]", r#"{"v":2}"#] {
+        assert!(decode_context(bad).is_err(), "{bad}");
+    }
+    let newer = encode_context(&whole(), &[]).replacen("\"v\":1", "\"v\":9", 1);
+    let error = decode_context(&newer).unwrap_err().to_string();
+    assert_eq!(error, "this is no context: its version is 9");
+}
+
+#[test]
+fn a_source_that_is_not_as_it_was_has_changed() {
+    let source = |text: &str| {
+        let (name, stamp) = text.split_once('=').unwrap();
+        Source {
+            name: name.into(),
+            stamp: stamp.into(),
+        }
+    };
+    for (before, now, changed) in [
+        (&["a=1", "b=1"][..], &["a=1", "b=1"][..], &[][..]),
+        (&["a=1", "b=1"], &["b=1", "a=1"], &[]),
+        (&["a=1"], &["a=2"], &["a"]),
+        (&["a=1"], &["a=1", "b=1"], &["b"]),
+        (&["a=1", "b=1"], &["a=1"], &["b"]),
+        (&[], &[], &[]),
+    ] {
+        let of =
+            |texts: &[&str]| -> Vec<Source> { texts.iter().map(|text| source(text)).collect() };
+        assert_eq!(
+            changed_sources(&of(before), &of(now)),
+            changed,
+            "{before:?} {now:?}"
+        );
+    }
+}
+
+#[test]
+fn what_is_too_long_is_cut_at_a_line() {
+    for (text, most, expected) in [
+        ("short", 10, "short"),
+        ("one\ntwo\nthree", 10, "one\ntwo\n"),
+        ("one\ntwo\n", 8, "one\ntwo\n"),
+        // A line alone is cut where it has to be, never within a character.
+        ("äöü", 3, "ä"),
+        ("a\nbbbbbbbbbbbbbbbb", 10, "a\nbbbbbbbb"),
+        ("anything", 0, ""),
+    ] {
+        assert_eq!(excerpt(text, most), expected, "{text:?} {most}");
+    }
+}

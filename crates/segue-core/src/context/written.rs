@@ -1,0 +1,131 @@
+//! A context in words, as an agent is told.
+
+use std::fmt::Write as _;
+
+use super::{Context, Document, FeatureContext, Structure, TaskContext, TaskSummary};
+
+impl Context {
+    /// It in words; empty if nothing is known.
+    #[must_use]
+    pub fn written(&self) -> String {
+        let mut parts: Vec<String> = Vec::new();
+        parts.extend(structure(&self.structure));
+        if !self.commits.is_empty() {
+            let mut text = "# Recent commits\n".to_owned();
+            for commit in &self.commits {
+                // Of the time only the day; the rest is noise to whoever wants to know what happened.
+                let day = commit.date.split('T').next().unwrap_or_default();
+                let _ = writeln!(
+                    text,
+                    "- {} {day} {} ({})",
+                    commit.hash, commit.message, commit.author
+                );
+            }
+            parts.push(text);
+        }
+        parts.extend(self.documents.iter().map(document));
+        parts.extend(self.feature.iter().map(feature));
+        parts.extend(self.task.iter().map(task));
+        if !self.notes.is_empty() {
+            let mut text = "# What is missing here\n".to_owned();
+            for note in &self.notes {
+                let _ = writeln!(text, "- {note}");
+            }
+            parts.push(text);
+        }
+        parts.join("\n")
+    }
+}
+
+fn structure(structure: &Structure) -> Option<String> {
+    if *structure == Structure::default() {
+        return None;
+    }
+    let mut text = "# The project\n".to_owned();
+    let mut list = |what: &str, names: &[String]| {
+        if !names.is_empty() {
+            let _ = writeln!(text, "{what}: {}", names.join(", "));
+        }
+    };
+    list("Sources", &structure.src_dirs);
+    list("Configuration", &structure.config_files);
+    let has = |has, what| if has { what } else { "none" };
+    let _ = writeln!(
+        text,
+        "Tests: {}; documentation: {}",
+        has(structure.has_tests, "yes"),
+        has(structure.has_docs, "yes")
+    );
+    Some(text)
+}
+
+fn document(document: &Document) -> String {
+    format!("# {}\n{}", document.name, body(document))
+}
+
+fn body(document: &Document) -> String {
+    let mut text = document.text.trim_matches('\n').to_owned();
+    text.push('\n');
+    if document.is_cut() {
+        let _ = writeln!(
+            text,
+            "(cut: the first {} of {} bytes; read {} for the rest)",
+            document.text.len(),
+            document.size,
+            document.name
+        );
+    }
+    text
+}
+
+fn feature(feature: &FeatureContext) -> String {
+    let mut text = format!("# The feature {}\n", feature.name);
+    if let Some(spec) = &feature.spec {
+        text.push_str(&body(spec));
+    }
+    if !feature.tasks.is_empty() {
+        text.push_str("Its tasks:\n");
+        text.extend(feature.tasks.iter().map(|task| line(task)));
+    }
+    if feature.more_tasks > 0 {
+        let _ = writeln!(text, "- and {} more", feature.more_tasks);
+    }
+    text
+}
+
+fn task(task: &TaskContext) -> String {
+    let mut text = format!("# The task {}\n", task.title);
+    let description = task.description.trim_matches('\n');
+    if !description.is_empty() {
+        let _ = writeln!(text, "{description}");
+    }
+    for (what, tasks) in [
+        ("It depends on:\n", &task.dependencies),
+        ("What waits for it:\n", &task.dependents),
+    ] {
+        if !tasks.is_empty() {
+            text.push_str(what);
+            text.extend(tasks.iter().map(|task| line(task)));
+        }
+    }
+    text
+}
+
+fn line(task: &TaskSummary) -> String {
+    let status = task.status.as_deref();
+    let status = status.map_or(String::new(), |status| format!(" [{status}]"));
+    let title = if task.title == task.id {
+        String::new()
+    } else {
+        format!(" {}", task.title)
+    };
+    let description = task.description.as_deref().and_then(|text| {
+        let first = text.lines().map(str::trim).find(|line| !line.is_empty())?;
+        (first != task.title).then(|| format!(": {}", super::excerpt(first, 200)))
+    });
+    format!(
+        "- {}{status}{title}{}\n",
+        task.id,
+        description.unwrap_or_default()
+    )
+}

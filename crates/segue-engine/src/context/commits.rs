@@ -1,0 +1,106 @@
+//! The newest commits, by git itself.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use segue_core::{Commit, excerpt};
+
+/// How many are told.
+const COUNT: &str = "10";
+
+/// How long git may take; it looks at ten commits.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What git is told by its environment, which says where *somebody else* works: a hook sets these.
+const ELSEWHERE: [&str; 4] = [
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_COMMON_DIR",
+];
+
+/// The newest commits of a repository, newest first; none where there is no repository, and why if that is not it.
+pub(super) async fn newest(git: Option<&Path>, root: &Path) -> Result<Vec<Commit>, String> {
+    if !root.join(".git").exists() {
+        return Ok(Vec::new());
+    }
+    let Some(git) = git else {
+        return Err("git is not on this machine, so that no commits are told".to_owned());
+    };
+    let mut command = tokio::process::Command::new(git);
+    command
+        .args(["--no-pager", "--no-optional-locks"])
+        .args(["-c", "log.showSignature=false", "log", "--no-color", "-n"])
+        .args([COUNT, "-z", "--format=%h%x1f%an%x1f%aI%x1f%s", "--abbrev=7"])
+        .current_dir(root)
+        .stdin(Stdio::null())
+        .kill_on_drop(true);
+    for name in ELSEWHERE {
+        command.env_remove(name);
+    }
+    let output = match tokio::time::timeout(PATIENCE, command.output()).await {
+        Ok(Ok(output)) => output,
+        Ok(Err(error)) => return Err(format!("git can't be run: {error}")),
+        Err(_) => return Err("git did not answer, so that no commits are told".to_owned()),
+    };
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        // A repository without a commit is none of anybody's worries.
+        if said.contains("does not have any commits yet") {
+            return Ok(Vec::new());
+        }
+        let first = said.lines().next().unwrap_or("it did not say why");
+        return Err(format!("git tells no commits: {}", excerpt(first, 200)));
+    }
+    Ok(read(&String::from_utf8_lossy(&output.stdout)))
+}
+
+/// What git printed: commits that end with a NUL, each of four fields.
+fn read(printed: &str) -> Vec<Commit> {
+    let commits = printed.split('\0').filter_map(|commit| {
+        let mut fields = commit.trim_start_matches('\n').splitn(4, '\u{1f}');
+        let mut next = || fields.next().map(|field| excerpt(field, 200).to_owned());
+        Some(Commit {
+            hash: next().filter(|hash| !hash.is_empty())?,
+            author: next()?,
+            date: next()?,
+            message: next()?,
+        })
+    });
+    commits.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_git_prints_is_read() {
+        let printed = "abc1234\u{1f}Ann\u{1f}2026-11-16T10:00:00+01:00\u{1f}a: b\u{1f}c\0\
+                       def5678\u{1f}\u{1f}2026-11-15T10:00:00Z\u{1f}\0";
+        let commits = read(printed);
+        let told: Vec<[&str; 4]> = commits
+            .iter()
+            .map(|commit| {
+                let Commit {
+                    hash,
+                    message,
+                    author,
+                    date,
+                } = commit;
+                [hash, author, date, message].map(String::as_str)
+            })
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ["abc1234", "Ann", "2026-11-16T10:00:00+01:00", "a: b\u{1f}c"],
+                ["def5678", "", "2026-11-15T10:00:00Z", ""],
+            ]
+        );
+        for nothing in ["", "\0", "garbage", "a\u{1f}b"] {
+            assert_eq!(read(nothing), [], "{nothing:?}");
+        }
+    }
+}

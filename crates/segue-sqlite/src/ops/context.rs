@@ -1,0 +1,41 @@
+//! What an agent in a role is told of the project.
+
+use rusqlite::{Connection, OptionalExtension, params};
+use segue_core::{KeptContext, SessionId, decode_context, encode_context};
+
+use super::{Outcome, sessions};
+use crate::rows::{self, micros};
+
+pub(crate) fn keep(db: &Connection, id: &SessionId, kept: &KeptContext) -> Outcome<()> {
+    sessions::existing(db, id)?;
+    db.prepare_cached(
+        "INSERT INTO contexts (session_id, content, tokens, at) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT DO UPDATE SET content = excluded.content, tokens = excluded.tokens, at = excluded.at",
+    )?
+    .execute(params![
+        id.as_str(),
+        encode_context(&kept.context, &kept.sources),
+        kept.tokens,
+        micros(kept.at)
+    ])?;
+    Ok(())
+}
+
+/// What was kept; none also of what can't be read, since it can be gathered anew.
+pub(crate) fn kept(db: &Connection, id: &SessionId) -> Outcome<Option<KeptContext>> {
+    let mut statement =
+        db.prepare_cached("SELECT content, tokens, at FROM contexts WHERE session_id = ?1")?;
+    let found = statement.query_row([id.as_str()], |row| {
+        Ok((row.get::<_, String>(0)?, row.get(1)?, rows::time(row, 2)?))
+    });
+    let Some((content, tokens, at)) = found.optional()? else {
+        return Ok(None);
+    };
+    let read = decode_context(&content).ok();
+    Ok(read.map(|(context, sources)| KeptContext {
+        context,
+        sources,
+        tokens,
+        at,
+    }))
+}

@@ -1,0 +1,176 @@
+//! Planted sessions in a store, compacted on the way as often as is asked for.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use segue_catalog::Catalog;
+use segue_core::{
+    Json, Message, NativeId, Part, Project, ProviderId, Role, Session, SessionId, Title, ToldTurn,
+    TurnState, Usage,
+};
+use segue_engine::{Engine, World};
+use segue_sqlite::SqliteStore;
+use segue_store::{Adopted, AdoptedTurn, LeaseRequest, NewLeg, NewSession, Store, TakenIn};
+use segue_testkit::planted::{self, Did, Planted};
+
+/// A session to be made, and the budget that it is ten times as large as.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Size {
+    pub(crate) turns: usize,
+    pub(crate) budget: u64,
+    pub(crate) seed: u64,
+}
+
+impl Size {
+    pub(crate) fn planted(self) -> Planted {
+        // Four bytes a token or less, and a fifth more to be on the safe side.
+        let bytes = usize::try_from(self.budget).unwrap() * 10 * 4 * 6 / 5;
+        planted::planted(self.turns, bytes / self.turns, self.seed)
+    }
+}
+
+/// What was said in it, each message counted.
+pub(crate) fn told(session: &Planted) -> Vec<ToldTurn> {
+    let turns = session.turns.iter().zip(1..);
+    turns
+        .map(|(turn, n)| ToldTurn {
+            n,
+            messages: messages(turn),
+        })
+        .collect()
+}
+
+/// How many tokens some turns have.
+pub(crate) fn tokens(turns: &[ToldTurn]) -> u64 {
+    let messages = turns.iter().flat_map(|turn| &turn.messages);
+    messages.filter_map(|message| message.tokens).sum()
+}
+
+fn messages(turn: &planted::Turn) -> Vec<Message> {
+    let at = at();
+    let mut messages = vec![Message::text(Role::User, turn.prompt.clone(), at)];
+    for (nth, did) in turn.did.iter().enumerate() {
+        match did {
+            Did::Said(text) => messages.push(Message::text(Role::Assistant, text.clone(), at)),
+            Did::Called {
+                tool,
+                args,
+                output,
+                failed,
+            } => {
+                let call = Part::FunctionCall {
+                    id: format!("call-{nth}"),
+                    name: (*tool).to_owned(),
+                    args: Json::from(args.clone()),
+                };
+                let answer = Part::FunctionResponse {
+                    call_id: format!("call-{nth}"),
+                    name: (*tool).to_owned(),
+                    response: Json::string(output),
+                    is_error: *failed,
+                };
+                messages.push(Message::new(Role::Assistant, vec![call], at));
+                messages.push(Message::new(Role::Tool, vec![answer], at));
+            }
+        }
+    }
+    for message in &mut messages {
+        message.tokens = Some(segue_tokens::count(&segue_core::told(message)));
+    }
+    messages
+}
+
+fn at() -> Timestamp {
+    Timestamp::UNIX_EPOCH + SignedDuration::from_hours(480_000)
+}
+
+/// An engine on a store in `home`, whose briefs have so many tokens at most.
+pub(crate) fn engine(home: &Path, budget: u64) -> (Engine, Arc<SqliteStore>) {
+    let store = Arc::new(SqliteStore::open(home).unwrap());
+    let world = World {
+        now: at,
+        random: || 7,
+        me: segue_agents::mark_of(std::process::id()).unwrap(),
+    };
+    let engine = Engine::new(store.clone(), Vec::new(), Catalog::default(), world);
+    (engine.with_budget(budget), store)
+}
+
+/// Puts a session of a provider into a store, and compacts it so many times, the last time at its end; 0 is never.
+pub(crate) async fn put(
+    (engine, store): (&Engine, &SqliteStore),
+    turns: &[ToldTurn],
+    (provider, place): (&str, &Path),
+    compactions: usize,
+) -> Session {
+    let me = segue_agents::mark_of(std::process::id()).unwrap();
+    let place = place.to_str().unwrap().to_owned();
+    let provider = ProviderId::parse(provider).unwrap();
+    let id = SessionId::at(at(), 1);
+    let new = NewSession {
+        id: id.clone(),
+        project: Project {
+            key: place.clone(),
+            cwd: place,
+        },
+        title: Title::from_prompt("planted"),
+        purpose: None,
+        provider: provider.clone(),
+        at: at(),
+        unless: None,
+    };
+    let stretch = turns.len().div_ceil(compactions.max(1));
+    for (nth, stretch) in turns.chunks(stretch).enumerate() {
+        let native_id = NativeId::parse(&format!("planted-{nth}")).unwrap();
+        let turns = stretch.iter().map(adopted).collect();
+        let lease = if nth == 0 {
+            let native = Adopted { native_id, turns };
+            store.adopt(new.clone(), me.clone(), native).await.unwrap()
+        } else {
+            let lease = store.acquire(claim(&id)).await.unwrap().lease;
+            let leg = NewLeg {
+                provider: provider.clone(),
+                native_id: Some(native_id),
+                at: at(),
+            };
+            let leg = store.open_leg(&lease, leg).await.unwrap().id;
+            let taken = TakenIn {
+                leg,
+                finish: None,
+                back_to: None,
+                turns,
+                at: at(),
+            };
+            store.take_in(&lease, taken).await.unwrap();
+            lease
+        };
+        store.release(&lease).await.unwrap();
+        if compactions > 0 {
+            let session = store.session(&id).await.unwrap().unwrap();
+            engine.compact(&session).await.unwrap().made.unwrap();
+        }
+    }
+    store.session(&id).await.unwrap().unwrap()
+}
+
+fn claim(id: &SessionId) -> LeaseRequest {
+    LeaseRequest {
+        session: id.clone(),
+        owner: segue_agents::mark_of(std::process::id()).unwrap(),
+        at: at(),
+        expires_after: SignedDuration::from_secs(30),
+        dead_epoch: None,
+    }
+}
+
+fn adopted(turn: &ToldTurn) -> AdoptedTurn {
+    AdoptedTurn {
+        state: TurnState::Finished,
+        messages: turn.messages.clone(),
+        usage: Usage::default(),
+        started_at: at(),
+        ended_at: at(),
+        mark: None,
+    }
+}
