@@ -66,6 +66,7 @@ fn came(lines: Vec<Line>) -> Portable {
             as_it_came: true,
         }),
         role: None,
+        context: None,
         kept: Kept::default(),
     };
     let figures = serde_json::json!({
@@ -153,7 +154,8 @@ async fn versions_and_savings_count_on() {
     );
 
     let session = stage.engine.session(&id).await.unwrap();
-    let (version, _) = stage.engine.compact(&session).await.unwrap().unwrap();
+    let compacted = stage.engine.compact(&session).await.unwrap();
+    let (version, _) = compacted.made.unwrap();
     let after = export().await;
     let recap = after.recap.unwrap();
     assert_eq!((recap.version, recap.tokens), (8, version.tokens));

@@ -211,10 +211,12 @@ fn what_is_exported_is_imported_and_exported_as_it_was() {
         "qa",
         "rehearse: think hm; tool; say it works",
     ]);
-    let _ = here.json(["chat", "--json", "about nothing"]);
+    let _ = here.json(["chat", "--json", "Always run the tests. Then fix src/a.rs"]);
+    let _ = here.json(["session", "compact", "latest", "--json"]);
+    let _ = here.json(["chat", "--json", "--continue", "and now?"]);
     let _ = here.json(["session", "tag", "latest", "urgent", "--json"]);
     assert_snapshot!(here.segue(["session", "export", "--all", "--format", "dagent", "--to", "out"]), @"
-    Exported 4 sessions to out: 18 new files, 0 replaced, 0 as before.
+    Exported 4 sessions to out: 19 new files, 0 replaced, 0 as before.
     --- stderr
     3 messages without words are left out (calls of tools, their answers, thoughts): this format has words alone
     --- exit 0
@@ -233,6 +235,8 @@ fn what_is_exported_is_imported_and_exported_as_it_was() {
     for (path, text) in &first {
         assert_eq!(&second[path], text, "{path}");
     }
+    let archived = first.keys().filter(|path| path.ends_with(".archive.jsonl"));
+    assert_eq!(archived.count(), 1, "what was compacted goes along");
     // What came unchanged went unchanged.
     let feature: Value =
         serde_json::from_str(&first[".dagent-worktrees/pay/.dagent/feature.json"]).unwrap();
