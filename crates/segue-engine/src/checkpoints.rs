@@ -310,7 +310,7 @@ impl Engine {
 }
 
 /// The versions on the way to the head, in the order of their turns and then of their numbers: the last one is in force.
-fn leading(all: &[Version], way: &HashSet<TurnId>) -> Vec<Version> {
+pub(crate) fn leading(all: &[Version], way: &HashSet<TurnId>) -> Vec<Version> {
     let mut leading: Vec<Version> = all.to_vec();
     leading.retain(|version| way.contains(&version.turn));
     leading.sort_by_key(|version| (version.turn.0, version.n));

@@ -1,8 +1,10 @@
 //! Sessions that come from other programs, and go there. No agent is asked, and nothing is compacted.
 
+use std::collections::HashSet;
+
 use segue_core::{
     Checkpoint, Decision, DecisionKind, MatchedBy, Message, NativeId, Occasion, Part, Project,
-    ProviderId, Role, RoleDescription, Session, SessionId, Title, TurnState, Usage, Version,
+    ProviderId, Role, Session, SessionId, Title, TurnId, TurnState, Usage, Version, total_saved,
     written,
 };
 use segue_formats::{Kept, Line, Portable, Recap};
@@ -10,6 +12,7 @@ use segue_store::{
     AdoptedTurn, Filter, Imported, ImportedCheckpoint, NewSession, Origin, Page, StoreError,
 };
 
+use crate::checkpoints::leading;
 use crate::{Engine, EngineError, counted};
 
 /// What became of a session that was to come.
@@ -178,11 +181,11 @@ impl Engine {
             None => None,
         };
         let origin = self.store.origin(&session.id).await?;
-        let role = session.purpose.as_ref();
-        let role = role.and_then(|purpose| purpose.role.as_ref());
         let mut portable = Portable {
             name: name(&session, origin.as_ref()),
-            role: role.and_then(RoleDescription::built_in),
+            // A role that nobody describes any more is told by its name alone.
+            role: self.role_of(&session).ok().flatten().cloned(),
+            context: self.store.context(&session.id).await?,
             title: Some(session.title),
             purpose: session.purpose,
             provider: Some(session.provider),
@@ -211,17 +214,18 @@ impl Engine {
     async fn recap(
         &self,
         id: &SessionId,
-        chain: Vec<segue_core::TurnId>,
+        chain: HashSet<TurnId>,
         version: Version,
         checkpoint: Checkpoint,
     ) -> Result<Recap, EngineError> {
-        let all = self.store.checkpoints(id).await?;
-        let led_here = all
-            .iter()
-            .filter(|other| other.n <= version.n && chain.contains(&other.turn));
-        let first = led_here.clone().map(|version| version.at).min();
+        let all = leading(&self.store.checkpoints(id).await?, &chain);
+        let first = all.iter().map(|version| version.at).min();
         // What an imported one saved is told by the program that it came from.
-        let own = led_here.filter(|version| version.why != Occasion::Imported);
+        let came = all
+            .iter()
+            .filter(|version| version.why == Occasion::Imported);
+        let came: Vec<Version> = came.cloned().collect();
+        let saved = total_saved(&all).saturating_sub(total_saved(&came));
         Ok(Recap {
             checkpoint,
             version: u64::from(version.n),
@@ -229,7 +233,7 @@ impl Engine {
             updated_at: version.at,
             tokens: version.tokens,
             replaced: version.replaced,
-            saved: own.map(Version::saved).sum(),
+            saved,
             as_it_came: version.why == Occasion::Imported,
         })
     }

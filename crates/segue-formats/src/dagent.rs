@@ -19,6 +19,7 @@ pub(crate) mod kind;
 mod read;
 mod shape;
 mod summary;
+mod surroundings;
 #[cfg(test)]
 mod tests;
 mod write;

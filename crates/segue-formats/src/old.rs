@@ -135,6 +135,7 @@ fn portable(
         past: Vec::new(),
         recap: None,
         role: None,
+        context: None,
         kept: Kept {
             chat: without(&object, &[name]),
             ..Kept::default()

@@ -1,7 +1,9 @@
 //! A session on its way from one program to another.
 
 use jiff::Timestamp;
-use segue_core::{Checkpoint, Linked, ProviderId, Purpose, Role, RoleDescription, Tag, Title};
+use segue_core::{
+    Checkpoint, KeptContext, Linked, ProviderId, Purpose, Role, RoleDescription, Tag, Title,
+};
 use serde_json::{Map, Value};
 
 use crate::Kept;
@@ -31,6 +33,8 @@ pub struct Portable {
     pub recap: Option<Recap>,
     /// What the agent is told to be, where that is to be written.
     pub role: Option<RoleDescription>,
+    /// What the agent is told of the project, where that was gathered.
+    pub context: Option<KeptContext>,
     /// What was said of it in its files that has no place here.
     pub kept: Kept,
 }

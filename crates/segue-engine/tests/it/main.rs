@@ -18,6 +18,7 @@ mod native;
 mod opening;
 mod outside;
 mod policy;
+mod portable;
 mod purpose;
 mod recall;
 mod roles;

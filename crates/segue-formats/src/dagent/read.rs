@@ -253,6 +253,7 @@ fn portable(
         lines,
         recap,
         role: None,
+        context: None,
         kept: Kept {
             chat: without(&chat, &["messages"]),
             checkpoint: without(&checkpoint, &["summary", "segue", "ralphLoop"]),

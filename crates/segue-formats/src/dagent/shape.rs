@@ -127,7 +127,8 @@ pub(super) struct Own<'a> {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Agent<'a> {
     pub(super) session_id: &'a str,
-    pub(super) agent_type: &'a str,
+    #[serde(rename = "agentType")]
+    pub(super) kind: &'a str,
     pub(super) role: Value,
     pub(super) instructions: Value,
     pub(super) allowed_tools: Value,

@@ -139,10 +139,12 @@ pub(super) fn checkpoint(
         let same = known
             .iter()
             .position(|item| one_line(&written(item)) == told);
-        let item = same.map(|at| known.remove(at)).unwrap_or_else(|| {
+        let item = if let Some(at) = same {
+            known.remove(at)
+        } else {
             next = next.saturating_add(1);
             new_item(next, list, &told, turn)
-        });
+        };
         items.push(item);
     }
     let delta = Delta {

@@ -3,8 +3,9 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use proptest::prelude::*;
 use segue_core::{
-    Author, Checkpoint, Delta, FeatureId, Item, ItemKind, LoopState, ProviderId, Purpose, Role,
-    RoleDescription, RoleName, Scope, Tag, TaskId, TaskState, Title, TitleSource,
+    Author, Checkpoint, Commit, Context, Delta, Document, FeatureId, Item, ItemKind, Json,
+    KeptContext, LoopState, ProviderId, Purpose, Role, RoleDescription, RoleName, Scope, Tag,
+    TaskId, TaskState, Title, TitleSource,
 };
 use serde_json::{Map, Value, json};
 
@@ -70,6 +71,7 @@ fn session(name: &str, purpose: Option<Purpose>) -> Portable {
         recap: None,
         role: role.and_then(RoleDescription::built_in),
         purpose,
+        context: None,
         kept: Kept::default(),
     }
 }
@@ -84,7 +86,7 @@ fn item(id: u32, kind: ItemKind, subject: Option<&str>, text: &str) -> Item {
         message: 2,
         by: Author::Record,
         weight: id * 7,
-        pinned: id % 2 == 0,
+        pinned: id.is_multiple_of(2),
     }
 }
 
@@ -123,6 +125,61 @@ fn recap() -> Recap {
         replaced: 900,
         saved: 2000,
         as_it_came: false,
+    }
+}
+
+fn gathered() -> KeptContext {
+    let document = |name: &str, text: &str| Document {
+        name: name.to_owned(),
+        text: text.to_owned(),
+        size: 99,
+    };
+    let context = Context {
+        documents: vec![
+            document("AGENTS.md", "be kind"),
+            document("PROJECT.md", "what it is"),
+        ],
+        commits: vec![Commit {
+            hash: "0123abc".into(),
+            message: "first".into(),
+            author: "A".into(),
+            date: "2025-01-15".into(),
+        }],
+        ..Context::default()
+    };
+    KeptContext {
+        context,
+        sources: Vec::new(),
+        tokens: 321,
+        at: at(40),
+    }
+}
+
+#[test]
+fn what_was_gathered_is_written_unless_it_is_older_than_what_came() {
+    let path = ".dagent-worktrees/pay/.dagent/sessions/context_x.json";
+    let written = |session: &Portable| -> Value {
+        let files = write(std::slice::from_ref(session), &words);
+        serde_json::from_str(&files[path]).unwrap()
+    };
+    let mut session = session("x", Some(purpose(Some("pay"), None, Some("pm"))));
+    session.context = Some(gathered());
+    let file = written(&session);
+    assert_eq!(file["project"]["claudeMd"], "be kind");
+    assert_eq!(file["project"]["projectMd"], "what it is");
+    assert_eq!(file["project"]["recentCommits"][0]["hash"], "0123abc");
+    assert_eq!(
+        (&file["tokens"], &file["feature"]["name"]),
+        (&json!(321), &json!("pay"))
+    );
+    for (came, tokens) in [(at(39), 321), (at(41), 5)] {
+        let kept = json!({ "context": { "tokens": 5, "theme": "dark" } }).to_string();
+        session.recall(&Json::parse(kept).unwrap(), came);
+        let file = written(&session);
+        assert_eq!(
+            (&file["tokens"], &file["theme"]),
+            (&json!(tokens), &json!("dark"))
+        );
     }
 }
 
@@ -168,6 +225,7 @@ fn there_and_back(files: &BTreeMap<String, String>) -> Vec<Portable> {
                     created_at: recap.updated_at,
                     ..recap
                 }),
+                context: None,
                 kept: Kept::default(),
                 ..came.clone()
             };
@@ -203,7 +261,10 @@ fn what_is_written_is_read_and_written_again_as_it_was() {
         ),
         session("e", Some(purpose(None, None, Some("merge")))),
         session("f", None),
-        session("g", Some(purpose(Some("pay"), None, None))),
+        Portable {
+            context: Some(gathered()),
+            ..session("g", Some(purpose(Some("pay"), None, None)))
+        },
     ];
     let files = write(&sessions, &words);
     let back = there_and_back(&files);

@@ -4,15 +4,20 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use jiff::Timestamp;
-use segue_core::{FeatureLinks, Purpose, RoleName, Scope, Tag, TaskLinks, TaskState, Title, links};
+use segue_core::{
+    Context, FeatureLinks, ProviderId, Purpose, RoleName, Scope, Tag, TaskLinks, TaskState, Title,
+    links,
+};
 use serde_json::{Map, Value, json};
 
 use super::File;
 use super::kind::Kind;
 use super::shape::{
-    Agent, Chat, Checkpoint, Context, Feature, Message, Metadata, Own, State, Task, Tokens,
+    Agent, Chat, Checkpoint, Context as ContextFile, Feature, Message, Metadata, Own, State, Task,
+    Tokens,
 };
 use super::summary::{details, loop_shape, summary};
+use super::surroundings;
 use crate::fields::{iso, map, number, pretty, text, time, without};
 use crate::{Line, Portable};
 
@@ -181,30 +186,44 @@ fn context(
         "tokens",
         "segue",
     ];
-    let project = kept.get("project").cloned().unwrap_or_else(no_project);
+    // What was gathered since it came is newer than what it came with.
+    let came = session.kept.came_at.filter(|_| !kept.is_empty());
+    let gathered = session.context.as_ref();
+    let gathered = gathered.filter(|gathered| came.is_none_or(|came| gathered.at > came));
+    let nothing = Map::new();
+    let kept = if gathered.is_some() { &nothing } else { kept };
+    let found = gathered.map(|gathered| &gathered.context);
+    let project = kept.get("project").cloned();
+    let project =
+        project.unwrap_or_else(|| surroundings::project(found.unwrap_or(&Context::default())));
     let of_feature = || Some(json!({ "name": links.feature?.as_str(), "tasks": tasks(links) }));
-    let feature = kept.get("feature").cloned().or_else(of_feature);
+    let feature = found.and_then(surroundings::feature);
+    let feature = kept.get("feature").cloned().or(feature).or_else(of_feature);
     let of_task = || {
         let (task, _) = task?;
         Some(
             json!({ "title": task.as_str(), "description": "", "dependencies": [], "dependents": [] }),
         )
     };
-    let about = kept.get("task").cloned().or_else(of_task);
+    let about = found.and_then(surroundings::task);
+    let about = kept.get("task").cloned().or(about).or_else(of_task);
+    let gathered_at = gathered.map(|gathered| gathered.at);
+    let updated_at = time(kept.get("updatedAt")).or(gathered_at);
+    let tokens = number(kept, "tokens").or(gathered.map(|gathered| gathered.tokens));
     let counted = || {
         let parts = [Some(&project), feature.as_ref(), about.as_ref()];
         let parts = parts.into_iter().flatten().map(ToString::to_string);
         count(&parts.collect::<Vec<_>>().join("\n"))
     };
-    pretty(&Context {
+    pretty(&ContextFile {
         session_id: &session.name,
         kind: Kind::of(purpose).as_str(),
         feature_id: links.feature.map_or("", |feature| feature.as_str()),
         task_id: task.map(|(task, _)| task.as_str()),
-        updated_at: iso(time(kept.get("updatedAt")).unwrap_or(session.updated_at)),
-        tokens: number(kept, "tokens").unwrap_or_else(counted),
+        updated_at: iso(updated_at.unwrap_or(session.updated_at)),
+        tokens: tokens.unwrap_or_else(counted),
         segue: own(session),
-        rest: without(kept, &known),
+        rest: without(&session.kept.context, &known),
         project,
         feature,
         task: about,
@@ -226,17 +245,9 @@ fn own(session: &Portable) -> Own<'_> {
         role: role.map(RoleName::as_str),
         title: session.title.as_ref().map(Title::as_str),
         title_from: session.title.as_ref().map(|title| title.source().as_str()),
-        provider: session.provider.as_ref().map(|provider| provider.as_str()),
+        provider: session.provider.as_ref().map(ProviderId::as_str),
         tags: session.tags.iter().map(Tag::as_str).collect(),
     }
-}
-
-/// What is said of a project of which nothing was gathered.
-fn no_project() -> Value {
-    json!({
-        "structure": { "srcDirs": [], "configFiles": [], "hasTests": false, "hasDocs": false },
-        "recentCommits": [],
-    })
 }
 
 /// The tasks of a feature, as far as they have sessions.
@@ -280,7 +291,7 @@ fn agent(session: &Portable, count: &dyn Fn(&str) -> u64) -> String {
         .or(text(kept, &["roleInstructions"]));
     pretty(&Agent {
         session_id: &session.name,
-        agent_type,
+        kind: agent_type,
         role: take("role", words.map(Value::from)).unwrap_or_else(|| "".into()),
         instructions: take(
             "instructions",

@@ -33,6 +33,7 @@ mod sessions;
 mod stats;
 mod tags;
 mod terminal;
+mod transfer;
 mod writers;
 
 use std::io::Write;

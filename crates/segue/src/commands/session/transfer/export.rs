@@ -41,8 +41,9 @@ impl There {
 
 pub(in super::super) async fn run(app: &App, args: &ExportArgs) -> Result<ExitCode, CliError> {
     let sessions = chosen(app, args).await?;
-    if sessions.is_empty() {
+    if sessions.is_empty() && !args.json {
         say("there is nothing to export");
+        return Ok(ExitCode::SUCCESS);
     }
     let printed = args.to.is_none() && !args.dry_run && !args.json;
     if let ([session], true) = (

@@ -19,13 +19,18 @@ const WORKTREES: &str = ".dagent-worktrees";
 /// What is at a path that was typed; it must be there.
 pub(super) fn existing(path: &Path) -> Result<PathBuf, CliError> {
     path.canonicalize().map_err(|error| {
-        CliError::usage(format!("cannot look at {}", path.display())).because(&error)
+        CliError::usage(format!("cannot look at {}", path.display()))
+            .because(&error)
+            .hint("name a directory that is there: a project, a worktree of a feature, or the `.dagent` in it")
     })
 }
 
 /// The folders at or below a place, in order: it may be one itself, hold one, or hold the worktrees that do.
 pub(super) fn folders(place: &Path) -> Vec<PathBuf> {
-    let mut found = vec![place.to_owned(), place.join(FOLDER)];
+    // A project may have directories of the same names as a folder has; there they mean something else.
+    let holds = [FOLDER, WORKTREES].map(|name| place.join(name).is_dir());
+    let itself = (holds == [false, false]).then(|| place.to_owned());
+    let mut found: Vec<PathBuf> = itself.into_iter().chain([place.join(FOLDER)]).collect();
     let worktrees = if place.file_name().is_some_and(|name| name == WORKTREES) {
         place.to_owned()
     } else {
@@ -78,14 +83,14 @@ pub(super) fn folder(path: &Path) -> Folder {
         }
     };
     take(&path.join("feature.json"));
-    entries(&path.join("sessions"))
-        .iter()
-        .for_each(|file| take(file));
+    for file in entries(&path.join("sessions")) {
+        take(&file);
+    }
     for node in directories(&path.join("nodes")) {
         take(&node.join("task.json"));
-        entries(&node.join("sessions"))
-            .iter()
-            .for_each(|file| take(file));
+        for file in entries(&node.join("sessions")) {
+            take(&file);
+        }
     }
     Folder {
         feature: feature_at(path),

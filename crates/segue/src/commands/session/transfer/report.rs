@@ -48,6 +48,9 @@ impl Outcome {
     }
 }
 
+/// What to do about those that could not be read.
+const HINT: &str = "what failed changed nothing; mend it, and do the same again";
+
 /// Whoever is to carry sessions on must be somebody.
 pub(super) fn check(app: &App, provider: Option<&ProviderId>) -> Result<(), CliError> {
     match provider.filter(|provider| !app.engine.knows(provider)) {
@@ -124,13 +127,15 @@ pub(super) fn tell(
             "imported": count("imported"),
             "already": count("already"),
             "failed": failed,
-            "error": error.as_ref().map(|message| json!({ "class": "failed", "message": message, "hint": null })),
+            "error": error.as_ref().map(|message| json!({ "class": "failed", "message": message, "hint": HINT })),
         }));
     } else {
         let style = Style::stdout();
         for entry in entries {
             print(&clean(&in_words(entry)));
-            for remark in &entry.read.remarks {
+            // What was left out of something that is here was told when it came.
+            let told = !matches!(entry.outcome, Outcome::Already(_));
+            for remark in entry.read.remarks.iter().filter(|_| told) {
                 print(&style.dim(&clean(&format!("  {remark}"))));
             }
         }
@@ -158,10 +163,7 @@ pub(super) fn tell(
     }
     match error {
         None => ExitCode::SUCCESS,
-        Some(message) => {
-            say(&format!("{} {message}", Style::stderr().red("error:")));
-            ExitCode::FAILURE
-        }
+        Some(message) => CliError::failed(message).hint(HINT).report(),
     }
 }
 
