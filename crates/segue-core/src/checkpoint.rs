@@ -194,4 +194,6 @@ impl Checkpoint {
 }
 
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod tests;

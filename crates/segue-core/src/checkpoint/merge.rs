@@ -65,6 +65,11 @@ pub fn merge(
     .in_order()
 }
 
+/// Whether the person pinned or wrote it.
+fn is_of_person(item: &Item) -> bool {
+    item.pinned || item.by == Author::Person
+}
+
 /// Of items about the same thing the newest.
 fn newest_of_each(items: Vec<Item>) -> Vec<Item> {
     let mut kept: Vec<Option<Item>> = Vec::with_capacity(items.len());
@@ -79,7 +84,10 @@ fn newest_of_each(items: Vec<Item>) -> Vec<Item> {
             .and_then(|at| kept.get_mut(at))
             .and_then(Option::take);
         if let Some(before) = before {
-            if item.kind == ItemKind::File && before.kind == ItemKind::File {
+            if before.by == Author::Person && item.by != Author::Person {
+                // Nobody writes over what the person wrote.
+                (item.kind, item.text, item.by) = (before.kind, before.text, before.by);
+            } else if item.kind == ItemKind::File && before.kind == ItemKind::File {
                 item.text = of_file(&before.text, &item.text);
             }
             item.id = before.id;
@@ -121,7 +129,9 @@ fn apart(text: &str) -> (Option<&str>, Option<&str>) {
 fn distinct(items: Vec<Item>) -> Vec<Item> {
     let mut seen: HashSet<(ItemKind, String)> = HashSet::new();
     let mut items = items;
-    items.retain(|item| item.subject.is_some() || seen.insert((item.kind, plain(&item.text))));
+    items.retain(|item| {
+        item.subject.is_some() || seen.insert((item.kind, plain(&item.text))) || is_of_person(item)
+    });
     items
 }
 
@@ -211,7 +221,7 @@ fn aged(items: Vec<Item>) -> Vec<Item> {
     let since = turns.len().checked_sub(NOW).and_then(|at| turns.get(at));
     let since = since.copied().unwrap_or(0);
     let aged = |item: Item| {
-        if !passes(&item) || item.turn >= since || item.pinned {
+        if !passes(&item) || item.turn >= since || is_of_person(&item) {
             return Some(item);
         }
         let weight = item.weight - base(item.kind).min(item.weight) + base(ItemKind::Note);
@@ -232,8 +242,7 @@ fn chosen(items: Vec<Item>, room: u64, count: &dyn Fn(&str) -> u64) -> Vec<Item>
         .map(|item| item.turn)
         .max();
     let must_stay = |item: &Item| {
-        item.pinned
-            || item.by == Author::Person
+        is_of_person(item)
             || (item.message == 0 && item.subject.is_none() && Some(item.turn) == last_asked)
     };
     let tokens = |item: &Item| count(&written::line(item)) + 1;
