@@ -2,10 +2,11 @@
 
 use std::collections::HashSet;
 
+use super::common::is_common;
 use super::cues::{Sense, is_routine, refers_back, sense};
 use super::novelty::novelty;
 use super::tools::{Deed, deeds};
-use super::units::{Unit, paragraphs};
+use super::units::{Form, Paragraph, Unit, paragraphs};
 use super::{Author, Item, ItemKind};
 use crate::{Part, Role, ToldTurn};
 
@@ -45,6 +46,10 @@ struct Said {
     sense: Option<Sense>,
     /// Whether it is of the moment alone.
     routine: bool,
+    /// Whether more calls of tools follow it.
+    narrates: bool,
+    /// Whether it is all that its message says.
+    alone: bool,
     /// Whether it goes on a paragraph.
     goes_on: bool,
 }
@@ -82,6 +87,7 @@ pub fn extract(turns: &[ToldTurn], cwd: &str, count: &dyn Fn(&str) -> u64) -> Ve
         weight: base(deed.kind) + 80,
         pinned: false,
     }));
+    items.sort_by_key(|item| (item.turn, item.message));
     items
 }
 
@@ -98,20 +104,18 @@ fn sentences(turn: &ToldTurn, count: &dyn Fn(&str) -> u64) -> Vec<Said> {
             continue;
         }
         let narrates = message.role == Role::Assistant && answer != usize::try_from(at).ok();
-        let paragraphs = paragraphs(&message.words()).into_iter();
-        let units = paragraphs.flat_map(|units| {
-            let units = units.into_iter().enumerate();
-            units.map(|(nth, unit)| (nth > 0, unit))
-        });
-        let mut units: Vec<(bool, Unit)> = units.collect();
+        let mut units = units(&message.words(), message.role);
         if units.len() > MOST {
             units.drain(MOST / 2..units.len() - MOST / 2);
         }
-        said.extend(units.into_iter().map(|(goes_on, unit)| Said {
+        let alone = units.len() == 1;
+        said.extend(units.into_iter().map(|(goes_on, unit, sense)| Said {
+            alone,
             specificity: unit.specificity(count),
             novelty: 0,
-            sense: sense(&unit, message.role),
+            sense,
             routine: narrates || is_routine(&unit, message.role),
+            narrates,
             unit,
             role: message.role,
             turn: turn.n,
@@ -122,6 +126,54 @@ fn sentences(turn: &ToldTurn, count: &dyn Fn(&str) -> u64) -> Vec<Said> {
     said
 }
 
+/// The sentences of a message: whether each goes on a paragraph, and what it is, by itself or by what it stands under.
+fn units(text: &str, role: Role) -> Vec<(bool, Unit, Option<Sense>)> {
+    let mut units = Vec::new();
+    let mut lead = Lead::Nothing;
+    for Paragraph { form, units: of } in paragraphs(text) {
+        let own = |unit: &Unit| sense(unit, role);
+        if form == Form::Heading {
+            lead = Lead::Heading(of.iter().find_map(own));
+            continue;
+        }
+        if form == Form::Prose {
+            let last = of.last().filter(|last| last.text.ends_with(':'));
+            lead = match (last, lead) {
+                (Some(last), _) => Lead::Colon(own(last)),
+                (None, Lead::Colon(_)) => Lead::Nothing,
+                (None, lead) => lead,
+            };
+        }
+        let above = match (form, lead) {
+            (Form::Box { ticked: true }, _) => Some(Sense::plainly(ItemKind::Done)),
+            (Form::Box { ticked: false }, _) => Some(Sense::plainly(ItemKind::Pending)),
+            (_, Lead::Heading(above)) | (Form::Entry, Lead::Colon(above)) => above,
+            _ => None,
+        };
+        units.extend(of.into_iter().enumerate().map(|(nth, unit)| {
+            let sense = stronger(own(&unit), above);
+            (nth > 0, unit, sense)
+        }));
+    }
+    units
+}
+
+/// What a list or some paragraphs stand under, and what that makes of them.
+#[derive(Debug, Clone, Copy)]
+enum Lead {
+    Nothing,
+    Heading(Option<Sense>),
+    Colon(Option<Sense>),
+}
+
+/// What a sentence says of itself, unless what it stands under says it more plainly.
+fn stronger(own: Option<Sense>, above: Option<Sense>) -> Option<Sense> {
+    match (own, above) {
+        (Some(own), Some(above)) if own.strength <= FAINT && above.strength > FAINT => Some(above),
+        (own, above) => own.or(above),
+    }
+}
+
 /// Sentences of a paragraph that follow on each other are kept as one if each of them tells something: the second is
 /// often the reason for the first, and does not name it again.
 fn together(said: Vec<Said>) -> Vec<Said> {
@@ -129,6 +181,7 @@ fn together(said: Vec<Said>) -> Vec<Said> {
     for next in said {
         let last = joined.last_mut().filter(|last| {
             next.goes_on
+                && !next.unit.text.ends_with(':')
                 && last.is_telling()
                 && (next.is_remark() || last.is_of_one_sort_with(&next))
                 && (last.turn, last.message) == (next.turn, next.message)
@@ -137,7 +190,7 @@ fn together(said: Vec<Said>) -> Vec<Said> {
         match last {
             Some(last) => {
                 last.unit = last.unit.and(&next.unit);
-                last.sense = sense(&last.unit, last.role);
+                last.sense = stronger(sense(&last.unit, last.role), last.sense);
                 last.specificity = last.specificity.max(next.specificity);
                 last.novelty = last.novelty.max(next.novelty);
             }
@@ -168,6 +221,19 @@ impl Said {
         !self.is_telling() && self.sense.is_some_and(|sense| sense.strength > FAINT)
     }
 
+    /// Whether it says nothing that anybody would miss: a word or two of courtesy, what only leads to a list, what an
+    /// agent is about to do before it does it.
+    fn is_nothing(&self) -> bool {
+        let whole_prompt = self.role == Role::User && self.alone;
+        let courtesy = !whole_prompt
+            && self.sense.is_none_or(|sense| sense.strength <= FAINT)
+            && self.unit.words().count() <= 3
+            && self.unit.words().all(is_common);
+        let leads = self.unit.text.ends_with(':') && self.unit.words().count() <= 6;
+        let announces = self.narrates && is_routine(&self.unit, self.role);
+        courtesy || leads || announces
+    }
+
     /// Whether it tells something that others do not.
     fn is_telling(&self) -> bool {
         self.specificity >= TELLING || self.novelty >= NEW
@@ -176,21 +242,50 @@ impl Said {
 
 /// What a sentence is worth as an item; nothing if it says nothing.
 fn item(said: Said, changed: &HashSet<&str>) -> Option<Item> {
+    if said.is_nothing() {
+        return None;
+    }
     let path = match said.role {
         Role::Assistant => said.unit.paths().find(|path| changed.contains(path)),
         _ => None,
     };
     let path = path.map(str::to_owned);
     let Sense { kind, strength } = match (said.sense, said.role) {
-        // What the conversation began with is what it is for.
-        (_, Role::User) if said.turn == 1 && said.message == 0 => Sense {
-            kind: ItemKind::Goal,
-            strength: 6,
-        },
+        // What the conversation began with is what it is for, but for rules.
+        (sense, Role::User)
+            if said.turn == 1
+                && said.message == 0
+                && sense.is_none_or(|sense| {
+                    sense.kind != ItemKind::Directive || sense.strength < PLAIN
+                }) =>
+        {
+            Sense {
+                kind: ItemKind::Goal,
+                strength: 6,
+            }
+        }
+        // A question is no answer.
+        (Some(sense), Role::User)
+            if said.routine && !(sense.kind == ItemKind::Directive && sense.strength >= PLAIN) =>
+        {
+            Sense {
+                kind: ItemKind::Request,
+                strength: 0,
+            }
+        }
         // A wish that names nothing is for now.
-        (Some(sense), Role::User) if sense.strength > FAINT || said.is_telling() => sense,
+        (Some(sense), Role::User)
+            if sense.strength > FAINT || said.novelty >= NEW / 2 || said.is_telling() =>
+        {
+            sense
+        }
         (_, Role::User) => Sense {
             kind: ItemKind::Request,
+            strength: 0,
+        },
+        // What the agent asks is answered soon.
+        (_, Role::Assistant) if said.unit.text.ends_with('?') => Sense {
+            kind: ItemKind::NextStep,
             strength: 0,
         },
         // What is said of a file that was changed tells where it stands.
@@ -203,12 +298,13 @@ fn item(said: Said, changed: &HashSet<&str>) -> Option<Item> {
                 strength: 0,
             }
         }
-        (Some(sense), _) => sense,
-        (None, _) if said.is_telling() => Sense {
+        // What was under way or next when more calls followed was so within the turn.
+        (Some(sense), _) if !(said.narrates && sense.passes()) => sense,
+        (_, _) if said.is_telling() => Sense {
             kind: ItemKind::Note,
             strength: 0,
         },
-        (None, _) => return None,
+        (_, _) => return None,
     };
     // Nobody else can say it again.
     let by_user = if said.role == Role::User { 25 } else { 0 };

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::extract::{WORTH_A_NOTE, base};
+use super::tools::STEP;
 use super::units::plain;
 use super::{Author, Checkpoint, Item, ItemKind, written};
 
@@ -56,13 +57,30 @@ pub fn merge(
         next += 1;
         Item { id, ..item }
     }));
-    let items = newest_of_each(distinct(aged(settled(items))));
+    let items = newest_of_each(distinct(aged(settled(replanned(items)))));
     let items = chosen(items, room, count);
     Checkpoint {
         items,
         loop_state: before.loop_state.clone(),
     }
     .in_order()
+}
+
+/// Without the open steps of plans that another plan has taken the place of.
+fn replanned(items: Vec<Item>) -> Vec<Item> {
+    let is_step = |item: &Item| {
+        let subject = item.subject.as_deref();
+        subject.is_some_and(|subject| subject.starts_with(STEP))
+    };
+    let steps = items.iter().filter(|item| is_step(item));
+    let newest = steps.map(|item| (item.turn, item.message)).max();
+    let stays = |item: &Item| {
+        !is_step(item)
+            || is_of_person(item)
+            || item.kind == ItemKind::Done
+            || Some((item.turn, item.message)) == newest
+    };
+    items.into_iter().filter(stays).collect()
 }
 
 /// Whether the person pinned or wrote it.
