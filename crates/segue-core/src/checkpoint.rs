@@ -9,6 +9,7 @@ mod delta;
 mod extract;
 mod merge;
 mod novelty;
+mod said;
 mod stored;
 mod summary;
 mod tools;

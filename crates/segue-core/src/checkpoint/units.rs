@@ -252,12 +252,11 @@ pub(super) fn plain(text: &str) -> String {
     let mut begins = 1;
     for c in text.chars().chain([' ']) {
         match c {
-            'a'..='z' | '0'..='9' | '/' => plain.push(c),
             'A'..='Z' => plain.push(c.to_ascii_lowercase()),
             // A mark belongs to a word only within it.
             '’' | '\'' | '_' | '.' | '-' if plain.len() == begins => {}
             '’' => plain.push('\''),
-            '\'' | '_' | '.' | '-' => plain.push(c),
+            'a'..='z' | '0'..='9' | '/' | '\'' | '_' | '.' | '-' => plain.push(c),
             c if c.is_alphanumeric() => plain.extend(c.to_lowercase()),
             _ => {
                 let word = plain.get(begins..).unwrap_or_default();
