@@ -57,13 +57,13 @@ pub fn extract(turns: &[ToldTurn], cwd: &str, count: &dyn Fn(&str) -> u64) -> Ve
 
 /// What a sentence is worth as an item; nothing if it says nothing.
 fn item(said: Said, changed: &HashSet<&str>) -> Option<Item> {
-    if said.is_nothing() {
-        return None;
-    }
     let path = match said.role {
         Role::Assistant => said.unit.paths().find(|path| changed.contains(path)),
         _ => None,
     };
+    if path.is_none() && said.is_nothing() {
+        return None;
+    }
     let path = path.map(str::to_owned);
     let Sense { kind, strength } = meant(&said, path.is_some())?;
     // Nobody else can say it again.

@@ -238,8 +238,12 @@ fn aged(items: Vec<Item>) -> Vec<Item> {
     turns.dedup();
     let since = turns.len().checked_sub(NOW).and_then(|at| turns.get(at));
     let since = since.copied().unwrap_or(0);
+    // What the agent asked was answered by the next prompt, one way or another.
+    let newest = items.iter().map(|item| item.turn).max().unwrap_or(0);
+    let is_answered = |item: &Item| item.turn < newest && item.text.ends_with('?');
     let aged = |item: Item| {
-        if !passes(&item) || item.turn >= since || is_of_person(&item) {
+        let is_now = item.turn >= since && !is_answered(&item);
+        if !passes(&item) || is_now || is_of_person(&item) {
             return Some(item);
         }
         let weight = item.weight - base(item.kind).min(item.weight) + base(ItemKind::Note);

@@ -198,7 +198,9 @@ impl Said {
             && self.unit.words().count() <= 3
             && self.unit.words().all(is_common);
         let leads = self.unit.text.ends_with(':') && self.unit.words().count() <= 6;
-        let announces = self.narrates() && is_routine(&self.unit, self.role);
+        let faint = |sense: Sense| sense.passes() || sense.strength <= FAINT;
+        let announces =
+            self.narrates() && is_routine(&self.unit, self.role) && self.sense.is_none_or(faint);
         courtesy || leads || announces
     }
 
