@@ -3,9 +3,9 @@
 //! It is made without a model, from the record ([`extract`]), and what was known before is carried on ([`merge`]). A
 //! summariser may add to it, and only what the record bears out. Versions are kept as differences ([`Delta`]).
 
-mod common;
 mod cues;
 mod delta;
+mod everyday;
 mod extract;
 mod merge;
 mod novelty;

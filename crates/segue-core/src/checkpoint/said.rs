@@ -1,8 +1,8 @@
 //! The sentences of a turn, each with what it is and where it was said.
 
 use super::ItemKind;
-use super::common::is_common;
 use super::cues::{Sense, is_routine, refers_back, sense};
+use super::everyday::is_common;
 use super::units::{Form, Paragraph, Unit, paragraphs};
 use crate::{Part, Role, ToldTurn};
 
