@@ -3,13 +3,14 @@
 //! It is made without a model, from the record ([`extract`]), and what was known before is carried on ([`merge`]). A
 //! summariser may add to it, and only what the record bears out. Versions are kept as differences ([`Delta`]).
 
-mod common;
 mod cues;
 mod delta;
+mod everyday;
 mod extract;
 mod form;
 mod merge;
 mod novelty;
+mod said;
 mod saved;
 mod stored;
 mod summary;
@@ -206,5 +207,7 @@ impl Checkpoint {
     }
 }
 
+#[cfg(test)]
+mod properties;
 #[cfg(test)]
 mod tests;

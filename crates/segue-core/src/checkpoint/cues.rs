@@ -23,6 +23,11 @@ pub(super) struct Sense {
 }
 
 impl Sense {
+    /// What is marked as that.
+    pub(super) fn plainly(kind: ItemKind) -> Self {
+        Self { kind, strength: 6 }
+    }
+
     /// Whether it tells where something stands just now.
     pub(super) fn passes(self) -> bool {
         matches!(
@@ -112,7 +117,13 @@ pub(super) fn sense(unit: &Unit, role: Role) -> Option<Sense> {
         if found == 0 || cues.role != role {
             continue;
         }
-        let strength = cues.weight + found.saturating_sub(1).min(2);
+        let more = found.saturating_sub(1).min(2);
+        // What is faint does not become plain by being said twice.
+        let strength = if cues.weight > 3 {
+            cues.weight + more
+        } else {
+            cues.weight
+        };
         let kind = cues.kind;
         let shown = (Sense { kind, strength }, last);
         if kind == ItemKind::Done {
@@ -185,13 +196,16 @@ pub(super) fn refers_back(unit: &Unit) -> bool {
 
 /// Whether a sentence is of the moment alone by its form: a question of the user, a step that the agent announces.
 pub(super) fn is_routine(unit: &Unit, role: Role) -> bool {
-    if role == Role::User {
-        return unit.text.trim_end().ends_with('?');
-    }
     let mut words = unit.words();
     let first = words.next().unwrap_or_default();
     let second = words.next().unwrap_or_default();
+    if role == Role::User {
+        // A polite request has the form of a question, too.
+        let polite = matches!(first, "can" | "could" | "would" | "will") && second == "you";
+        return unit.text.ends_with('?') && !polite;
+    }
     match first {
+        _ if unit.text.ends_with('?') => true,
         "i'll" | "running" | "reading" | "checking" | "looking" | "searching" | "here's"
         | "sure" | "great" | "perfect" | "sorry" => true,
         "let" => second == "me",

@@ -2,52 +2,21 @@
 
 use std::collections::HashSet;
 
-use super::cues::{Sense, is_routine, refers_back, sense};
+use super::cues::Sense;
 use super::novelty::novelty;
+use super::said::{FAINT, NEW, Said, TELLING, sentences, together};
 use super::tools::{Deed, deeds};
-use super::units::{Unit, paragraphs};
 use super::{Author, Item, ItemKind};
-use crate::{Part, Role, ToldTurn};
-
-/// How many sentences of one message are looked at, half of them at its beginning and half at its end: more than that is
-/// something that was pasted.
-const MOST: usize = 60;
-
-/// How specific a sentence is that tells something by itself.
-const TELLING: u32 = 4;
-
-/// How new a sentence is that does.
-const NEW: u32 = 20;
+use crate::{Role, ToldTurn};
 
 /// What a note weighs at least.
 pub(super) const WORTH_A_NOTE: u32 = 15 + TELLING * 2;
-
-/// How long sentences are that are kept as one, in bytes.
-const TOGETHER: usize = 360;
-
-/// How plainly a sentence says what it is that could as well be something else.
-const FAINT: u32 = 3;
 
 /// How plainly a sentence says what it is that counts whatever its form.
 const PLAIN: u32 = 5;
 
 /// How much less a sentence tells that is of the moment alone.
 const PASSING: u32 = 25;
-
-/// A sentence, and where it was said.
-struct Said {
-    unit: Unit,
-    role: Role,
-    turn: u32,
-    message: u32,
-    specificity: u32,
-    novelty: u32,
-    sense: Option<Sense>,
-    /// Whether it is of the moment alone.
-    routine: bool,
-    /// Whether it goes on a paragraph.
-    goes_on: bool,
-}
 
 /// What some turns of an agent that worked in `cwd` tell, in the order in which it was said. The items have no numbers
 /// yet.
@@ -82,96 +51,8 @@ pub fn extract(turns: &[ToldTurn], cwd: &str, count: &dyn Fn(&str) -> u64) -> Ve
         weight: base(deed.kind) + 80,
         pinned: false,
     }));
+    items.sort_by_key(|item| (item.turn, item.message));
     items
-}
-
-fn sentences(turn: &ToldTurn, count: &dyn Fn(&str) -> u64) -> Vec<Said> {
-    let mut said = Vec::new();
-    // What an agent says between two calls of tools is about the next one; what counts comes at the end.
-    let speaks = |part: &Part| matches!(part, Part::Text(text) if !text.trim().is_empty());
-    let answer = turn
-        .messages
-        .iter()
-        .rposition(|message| message.role == Role::Assistant && message.parts.iter().any(speaks));
-    for (at, message) in (0..).zip(&turn.messages) {
-        if !matches!(message.role, Role::User | Role::Assistant) {
-            continue;
-        }
-        let narrates = message.role == Role::Assistant && answer != usize::try_from(at).ok();
-        let paragraphs = paragraphs(&message.words()).into_iter();
-        let units = paragraphs.flat_map(|units| {
-            let units = units.into_iter().enumerate();
-            units.map(|(nth, unit)| (nth > 0, unit))
-        });
-        let mut units: Vec<(bool, Unit)> = units.collect();
-        if units.len() > MOST {
-            units.drain(MOST / 2..units.len() - MOST / 2);
-        }
-        said.extend(units.into_iter().map(|(goes_on, unit)| Said {
-            specificity: unit.specificity(count),
-            novelty: 0,
-            sense: sense(&unit, message.role),
-            routine: narrates || is_routine(&unit, message.role),
-            unit,
-            role: message.role,
-            turn: turn.n,
-            message: at,
-            goes_on,
-        }));
-    }
-    said
-}
-
-/// Sentences of a paragraph that follow on each other are kept as one if each of them tells something: the second is
-/// often the reason for the first, and does not name it again.
-fn together(said: Vec<Said>) -> Vec<Said> {
-    let mut joined: Vec<Said> = Vec::with_capacity(said.len());
-    for next in said {
-        let last = joined.last_mut().filter(|last| {
-            next.goes_on
-                && last.is_telling()
-                && (next.is_remark() || last.is_of_one_sort_with(&next))
-                && (last.turn, last.message) == (next.turn, next.message)
-                && last.unit.text.len() + next.unit.text.len() < TOGETHER
-        });
-        match last {
-            Some(last) => {
-                last.unit = last.unit.and(&next.unit);
-                last.sense = sense(&last.unit, last.role);
-                last.specificity = last.specificity.max(next.specificity);
-                last.novelty = last.novelty.max(next.novelty);
-            }
-            None => joined.push(next),
-        }
-    }
-    joined
-}
-
-impl Said {
-    /// Whether two of which each tells something show nothing by which they are apart.
-    fn is_of_one_sort_with(&self, next: &Self) -> bool {
-        // A person's prompt is mostly one thought; an agent tells one thing after the other.
-        let goes_along = match self.role {
-            Role::User => self.routine == next.routine || refers_back(&next.unit),
-            _ => self.routine == next.routine && refers_back(&next.unit),
-        };
-        let plain = |said: &Self| said.sense.filter(|sense| sense.strength > FAINT);
-        let apart = match (plain(self), plain(next)) {
-            (Some(a), Some(b)) => a.kind != b.kind,
-            (None, _) | (_, None) => false,
-        };
-        next.is_telling() && goes_along && !apart
-    }
-
-    /// Whether it says what something is, and leaves it to what comes before it to say what.
-    fn is_remark(&self) -> bool {
-        !self.is_telling() && self.sense.is_some_and(|sense| sense.strength > FAINT)
-    }
-
-    /// Whether it tells something that others do not.
-    fn is_telling(&self) -> bool {
-        self.specificity >= TELLING || self.novelty >= NEW
-    }
 }
 
 /// What a sentence is worth as an item; nothing if it says nothing.
@@ -180,36 +61,11 @@ fn item(said: Said, changed: &HashSet<&str>) -> Option<Item> {
         Role::Assistant => said.unit.paths().find(|path| changed.contains(path)),
         _ => None,
     };
+    if path.is_none() && said.is_nothing() {
+        return None;
+    }
     let path = path.map(str::to_owned);
-    let Sense { kind, strength } = match (said.sense, said.role) {
-        // What the conversation began with is what it is for.
-        (_, Role::User) if said.turn == 1 && said.message == 0 => Sense {
-            kind: ItemKind::Goal,
-            strength: 6,
-        },
-        // A wish that names nothing is for now.
-        (Some(sense), Role::User) if sense.strength > FAINT || said.is_telling() => sense,
-        (_, Role::User) => Sense {
-            kind: ItemKind::Request,
-            strength: 0,
-        },
-        // What is said of a file that was changed tells where it stands.
-        (sense, _)
-            if path.is_some()
-                && sense.is_none_or(|sense| sense.passes() || sense.strength <= FAINT) =>
-        {
-            Sense {
-                kind: ItemKind::File,
-                strength: 0,
-            }
-        }
-        (Some(sense), _) => sense,
-        (None, _) if said.is_telling() => Sense {
-            kind: ItemKind::Note,
-            strength: 0,
-        },
-        (None, _) => return None,
-    };
+    let Sense { kind, strength } = meant(&said, path.is_some())?;
     // Nobody else can say it again.
     let by_user = if said.role == Role::User { 25 } else { 0 };
     let passing = if said.routine && strength < PLAIN {
@@ -229,6 +85,49 @@ fn item(said: Said, changed: &HashSet<&str>) -> Option<Item> {
             .saturating_sub(passing),
         pinned: false,
     })
+}
+
+/// What a sentence is in the conversation; nothing if it tells nothing. Some name a file that was changed.
+fn meant(said: &Said, names_changed: bool) -> Option<Sense> {
+    let as_kind = |kind, strength| Some(Sense { kind, strength });
+    match (said.sense, said.role) {
+        // What the conversation began with is what it is for, but for rules.
+        (sense, Role::User)
+            if said.turn == 1
+                && said.message == 0
+                && sense.is_none_or(|sense| {
+                    sense.kind != ItemKind::Directive || sense.strength < PLAIN
+                }) =>
+        {
+            as_kind(ItemKind::Goal, 6)
+        }
+        // A question is no answer.
+        (Some(sense), Role::User)
+            if said.routine && !(sense.kind == ItemKind::Directive && sense.strength >= PLAIN) =>
+        {
+            as_kind(ItemKind::Request, 0)
+        }
+        // A wish that names nothing is for now.
+        (Some(sense), Role::User)
+            if sense.strength > FAINT || said.novelty >= NEW / 2 || said.is_telling() =>
+        {
+            Some(sense)
+        }
+        (_, Role::User) => as_kind(ItemKind::Request, 0),
+        // What the agent asks is answered soon.
+        (_, Role::Assistant) if said.unit.text.ends_with('?') => as_kind(ItemKind::NextStep, 0),
+        // What is said of a file that was changed tells where it stands.
+        (sense, _)
+            if names_changed
+                && sense.is_none_or(|sense| sense.passes() || sense.strength <= FAINT) =>
+        {
+            as_kind(ItemKind::File, 0)
+        }
+        // What was under way or next when more calls followed was so within the turn.
+        (Some(sense), _) if !(said.narrates() && sense.passes()) => Some(sense),
+        (_, _) if said.is_telling() => as_kind(ItemKind::Note, 0),
+        (_, _) => None,
+    }
 }
 
 /// How much an item of a kind tells by that alone.

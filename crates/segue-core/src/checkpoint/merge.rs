@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::extract::{WORTH_A_NOTE, base};
+use super::tools::STEP;
 use super::units::plain;
 use super::{Author, Checkpoint, Item, ItemKind, written};
 
@@ -56,13 +57,35 @@ pub fn merge(
         next += 1;
         Item { id, ..item }
     }));
-    let items = newest_of_each(distinct(aged(settled(items))));
+    let items = newest_of_each(distinct(aged(settled(replanned(items)))));
     let items = chosen(items, room, count);
     Checkpoint {
         items,
         loop_state: before.loop_state.clone(),
     }
     .in_order()
+}
+
+/// Without the open steps of plans that another plan has taken the place of.
+fn replanned(items: Vec<Item>) -> Vec<Item> {
+    let is_step = |item: &Item| {
+        let subject = item.subject.as_deref();
+        subject.is_some_and(|subject| subject.starts_with(STEP))
+    };
+    let steps = items.iter().filter(|item| is_step(item));
+    let newest = steps.map(|item| (item.turn, item.message)).max();
+    let stays = |item: &Item| {
+        !is_step(item)
+            || is_of_person(item)
+            || item.kind == ItemKind::Done
+            || Some((item.turn, item.message)) == newest
+    };
+    items.into_iter().filter(stays).collect()
+}
+
+/// Whether the person pinned or wrote it.
+fn is_of_person(item: &Item) -> bool {
+    item.pinned || item.by == Author::Person
 }
 
 /// Of items about the same thing the newest.
@@ -79,7 +102,10 @@ fn newest_of_each(items: Vec<Item>) -> Vec<Item> {
             .and_then(|at| kept.get_mut(at))
             .and_then(Option::take);
         if let Some(before) = before {
-            if item.kind == ItemKind::File && before.kind == ItemKind::File {
+            if before.by == Author::Person && item.by != Author::Person {
+                // Nobody writes over what the person wrote.
+                (item.kind, item.text, item.by) = (before.kind, before.text, before.by);
+            } else if item.kind == ItemKind::File && before.kind == ItemKind::File {
                 item.text = of_file(&before.text, &item.text);
             }
             item.id = before.id;
@@ -121,7 +147,9 @@ fn apart(text: &str) -> (Option<&str>, Option<&str>) {
 fn distinct(items: Vec<Item>) -> Vec<Item> {
     let mut seen: HashSet<(ItemKind, String)> = HashSet::new();
     let mut items = items;
-    items.retain(|item| item.subject.is_some() || seen.insert((item.kind, plain(&item.text))));
+    items.retain(|item| {
+        item.subject.is_some() || seen.insert((item.kind, plain(&item.text))) || is_of_person(item)
+    });
     items
 }
 
@@ -210,8 +238,12 @@ fn aged(items: Vec<Item>) -> Vec<Item> {
     turns.dedup();
     let since = turns.len().checked_sub(NOW).and_then(|at| turns.get(at));
     let since = since.copied().unwrap_or(0);
+    // What the agent asked was answered by the next prompt, one way or another.
+    let newest = items.iter().map(|item| item.turn).max().unwrap_or(0);
+    let is_answered = |item: &Item| item.turn < newest && item.text.ends_with('?');
     let aged = |item: Item| {
-        if !passes(&item) || item.turn >= since || item.pinned {
+        let is_now = item.turn >= since && !is_answered(&item);
+        if !passes(&item) || is_now || is_of_person(&item) {
             return Some(item);
         }
         let weight = item.weight - base(item.kind).min(item.weight) + base(ItemKind::Note);
@@ -232,8 +264,7 @@ fn chosen(items: Vec<Item>, room: u64, count: &dyn Fn(&str) -> u64) -> Vec<Item>
         .map(|item| item.turn)
         .max();
     let must_stay = |item: &Item| {
-        item.pinned
-            || item.by == Author::Person
+        is_of_person(item)
             || (item.message == 0 && item.subject.is_none() && Some(item.turn) == last_asked)
     };
     let tokens = |item: &Item| count(&written::line(item)) + 1;

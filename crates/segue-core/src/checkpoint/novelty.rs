@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::common::is_common;
+use super::everyday::is_common;
 use super::units::Unit;
 
 /// How many of the rarest words of a sentence count.

@@ -44,7 +44,11 @@ fn texts(checkpoint: &Checkpoint, kind: ItemKind) -> Vec<&str> {
 
 #[test]
 fn a_text_is_taken_apart_into_sentences() {
-    let cases: [(&str, &[&str]); 8] = [
+    let cases: [(&str, &[&str]); 9] = [
+        (
+            "| file | change |\n| --- | :-- |\n| a.rs | new |\n| b.rs | gone |",
+            &["a.rs: new", "b.rs: gone"],
+        ),
         ("One. Two! Three?", &["One.", "Two!", "Three?"]),
         (
             "See src/a.rs, e.g. line 3. Then go.",
@@ -53,7 +57,7 @@ fn a_text_is_taken_apart_into_sentences() {
         ("a line\nthat goes on", &["a line that goes on"]),
         (
             "Rules:\n- be quick\n- [ ] be kind\n1. be first",
-            &["Rules:", "be quick", "[ ] be kind", "be first"],
+            &["Rules:", "be quick", "be kind", "be first"],
         ),
         ("before\n```\nlet x = 1;\n```\nafter", &["before", "after"]),
         ("好的。再见！", &["好的。", "再见！"]),
@@ -61,11 +65,12 @@ fn a_text_is_taken_apart_into_sentences() {
         ("", &[]),
     ];
     for (text, expected) in cases {
-        let found = units::paragraphs(text).into_iter().flatten();
+        let found = units::paragraphs(text).into_iter();
+        let found = found.flat_map(|paragraph| paragraph.units);
         let found: Vec<String> = found.map(|unit| unit.text).collect();
         assert_eq!(found, expected, "{text:?}");
     }
-    let long = &units::paragraphs(&"word ".repeat(1000))[0][0];
+    let long = &units::paragraphs(&"word ".repeat(1000))[0].units[0];
     assert!(long.text.len() <= 605 && long.text.ends_with(" …"));
 }
 
@@ -128,6 +133,131 @@ fn a_conversation_is_summed_up_without_a_model() {
     Asked for:
     - [2] And now add dates.
     ");
+}
+
+#[test]
+fn what_a_list_stands_under_says_what_it_is() {
+    let turns = [
+        turn(
+            1,
+            "Hi!\n\nBuild an importer for invoices. A few rules:\n- tabs in the fixtures\n- short names\n\nThanks!",
+            "Fine.",
+        ),
+        turn(
+            2,
+            "How far are you?",
+            "## Done\n\nThe reader is complete.\n\n**Still open**\n\n1. dates before 1900\n2. currencies\n\n\
+             ## Layout\n\n- [x] columns\n- [ ] margins\n\nShall I go on?",
+        ),
+    ];
+    let checkpoint = merge(
+        &Checkpoint::default(),
+        extract(&turns, "/w", &words),
+        10_000,
+        &words,
+    );
+    insta::assert_snapshot!(written(&checkpoint), @"
+    Goal:
+    - [1] Build an importer for invoices.
+    Rules of the user:
+    - [1] tabs in the fixtures
+    - [1] short names
+    Done:
+    - [2] The reader is complete.
+    - [2] columns
+    Still to do:
+    - [2] dates before 1900
+    - [2] currencies
+    - [2] margins
+    Asked for:
+    - [2] How far are you?
+    Next:
+    - [2] Shall I go on?
+    ");
+}
+
+#[test]
+fn a_plan_takes_the_place_of_the_one_before() {
+    let planned = |n, steps: &[(&str, &str)]| {
+        let steps = steps.iter();
+        let steps =
+            steps.map(|(text, status)| format!(r#"{{"content": "{text}", "status": "{status}"}}"#));
+        let steps: Vec<String> = steps.collect();
+        let args = format!(r#"{{"todos": [{}]}}"#, steps.join(","));
+        let mut turn = turn(n, "go on", "I do.");
+        turn.messages
+            .extend(call("TodoWrite", &args, r#""ok""#, false));
+        turn
+    };
+    let first = planned(
+        1,
+        &[("read dates", "completed"), ("write dates", "pending")],
+    );
+    let second = planned(
+        2,
+        &[("print dates", "in_progress"), ("sort dates", "pending")],
+    );
+    let before = merge(
+        &Checkpoint::default(),
+        extract(&[first], "/w", &words),
+        1000,
+        &words,
+    );
+    assert_eq!(texts(&before, ItemKind::Pending), ["write dates"]);
+    let after = merge(&before, extract(&[second], "/w", &words), 1000, &words);
+    assert_eq!(texts(&after, ItemKind::Pending), ["sort dates"]);
+    assert_eq!(texts(&after, ItemKind::Focus), ["print dates"]);
+    assert_eq!(texts(&after, ItemKind::Done), ["read dates"]);
+}
+
+#[test]
+fn of_commands_that_only_look_the_failed_ones_are_told() {
+    let mut looked = turn(1, "look", "Fine.");
+    for (command, failed) in [
+        ("ls -l | head -3", false),
+        ("cat a > b", false),
+        ("git status", false),
+        ("grep -r date .", true),
+        ("git push", false),
+    ] {
+        let args = format!(r#"{{"command": "{command}"}}"#);
+        looked
+            .messages
+            .extend(call("Bash", &args, r#""ok""#, failed));
+    }
+    let checkpoint = merge(
+        &Checkpoint::default(),
+        extract(&[looked], "/w", &words),
+        1000,
+        &words,
+    );
+    let commands = checkpoint.of(ItemKind::Command);
+    let commands: Vec<&str> = commands
+        .filter_map(|item| item.subject.as_deref())
+        .collect();
+    assert_eq!(commands, ["cat a > b", "grep -r date .", "git push"]);
+}
+
+#[test]
+fn what_is_said_between_two_calls_is_no_plan_any_more() {
+    let mut turns = vec![turn(
+        1,
+        "add dates",
+        "I'll replace the calendar of Lisbon by a table.",
+    )];
+    turns[0]
+        .messages
+        .extend(call("Bash", r#"{"command": "make"}"#, r#""ok""#, false));
+    let text = "I'll print the calendar of Porto tomorrow.";
+    turns[0].messages.push(said(Role::Assistant, text));
+    let checkpoint = merge(
+        &Checkpoint::default(),
+        extract(&turns, "/w", &words),
+        1000,
+        &words,
+    );
+    let told = written(&checkpoint);
+    assert!(told.contains("Porto") && !told.contains("Lisbon"), "{told}");
 }
 
 #[test]

@@ -19,6 +19,9 @@ pub(super) struct Deed {
     pub(super) message: u32,
 }
 
+/// What the subject of a step of a plan begins with.
+pub(super) const STEP: &str = "step: ";
+
 /// How much of a command, and of what it said, is kept.
 const COMMAND: usize = 160;
 const SAID: usize = 200;
@@ -39,7 +42,10 @@ pub(super) fn deeds(messages: &[Message], cwd: &str) -> Vec<Deed> {
             if let (Some(id), Some(line)) = (id, command(&args)) {
                 let answer = answers.get(id.as_str());
                 let answer = answer.map(|(response, is_error)| Answer::new(response, *is_error));
-                deeds.push(ran(&line, answer.as_ref(), at));
+                let went_well = answer.as_ref().is_some_and(|answer| !answer.failed);
+                if !(went_well && only_looks(&line)) {
+                    deeds.push(ran(&line, answer.as_ref(), at));
+                }
             }
             deeds.extend(planned(&args, at));
         }
@@ -201,6 +207,26 @@ fn is_check(line: &str) -> bool {
         .any(|word| words.contains(&word))
 }
 
+/// Whether a command changes nothing and tells nothing of the work: nobody asks later how it went.
+fn only_looks(line: &str) -> bool {
+    let looks = |command: &str| {
+        let mut words = command.split_whitespace();
+        match words.next().unwrap_or_default() {
+            "ls" | "cat" | "head" | "tail" | "grep" | "rg" | "find" | "fd" | "pwd" | "cd"
+            | "wc" | "which" | "tree" | "echo" | "sort" | "file" | "stat" | "du" | "nl" | "" => {
+                true
+            }
+            "sed" => words.next() == Some("-n"),
+            "git" => matches!(
+                words.next(),
+                Some("status" | "log" | "diff" | "show" | "blame" | "branch")
+            ),
+            _ => false,
+        }
+    };
+    !line.contains('>') && line.split(['|', '&', ';']).all(looks)
+}
+
 /// The steps of a plan that a call writes down, each with where it stands.
 fn planned(args: &Value, message: u32) -> Vec<Deed> {
     let lists = ["todos", "plan"].iter().map(|key| &args[*key]);
@@ -217,7 +243,7 @@ fn planned(args: &Value, message: u32) -> Vec<Deed> {
         };
         (!text.is_empty()).then(|| Deed {
             kind,
-            subject: format!("step: {text}"),
+            subject: format!("{STEP}{text}"),
             text,
             message,
         })

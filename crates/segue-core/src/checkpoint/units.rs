@@ -59,44 +59,108 @@ impl Unit {
     }
 }
 
-/// The sentences of a text, those of a paragraph together. What stands in a block of code is none.
-pub(super) fn paragraphs(text: &str) -> Vec<Vec<Unit>> {
-    let mut units = Vec::new();
-    let mut paragraph = String::new();
-    let mut in_code = false;
-    let flush = |paragraph: &mut String, units: &mut Vec<Vec<Unit>>| {
-        let sentences = sentences(paragraph).filter(|unit| is_said(unit));
-        let sentences: Vec<Unit> = sentences.map(Unit::new).collect();
-        if !sentences.is_empty() {
-            units.push(sentences);
-        }
-        paragraph.clear();
-    };
-    for line in text.lines() {
-        let trimmed = line.trim();
-        if trimmed.starts_with("```") || trimmed.starts_with("~~~") {
-            in_code = !in_code;
-            flush(&mut paragraph, &mut units);
-        } else if in_code {
-        } else if trimmed.is_empty() {
-            flush(&mut paragraph, &mut units);
-        } else if let Some(entry) = entry(trimmed) {
-            flush(&mut paragraph, &mut units);
-            paragraph.push_str(entry);
-        } else {
-            if !paragraph.is_empty() {
-                paragraph.push(' ');
-            }
-            paragraph.push_str(trimmed);
-        }
-    }
-    flush(&mut paragraph, &mut units);
-    units
+/// Sentences that stand together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Paragraph {
+    pub(super) form: Form,
+    pub(super) units: Vec<Unit>,
 }
 
-/// What an entry of a list, a heading or a quoted line says.
+/// What a paragraph looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Like any other.
+    Prose,
+    /// An entry of a list, a row of a table, a quoted line.
+    Entry,
+    /// The same with a box that is ticked or not.
+    Box { ticked: bool },
+    /// A heading.
+    Heading,
+}
+
+/// The paragraphs of a text. What stands in a block of code is none.
+pub(super) fn paragraphs(text: &str) -> Vec<Paragraph> {
+    let mut paragraphs: Vec<Paragraph> = Vec::new();
+    let mut lines = String::new();
+    let mut form = Form::Prose;
+    let mut in_code = false;
+    for line in text.lines().chain([""]) {
+        let line = line.trim();
+        let is_fence = line.starts_with("```") || line.starts_with("~~~");
+        let begun = if line.is_empty() || is_fence || in_code {
+            None
+        } else {
+            begun(line)
+        };
+        if line.is_empty() || is_fence || begun.is_some() {
+            paragraphs.extend(paragraph(&lines, form));
+            lines.clear();
+            form = Form::Prose;
+        }
+        if is_fence {
+            in_code = !in_code;
+        } else if let Some((said, its_form)) = begun {
+            form = its_form;
+            lines.push_str(&said);
+        } else if is_rule(line) {
+            // What stands above it are the names of the columns.
+            lines.clear();
+        } else if !in_code {
+            if !lines.is_empty() {
+                lines.push(' ');
+            }
+            lines.push_str(line);
+        }
+    }
+    paragraphs
+}
+
+fn paragraph(text: &str, form: Form) -> Option<Paragraph> {
+    let bold = text
+        .strip_prefix("**")
+        .map(|text| text.trim_end_matches(':'));
+    let bold = bold.and_then(|text| text.strip_suffix("**"));
+    let (text, form) = match bold {
+        Some(text) if form == Form::Prose && !text.contains("**") => (text, Form::Heading),
+        Some(_) | None => (text, form),
+    };
+    let units = sentences(text).filter(|unit| is_said(unit));
+    let units: Vec<Unit> = units.map(Unit::new).collect();
+    (!units.is_empty()).then_some(Paragraph { form, units })
+}
+
+/// What a line says that begins something of its own: an entry of a list, a row of a table, a heading, a quoted line.
+fn begun(line: &str) -> Option<(String, Form)> {
+    if is_rule(line) {
+        return None;
+    }
+    if let Some(row) = line.strip_prefix('|') {
+        let cells = row.split('|').map(str::trim);
+        let cells: Vec<&str> = cells.filter(|cell| !cell.is_empty()).collect();
+        return Some((cells.join(": "), Form::Entry));
+    }
+    let heading = line.trim_start_matches('#');
+    if heading.len() < line.len() && heading.starts_with(' ') {
+        return Some((heading.trim().to_owned(), Form::Heading));
+    }
+    let entry = entry(line)?;
+    for (mark, ticked) in [("[ ] ", false), ("[x] ", true), ("[X] ", true)] {
+        if let Some(rest) = entry.strip_prefix(mark) {
+            return Some((rest.to_owned(), Form::Box { ticked }));
+        }
+    }
+    Some((entry.to_owned(), Form::Entry))
+}
+
+/// Whether a line is the one between the names of a table's columns and its rows.
+fn is_rule(line: &str) -> bool {
+    line.starts_with('|') && line.contains("--") && line.chars().all(|c| "|-: ".contains(c))
+}
+
+/// What an entry of a list or a quoted line says.
 fn entry(line: &str) -> Option<&str> {
-    for mark in ["- ", "* ", "+ ", "• ", "> ", "# ", "## ", "### ", "#### "] {
+    for mark in ["- ", "* ", "+ ", "• ", "> "] {
         if let Some(rest) = line.strip_prefix(mark) {
             return Some(rest.trim_start());
         }
@@ -188,12 +252,11 @@ pub(super) fn plain(text: &str) -> String {
     let mut begins = 1;
     for c in text.chars().chain([' ']) {
         match c {
-            'a'..='z' | '0'..='9' | '/' => plain.push(c),
             'A'..='Z' => plain.push(c.to_ascii_lowercase()),
             // A mark belongs to a word only within it.
             '’' | '\'' | '_' | '.' | '-' if plain.len() == begins => {}
             '’' => plain.push('\''),
-            '\'' | '_' | '.' | '-' => plain.push(c),
+            'a'..='z' | '0'..='9' | '/' | '\'' | '_' | '.' | '-' => plain.push(c),
             c if c.is_alphanumeric() => plain.extend(c.to_lowercase()),
             _ => {
                 let word = plain.get(begins..).unwrap_or_default();

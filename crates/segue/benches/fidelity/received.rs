@@ -4,7 +4,7 @@ use std::fs;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use segue_core::SessionId;
+use segue_core::{SessionId, ToldTurn};
 use segue_testkit::figures::Extent;
 use segue_testkit::model::{Failure, ModelRequest, Reply, Script, Seen};
 use segue_testkit::planted::Planted;
@@ -57,9 +57,28 @@ enum Fate {
     Killed,
 }
 
+/// A session that is put into the store of each sandbox.
+struct Long {
+    size: Size,
+    session: Planted,
+    turns: Vec<ToldTurn>,
+}
+
+impl Long {
+    fn new(size: Size) -> Self {
+        let session = size.planted();
+        Self {
+            size,
+            turns: long::told(&session),
+            session,
+        }
+    }
+}
+
 pub(crate) fn measure(extent: Extent) {
     let ways = &WAYS[..extent.pick(WAYS.len(), 1)];
     let sizes: Vec<Size> = extent.pick(vec![SIZES[0], SIZES[5]], vec![SIZES[0]]);
+    let sessions: Vec<Long> = sizes.into_iter().map(Long::new).collect();
     let mut rows = Vec::new();
     let mut within = true;
     let compacted = CHAINS.map(Fate::Compacted);
@@ -70,12 +89,11 @@ pub(crate) fn measure(extent: Extent) {
     for way in ways {
         for fate in &fates {
             let mut score = Score::default();
-            for size in &sizes {
-                let session = size.planted();
-                let request = received(*way, *size, &session, *fate);
+            for long in &sessions {
+                let request = received(*way, long, *fate);
                 let (text, tokens) = said(&request);
-                within &= tokens <= size.budget;
-                score.add(&session, &text, tokens);
+                within &= tokens <= long.size.budget;
+                score.add(&long.session, &text, tokens);
             }
             rows.push((named(*way, *fate), score));
         }
@@ -102,8 +120,8 @@ fn next(way: Way) -> Way {
 }
 
 /// The last request that a model is asked, once all that should happen has happened.
-fn received(way: Way, size: Size, session: &Planted, fate: Fate) -> ModelRequest {
-    let ask = session.last_request.as_str();
+fn received(way: Way, long: &Long, fate: Fate) -> ModelRequest {
+    let (ask, size) = (long.session.last_request.as_str(), long.size);
     let mut script = Script::new().on(AFTERWARDS, [Reply::say("I do.")]);
     if matches!(fate, Fate::Killed) {
         script = script.on(ask, [Reply::say("I begin").failing(Failure::Stall)]);
@@ -113,7 +131,7 @@ fn received(way: Way, size: Size, session: &Planted, fate: Fate) -> ModelRequest
         Fate::Compacted(times) => times,
         Fate::HandedOver | Fate::Killed => 10,
     };
-    let id = put(&sandbox, way, size, session, times);
+    let id = put(&sandbox, way, long, times);
     let id = id.as_str();
     let resumed = ["chat", "-p", way.provider, "--json", "--resume", id];
     let run = |args: &[&str]| {
@@ -147,17 +165,18 @@ fn received(way: Way, size: Size, session: &Planted, fate: Fate) -> ModelRequest
 }
 
 /// Puts a session into the store of a sandbox.
-fn put(sandbox: &Sandbox, way: Way, size: Size, session: &Planted, times: usize) -> SessionId {
+fn put(sandbox: &Sandbox, way: Way, long: &Long, times: usize) -> SessionId {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().build().unwrap();
     let home = sandbox.home().join("segue");
     fs::create_dir_all(&home).unwrap();
-    let turns = long::told(session);
     runtime.block_on(async {
-        let (engine, store) = long::engine(&home, size.budget);
+        let (engine, store) = long::engine(&home, long.size.budget);
         let place = (way.provider, sandbox.project());
         let place = (place.0, place.1.as_path());
-        long::put((&engine, &store), &turns, place, times).await.id
+        long::put((&engine, &store), &long.turns, place, times)
+            .await
+            .id
     })
 }
 

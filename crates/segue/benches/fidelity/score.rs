@@ -10,7 +10,6 @@ pub(crate) struct Score {
     free: Part,
     all: Part,
     tokens: u64,
-    most: u64,
     texts: u64,
 }
 
@@ -49,7 +48,6 @@ impl Score {
             }
         }
         self.tokens += tokens;
-        self.most = self.most.max(tokens);
         self.texts += 1;
     }
 
@@ -90,18 +88,19 @@ pub(crate) fn print(title: &str, rows: &[(String, Score)]) {
     let rows: Vec<[String; 11]> = rows
         .iter()
         .map(|(name, score)| {
-            let [a, b, c, d, e, f, g] = score.of.map(Part::cell);
+            let [goal, directive, decision, file, attempt, pending, last] =
+                score.of.map(Part::cell);
             let tokens = score.tokens / score.texts.max(1);
             [
                 name.clone(),
                 tokens.to_string(),
-                a,
-                b,
-                c,
-                d,
-                e,
-                f,
-                g,
+                goal,
+                directive,
+                decision,
+                file,
+                attempt,
+                pending,
+                last,
                 score.all.cell(),
                 score.free.cell(),
             ]

@@ -104,28 +104,31 @@ pub(super) const OPEN: &str = "\
     yet, yet to, yet, haven't, hasn't, has not, have not, later, follow up, follow-up, followup, postponed, \
     deferred, put off, parked, on hold, backlog, for now, left open, open point, open points, open question, open \
     questions, open item, open items, unfinished, incomplete, missing, on my list, on the list, come back to, get \
-    back to, return to, needs a, will need, must still, noch, offen, still to, still have to, still has to, still \
-    need, still needs, still lacks, still lack, still no, still not, still open, still uses, still use, still \
-    points, still refers, still has, still have, isn't done, isn't finished, not done, not finished, not started, \
-    not implemented, not supported, not handled, not covered, not tested, not wired, not hooked, unhandled, \
-    untested, undocumented, unresolved, unanswered, unaddressed, unsolved, uncovered, leftover, leftovers, left \
-    over, left out, left for, left undone, leaves us, leaving, lacks, lacking, lack, skipped, skip, disabled, \
-    commented out, stub, stubs, stubbed, placeholder, placeholders, dummy, hard-coded, hardcoded, workaround, \
-    work-around, quick fix, hack, temporary, temporarily, provisional, interim, for the time being, for the present, \
-    so far only, only half, half of, the other half, postpone, defer, delayed, out of scope, another day, another \
-    time, some other time, another pr, separate pr, separate ticket, separate issue, separate change, separate \
-    commit, own ticket, follow-ups, next week, next sprint, next release, next round, next month, next year, \
-    tomorrow, tonight, on monday, on friday, sometime, some time, some day, someday, one day, some point, some \
-    stage, at the end, in the end, eventually, sooner or later, before long, in due course, in the future, future \
-    work, when there's time, when there is time, when time permits, time permitting, when i get, when we get, when \
-    we have, once we, once it, once the, once they, once this, as soon as, until then, can wait, has to wait, will \
-    wait, must wait, doesn't need to happen, not urgent, no hurry, no rush, not now, don't forget, mustn't forget, \
-    must not forget, remind me, reminder, revisit, revisited, revisiting, come back, coming back, get round, got \
-    round, get around, got around, getting to, get to it, circle back, look into, look at later, pick up, pick it \
-    up, tackle, worth a, worth doing, worth looking, worth fixing, worth checking, would be worth, deserves, wants \
-    a, could use, could do with, in need of, overowe, owes, promised, on my plate, on our plate, on the agenda, in \
-    the queue, queued, to-dos, todos, wishlist, wish list, nice to have, tech debt, technical debt, loose end, loose \
-    ends, clean up, clean-up, cleanup, tidy up";
+    back to, return to, needs a, will need, must still, noch, offen, still can't, still cannot, still doesn't, still \
+    don't, isn't supported, isn't handled, isn't covered, isn't tested, isn't implemented, isn't ready, aren't \
+    supported, doesn't support, doesn't handle, known issues, known issue, limitation, limitations, what's left, \
+    what is left, next steps, remaining work, still to, still have to, still has to, still need, still needs, still \
+    lacks, still lack, still no, still not, still open, still uses, still use, still points, still refers, still \
+    has, still have, isn't done, isn't finished, not done, not finished, not started, not implemented, not \
+    supported, not handled, not covered, not tested, not wired, not hooked, unhandled, untested, undocumented, \
+    unresolved, unanswered, unaddressed, unsolved, uncovered, leftover, leftovers, left over, left out, left for, \
+    left undone, leaves us, leaving, lacks, lacking, lack, skipped, skip, disabled, commented out, stub, stubs, \
+    stubbed, placeholder, placeholders, dummy, hard-coded, hardcoded, workaround, work-around, quick fix, hack, \
+    temporary, temporarily, provisional, interim, for the time being, for the present, so far only, only half, half \
+    of, the other half, postpone, defer, delayed, out of scope, another day, another time, some other time, another \
+    pr, separate pr, separate ticket, separate issue, separate change, separate commit, own ticket, follow-ups, next \
+    week, next sprint, next release, next round, next month, next year, tomorrow, tonight, on monday, on friday, \
+    sometime, some time, some day, someday, one day, some point, some stage, at the end, in the end, eventually, \
+    sooner or later, before long, in due course, in the future, future work, when there's time, when there is time, \
+    when time permits, time permitting, when i get, when we get, when we have, once we, once it, once the, once \
+    they, once this, as soon as, until then, can wait, has to wait, will wait, must wait, doesn't need to happen, \
+    not urgent, no hurry, no rush, not now, don't forget, mustn't forget, must not forget, remind me, reminder, \
+    revisit, revisited, revisiting, come back, coming back, get round, got round, get around, got around, getting \
+    to, get to it, circle back, look into, look at later, pick up, pick it up, tackle, worth a, worth doing, worth \
+    looking, worth fixing, worth checking, would be worth, deserves, wants a, could use, could do with, in need of, \
+    overowe, owes, promised, on my plate, on our plate, on the agenda, in the queue, queued, to-dos, todos, \
+    wishlist, wish list, nice to have, tech debt, technical debt, loose end, loose ends, clean up, clean-up, \
+    cleanup, tidy up";
 
 /// What will have to be, by whomever.
 pub(super) const OWED: &str = "\

@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-/// Whether a word, in small letters, is one of those.
+/// Whether a word, in small letters, is one of those; the shortest all are.
 pub(super) fn is_common(word: &str) -> bool {
     static ALL: LazyLock<HashSet<&str>> = LazyLock::new(|| COMMON.split(' ').collect());
-    ALL.contains(word)
+    word.len() < 3 || ALL.contains(word)
 }
 
 const COMMON: &str = "\

@@ -1,0 +1,211 @@
+//! The sentences of a turn, each with what it is and where it was said.
+
+use super::ItemKind;
+use super::cues::{Sense, is_routine, refers_back, sense};
+use super::everyday::is_common;
+use super::units::{Form, Paragraph, Unit, paragraphs};
+use crate::{Part, Role, ToldTurn};
+
+/// How many sentences of one message are looked at, half of them at its beginning and half at its end: more than that is
+/// something that was pasted.
+const MOST: usize = 60;
+
+/// How specific a sentence is that tells something by itself.
+pub(super) const TELLING: u32 = 4;
+
+/// How new a sentence is that does.
+pub(super) const NEW: u32 = 20;
+
+/// How long sentences are that are kept as one, in bytes.
+const TOGETHER: usize = 360;
+
+/// How plainly a sentence says what it is that could as well be something else.
+pub(super) const FAINT: u32 = 3;
+
+/// A sentence, and where it was said.
+pub(super) struct Said {
+    pub(super) unit: Unit,
+    pub(super) role: Role,
+    pub(super) turn: u32,
+    pub(super) message: u32,
+    pub(super) specificity: u32,
+    pub(super) novelty: u32,
+    pub(super) sense: Option<Sense>,
+    /// Whether it is of the moment alone.
+    pub(super) routine: bool,
+    pub(super) place: Place,
+    /// Whether it goes on a paragraph.
+    pub(super) goes_on: bool,
+}
+
+/// The sentences of a turn.
+pub(super) fn sentences(turn: &ToldTurn, count: &dyn Fn(&str) -> u64) -> Vec<Said> {
+    let mut said = Vec::new();
+    // What an agent says between two calls of tools is about the next one; what counts comes at the end.
+    let speaks = |part: &Part| matches!(part, Part::Text(text) if !text.trim().is_empty());
+    let answer = turn
+        .messages
+        .iter()
+        .rposition(|message| message.role == Role::Assistant && message.parts.iter().any(speaks));
+    for (at, message) in (0..).zip(&turn.messages) {
+        if !matches!(message.role, Role::User | Role::Assistant) {
+            continue;
+        }
+        let narrates = message.role == Role::Assistant && answer != usize::try_from(at).ok();
+        let mut units = units(&message.words(), message.role);
+        if units.len() > MOST {
+            units.drain(MOST / 2..units.len() - MOST / 2);
+        }
+        let place = match units.len() {
+            _ if narrates => Place::BetweenCalls,
+            1 => Place::Alone,
+            _ => Place::Among,
+        };
+        said.extend(units.into_iter().map(|(goes_on, unit, sense)| Said {
+            place,
+            specificity: unit.specificity(count),
+            novelty: 0,
+            sense,
+            routine: narrates || is_routine(&unit, message.role),
+            unit,
+            role: message.role,
+            turn: turn.n,
+            message: at,
+            goes_on,
+        }));
+    }
+    said
+}
+
+/// The sentences of a message: whether each goes on a paragraph, and what it is, by itself or by what it stands under.
+fn units(text: &str, role: Role) -> Vec<(bool, Unit, Option<Sense>)> {
+    let mut units = Vec::new();
+    let mut lead = Lead::Nothing;
+    for Paragraph { form, units: of } in paragraphs(text) {
+        let own = |unit: &Unit| sense(unit, role);
+        if form == Form::Heading {
+            lead = Lead::Heading(of.iter().find_map(own));
+            continue;
+        }
+        if form == Form::Prose {
+            let last = of.last().filter(|last| last.text.ends_with(':'));
+            lead = match (last, lead) {
+                (Some(last), _) => Lead::Colon(own(last)),
+                (None, Lead::Colon(_)) => Lead::Nothing,
+                (None, lead) => lead,
+            };
+        }
+        let above = match (form, lead) {
+            (Form::Box { ticked: true }, _) => Some(Sense::plainly(ItemKind::Done)),
+            (Form::Box { ticked: false }, _) => Some(Sense::plainly(ItemKind::Pending)),
+            (_, Lead::Heading(above)) | (Form::Entry, Lead::Colon(above)) => above,
+            _ => None,
+        };
+        units.extend(of.into_iter().enumerate().map(|(nth, unit)| {
+            let sense = stronger(own(&unit), above);
+            (nth > 0, unit, sense)
+        }));
+    }
+    units
+}
+
+/// What a list or some paragraphs stand under, and what that makes of them.
+#[derive(Debug, Clone, Copy)]
+enum Lead {
+    Nothing,
+    Heading(Option<Sense>),
+    Colon(Option<Sense>),
+}
+
+/// What a sentence says of itself, unless what it stands under says it more plainly.
+fn stronger(own: Option<Sense>, above: Option<Sense>) -> Option<Sense> {
+    match (own, above) {
+        (Some(own), Some(above)) if own.strength <= FAINT && above.strength > FAINT => Some(above),
+        (own, above) => own.or(above),
+    }
+}
+
+/// Sentences of a paragraph that follow on each other are kept as one if each of them tells something: the second is
+/// often the reason for the first, and does not name it again.
+pub(super) fn together(said: Vec<Said>) -> Vec<Said> {
+    let mut joined: Vec<Said> = Vec::with_capacity(said.len());
+    for next in said {
+        let last = joined.last_mut().filter(|last| {
+            next.goes_on
+                && !next.unit.text.ends_with(':')
+                && last.is_telling()
+                && (next.is_remark() || last.is_of_one_sort_with(&next))
+                && (last.turn, last.message) == (next.turn, next.message)
+                && last.unit.text.len() + next.unit.text.len() < TOGETHER
+        });
+        match last {
+            Some(last) => {
+                last.unit = last.unit.and(&next.unit);
+                last.sense = stronger(sense(&last.unit, last.role), last.sense);
+                last.specificity = last.specificity.max(next.specificity);
+                last.novelty = last.novelty.max(next.novelty);
+                last.routine &= next.routine;
+            }
+            None => joined.push(next),
+        }
+    }
+    joined
+}
+
+/// Where a sentence stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// It is all that its message says.
+    Alone,
+    /// There are others beside it.
+    Among,
+    /// More calls of tools follow.
+    BetweenCalls,
+}
+
+impl Said {
+    /// Whether it was said before more calls of tools.
+    pub(super) fn narrates(&self) -> bool {
+        self.place == Place::BetweenCalls
+    }
+
+    /// Whether two of which each tells something show nothing by which they are apart.
+    fn is_of_one_sort_with(&self, next: &Self) -> bool {
+        // A person's prompt is mostly one thought; an agent tells one thing after the other.
+        let goes_along = match self.role {
+            Role::User => self.routine == next.routine || refers_back(&next.unit),
+            _ => self.routine == next.routine && refers_back(&next.unit),
+        };
+        let plain = |said: &Self| said.sense.filter(|sense| sense.strength > FAINT);
+        let apart = match (plain(self), plain(next)) {
+            (Some(a), Some(b)) => a.kind != b.kind,
+            (None, _) | (_, None) => false,
+        };
+        next.is_telling() && goes_along && !apart
+    }
+
+    /// Whether it says what something is, and leaves it to what comes before it to say what.
+    fn is_remark(&self) -> bool {
+        !self.is_telling() && self.sense.is_some_and(|sense| sense.strength > FAINT)
+    }
+
+    /// Whether it says nothing that anybody would miss: a word or two of courtesy, what only leads to a list, what an
+    /// agent is about to do before it does it.
+    pub(super) fn is_nothing(&self) -> bool {
+        let whole_prompt = self.role == Role::User && self.place == Place::Alone;
+        let courtesy = !whole_prompt
+            && self.sense.is_none_or(|sense| sense.strength <= FAINT)
+            && self.unit.words().count() <= 3
+            && self.unit.words().all(is_common);
+        let leads = self.unit.text.ends_with(':') && self.unit.words().count() <= 6;
+        let faint = |sense: Sense| sense.passes() || sense.strength <= FAINT;
+        let announces =
+            self.narrates() && is_routine(&self.unit, self.role) && self.sense.is_none_or(faint);
+        courtesy || leads || announces
+    }
+
+    /// Whether it tells something that others do not.
+    pub(super) fn is_telling(&self) -> bool {
+        self.specificity >= TELLING || self.novelty >= NEW
+    }
+}
