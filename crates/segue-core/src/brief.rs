@@ -7,6 +7,7 @@
 
 mod added;
 mod choose;
+mod reminder;
 mod sent;
 mod told;
 
@@ -15,6 +16,7 @@ use std::fmt::Write as _;
 use crate::Message;
 pub use added::with_added;
 pub use choose::{Missing, least_tokens};
+pub use reminder::{is_command, with_reminder};
 pub use sent::Sent;
 use told::both_ends;
 pub(crate) use told::quoted;

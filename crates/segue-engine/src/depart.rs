@@ -210,6 +210,7 @@ mod tests {
             total_tokens: None,
             context_tokens: None,
             mark: None,
+            forgot: false,
             opened_at: THEN,
             ended: None,
         }

@@ -93,6 +93,7 @@ mod compact;
 mod counted;
 mod depart;
 mod error;
+mod forgot;
 mod handoff;
 mod head;
 mod hold;

@@ -3,6 +3,7 @@
 mod again;
 mod attempt;
 mod listen;
+mod memory;
 mod patience;
 mod settle;
 mod tokens;
@@ -148,6 +149,8 @@ impl Engine {
             heard: false,
             oddities: 0,
             refused: false,
+            reminds: false,
+            forgot: false,
         };
         let report = Box::pin(run.play(trail)).await;
         hold.release().await;
@@ -336,6 +339,10 @@ struct Run<'a> {
     oddities: usize,
     /// Whether a permission was refused without a person having said so.
     refused: bool,
+    /// Whether the prompt told the agent again what must not be forgotten.
+    reminds: bool,
+    /// Whether the agent made its own context smaller meanwhile.
+    forgot: bool,
 }
 
 impl Run<'_> {

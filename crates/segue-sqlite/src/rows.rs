@@ -248,7 +248,8 @@ pub(crate) const LEG: &str = "
            (SELECT a.mark FROM legs l JOIN attempts a ON a.leg_id = l.id
             WHERE a.mark IS NOT NULL AND l.session_id = legs.session_id AND l.provider = legs.provider
               AND l.native_id = legs.native_id AND (l.id = legs.id OR l.native_id <> '')
-            ORDER BY a.turn_id DESC, a.n DESC LIMIT 1)
+            ORDER BY a.turn_id DESC, a.n DESC LIMIT 1),
+           forgot
     FROM legs";
 
 pub(crate) fn leg(row: &Row<'_>) -> Outcome<Leg> {
@@ -268,6 +269,7 @@ pub(crate) fn leg(row: &Row<'_>) -> Outcome<Leg> {
         opened_at: time(row, 8)?,
         ended,
         mark: row.get(11)?,
+        forgot: row.get(12)?,
     })
 }
 

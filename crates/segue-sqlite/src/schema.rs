@@ -22,6 +22,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema/0006_policy.sql"),
     include_str!("schema/0007_outside.sql"),
     include_str!("schema/0008_checkpoints.sql"),
+    include_str!("schema/0009_memory.sql"),
 ];
 
 /// The format that this build reads and writes.

@@ -29,6 +29,7 @@ fn leg(tip: Option<i64>) -> Leg {
         total_tokens: None,
         context_tokens: None,
         mark: None,
+        forgot: false,
         opened_at: AT,
         ended: None,
     }

@@ -1,6 +1,6 @@
 //! One try at a turn: a leg is opened and told of, and gets the prompt.
 
-use segue_core::{Decision, DecisionKind, FailureClass, Opened, TurnState};
+use segue_core::{Decision, DecisionKind, FailureClass, Opened, TurnState, is_command};
 
 use super::{Outcome, Run, Tried, stopped};
 use crate::open::{CannotOpen, OpenLeg, OpenTerms};
@@ -47,8 +47,23 @@ impl Run<'_> {
                 return Ok(Tried::Over(Outcome::ended(TurnState::Cancelled)));
             }
         };
-        if let (true, Some(prompt)) = (leg.opened.goes_on(), reminded) {
-            leg.prompt = prompt;
+        if leg.opened.goes_on() && terms.refused.is_none() {
+            self.reminds = false;
+            if leg.leg.forgot {
+                let prompt = &self.request.prompt;
+                let rules = self.engine.reminded_of_rules(
+                    &self.session,
+                    before,
+                    reminded.as_deref(),
+                    prompt,
+                );
+                let rules = rules.await?;
+                // Where there is nothing to be told, that was told.
+                self.reminds = !is_command(prompt);
+                leg.prompt = rules.or(reminded).unwrap_or(leg.prompt);
+            } else if let Some(prompt) = reminded {
+                leg.prompt = prompt;
+            }
         }
         self.leg = Some(leg.leg.id);
         self.opened_leg = Some(leg.leg.clone());

@@ -10,6 +10,7 @@ mod added;
 mod agents;
 mod brief;
 mod examples;
+mod forgot;
 mod handoff;
 mod head;
 mod native;
