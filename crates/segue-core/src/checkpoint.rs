@@ -8,6 +8,7 @@ mod delta;
 mod extract;
 mod merge;
 mod novelty;
+mod question;
 mod stored;
 mod summary;
 mod tools;
@@ -20,8 +21,9 @@ use crate::names::names;
 pub use delta::Delta;
 pub use extract::extract;
 pub use merge::merge;
+pub use question::{Piece, SUMMARISER, again, is_summariser, pieces, question};
 pub use stored::{DeltaError, decode_delta, encode_delta};
-pub use summary::{Objection, Summary, question, summary};
+pub use summary::{Objection, Summary, summary};
 pub use version::{Occasion, Version};
 pub use written::{headed, written};
 

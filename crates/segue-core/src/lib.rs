@@ -53,8 +53,9 @@ pub use chain::{
     plan_revert, untold,
 };
 pub use checkpoint::{
-    Author, Checkpoint, Delta, DeltaError, Item, ItemKind, LoopState, Objection, Occasion, Summary,
-    Version, decode_delta, encode_delta, extract, headed, merge, question, summary, written,
+    Author, Checkpoint, Delta, DeltaError, Item, ItemKind, LoopState, Objection, Occasion, Piece,
+    SUMMARISER, Summary, Version, again, decode_delta, encode_delta, extract, headed,
+    is_summariser, merge, pieces, question, summary, written,
 };
 pub use cost::Cost;
 pub use event::{
