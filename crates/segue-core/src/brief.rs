@@ -126,6 +126,12 @@ impl Brief {
         format!("{}{prompt}", self.text)
     }
 
+    /// Whether it tells something of a kind.
+    #[must_use]
+    pub fn has(&self, section: Section) -> bool {
+        self.sections.iter().any(|(found, _)| *found == section)
+    }
+
     /// All tokens, those of the prompt included.
     #[must_use]
     pub fn total_tokens(&self) -> u64 {

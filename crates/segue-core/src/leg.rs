@@ -88,6 +88,8 @@ pub struct Leg {
     pub context_tokens: Option<u64>,
     /// Whether its agent made its own context smaller, and was not told since what must not be forgotten.
     pub forgot: bool,
+    /// What its native session was told and said, by our own count; none where that is not known.
+    pub held_tokens: Option<u64>,
     /// When it was opened.
     pub opened_at: Timestamp,
     /// When and why it ended; none while it can go on.

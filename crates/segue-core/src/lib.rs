@@ -75,8 +75,9 @@ pub use permission::{
     PermissionAnswer, PermissionKind, PermissionOption, PermissionPolicy, PermissionRequest,
 };
 pub use policy::{
-    Admission, Aftermath, Arrival, ContextLimits, Haste, LONGEST_WAIT, Next, Pause, Policy,
-    Refused, Rest, Setback, Standing, admit, after_refusal, is_full, is_policy_stop, setback,
+    Admission, Aftermath, Arrival, AutoCompaction, ContextLimits, Haste, LONGEST_WAIT, Next, Pause,
+    Policy, Refused, Rest, Setback, Standing, admit, after_refusal, is_due, is_full,
+    is_policy_stop, setback,
 };
 pub use process::ProcessMark;
 pub use project::Project;

@@ -4,6 +4,7 @@
 //! their own word ([`Rest`]).
 
 mod admission;
+mod compaction;
 mod limits;
 
 use jiff::{SignedDuration, Timestamp};
@@ -14,6 +15,7 @@ pub use admission::{
     Admission, Arrival, Haste, LONGEST_WAIT, Next, Pause, Refused, admit, after_refusal,
     is_policy_stop,
 };
+pub use compaction::{AutoCompaction, is_due};
 pub use limits::{ContextLimits, is_full};
 
 /// How many legs may end by errors without a success in between: after one, a new one is tried; after two, none.
@@ -30,6 +32,8 @@ pub struct Policy {
     pub context: ContextLimits,
     /// Who goes on while an agent rests, the preferred ones first.
     pub fallback: Vec<ProviderId>,
+    /// In which sessions what was said is summed up by itself.
+    pub compaction: AutoCompaction,
 }
 
 impl Default for Policy {
@@ -39,6 +43,7 @@ impl Default for Policy {
             backoff: SignedDuration::from_secs(10),
             context: ContextLimits::default(),
             fallback: Vec::new(),
+            compaction: AutoCompaction::default(),
         }
     }
 }

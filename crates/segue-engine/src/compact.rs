@@ -1,12 +1,14 @@
 //! Compaction: what was said becomes a checkpoint, and the native session that holds all of it is over.
 
 use segue_core::{
-    Author, Checkpoint, Decision, DecisionKind, LegEnd, LegId, Occasion, Session, SessionStatus,
-    ToldTurn, TurnId, Version, extract, merge, written,
+    Author, Checkpoint, Decision, DecisionKind, Leg, LegEnd, LegId, Occasion, Session, SessionId,
+    ToldTurn, Turn, TurnId, Version, can_go_on, extract, is_due, merge, written,
 };
-use segue_store::{NewVersion, StoreError};
+use segue_store::NewVersion;
 
 use crate::hold::Hold;
+use crate::open::OpenTerms;
+use crate::outside::Ahead;
 use crate::tell::SummedUp;
 use crate::{Engine, EngineError};
 
@@ -28,6 +30,15 @@ pub struct Compaction {
     pub replaced: u64,
     /// How many tokens a checkpoint may have.
     pub room: u64,
+}
+
+/// What came of a compaction that was asked for.
+#[derive(Debug, Clone)]
+pub struct Compacted {
+    /// The version that was made; none if nothing was said since the last one.
+    pub made: Option<(Version, Compaction)>,
+    /// What segue decided by itself on the way.
+    pub decisions: Vec<Decision>,
 }
 
 impl Engine {
@@ -63,31 +74,35 @@ impl Engine {
     }
 
     /// Compacts a session that nobody is at work in: its next prompt opens a native session that is told the checkpoint.
-    pub async fn compact(
-        &self,
-        session: &Session,
-    ) -> Result<Option<(Version, Compaction)>, EngineError> {
-        let (hold, _) = self.hold(&session.id).await?;
-        let compacted = async {
-            let session = self.existing(&session.id).await?;
-            if self.status(&session).await? == SessionStatus::Running {
-                return Err(StoreError::TurnUnderWay(session.id).into());
-            }
-            let Some(head) = session.head else {
-                return Ok(None);
-            };
-            let legs = self.store.legs(&session.id).await?;
-            let open = legs.last().filter(|leg| leg.ended.is_none());
-            let occasion = (Occasion::Asked, open.map(|leg| leg.id));
-            self.compact_held(&hold, &session, head, occasion).await
-        }
-        .await;
-        if compacted.as_ref().is_ok_and(Option::is_some) {
+    pub async fn compact(&self, session: &Session) -> Result<Compacted, EngineError> {
+        // What was said in the agent's own program is taken in before, since nobody looks there afterwards.
+        let ahead = Ahead::Prompt { strict: false };
+        let (hold, decisions) = self.hold_idle(&session.id, ahead).await?;
+        let made = self.compact_idle(&hold, &session.id).await;
+        if made.as_ref().is_ok_and(Option::is_some) {
             // What it knows in full is over.
             self.warm.end(&session.id).await;
         }
         hold.release().await;
-        compacted
+        Ok(Compacted {
+            made: made?,
+            decisions,
+        })
+    }
+
+    async fn compact_idle(
+        &self,
+        hold: &Hold,
+        id: &SessionId,
+    ) -> Result<Option<(Version, Compaction)>, EngineError> {
+        let session = self.existing(id).await?;
+        let Some(head) = session.head else {
+            return Ok(None);
+        };
+        let legs = self.store.legs(id).await?;
+        let open = legs.last().filter(|leg| leg.ended.is_none());
+        let occasion = (Occasion::Asked, open.map(|leg| leg.id));
+        self.compact_held(hold, &session, head, occasion).await
     }
 
     /// Compacts a session that is ours, up to a turn, and ends a leg that is over by it.
@@ -119,6 +134,37 @@ impl Engine {
         Ok(Some((version, compaction)))
     }
 
+    /// Sums up what was said where a leg that could carry the prompt holds too much for that, which ends it; says why.
+    ///
+    /// Mostly that was done when the last turn ended. Not if that was cut off or made elsewhere, and not for a prompt that
+    /// is long itself.
+    pub(crate) async fn compact_ahead(
+        &self,
+        terms: &OpenTerms<'_>,
+        session: &Session,
+        hold: &Hold,
+        (leg, before): (&Leg, &[Turn]),
+    ) -> Result<Option<String>, EngineError> {
+        let again = terms.why_again.is_some() || terms.refused.is_some();
+        let applies = self.policy.compaction.applies_to(session) && !terms.request.strict;
+        let carries = leg.provider == *terms.provider && can_go_on(leg, before);
+        let Some(head) = before.last().filter(|_| applies && carries && !again) else {
+            return Ok(None);
+        };
+        let held = match leg.held_tokens {
+            Some(held) => held,
+            None => self.held_by_record(head.id).await?,
+        };
+        let budget = self.budget_of(terms.provider).await?;
+        let prompt = segue_tokens::count(&terms.request.prompt);
+        if !is_due(held, budget) && held.saturating_add(prompt) <= budget {
+            return Ok(None);
+        }
+        let occasion = (Occasion::Budget, Some(leg.id));
+        let compacted = self.compact_held(hold, session, head.id, occasion).await?;
+        Ok(compacted.map(|(version, compaction)| done(&version, &compaction)))
+    }
+
     /// Sums up what a new native session can't be told in full.
     pub(crate) async fn compact_for(
         &self,
@@ -129,6 +175,15 @@ impl Engine {
         let compacted = self.compact_held(hold, session, head, (Occasion::Told, None));
         let compacted = compacted.await?;
         Ok(compacted.map(|(_, compaction)| SummedUp::from(compaction)))
+    }
+
+    /// How many tokens a native session holds that was told what is summed up and all that was said since, by the record.
+    pub(crate) async fn held_by_record(&self, head: TurnId) -> Result<u64, EngineError> {
+        let found = self.store.checkpoint_at(head).await?;
+        let (tokens, covers) =
+            found.map_or((0, 0), |(version, _)| (version.tokens, version.covers));
+        let since = self.turns_since(head, covers).await?;
+        Ok(tokens + since.iter().map(tokens_of).sum::<u64>())
     }
 
     /// What was said after a turn with a number, up to another turn.
@@ -157,10 +212,14 @@ fn tokens_of(turn: &ToldTurn) -> u64 {
 }
 
 /// What was done, in one line.
-fn told(version: &Version, compaction: &Compaction) -> String {
+pub(crate) fn told(version: &Version, compaction: &Compaction) -> String {
+    let done = done(version, compaction);
+    format!("{done}; the next prompt opens a native session that is told it")
+}
+
+fn done(version: &Version, compaction: &Compaction) -> String {
     format!(
-        "{} turn(s) of {} tokens were summed up in checkpoint {} of {} tokens; the next prompt opens a native session \
-         that is told it",
+        "{} turn(s) of {} tokens were summed up in checkpoint {} of {} tokens",
         compaction.turns, compaction.replaced, version.n, compaction.tokens
     )
 }

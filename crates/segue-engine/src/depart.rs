@@ -209,6 +209,7 @@ mod tests {
             consecutive_failures: 0,
             total_tokens: None,
             context_tokens: None,
+            held_tokens: None,
             mark: None,
             forgot: false,
             opened_at: THEN,

@@ -127,7 +127,7 @@ use segue_store::Store;
 use tokio::sync::Mutex;
 
 pub use added::{Added, Speaker};
-pub use compact::Compaction;
+pub use compact::{Compacted, Compaction};
 pub use depart::{Departure, Obstacle};
 pub use error::EngineError;
 pub use handoff::HandedOver;

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use segue_agents::{AgentError, Conversation, OpenRequest, Opening, Refusal, Timeouts};
 use segue_core::{
-    FailureClass, Leg, LegEnd, Opened, PermissionPolicy, ProviderId, Session, Turn, TurnId,
-    can_go_on,
+    FailureClass, Leg, LegEnd, Opened, PermissionPolicy, ProviderId, Section, Session, Turn,
+    TurnId, can_go_on,
 };
 use segue_store::NewLeg;
 
@@ -92,8 +92,19 @@ impl Engine {
         let provider = terms.provider;
         let agent = self.agent(provider)?;
         let legs = self.store.legs(&session.id).await?;
-        let newest = legs.into_iter().next_back();
+        let mut newest = legs.into_iter().next_back();
+        let summed = match &newest {
+            Some(leg) => {
+                self.compact_ahead(terms, session, hold, (leg, before))
+                    .await?
+            }
+            None => None,
+        };
+        if summed.is_some() {
+            newest = None;
+        }
         let over = newest.as_ref().and_then(|leg| why_over(leg, provider));
+        let over = summed.or(over);
         let last = newest.filter(|leg| leg.ended.is_none());
         let refused = |leg: &Leg| terms.refused.is_some() && leg.tip == Some(terms.turn);
         let usable = last
@@ -207,6 +218,9 @@ impl Engine {
         let leg = self.store.open_leg(&hold.lease, new).await?;
         if let Some(why_not) = opening.why_not {
             why = format!("{why} ({why_not})");
+        }
+        if brief.has(Section::Checkpoint) && !why.contains("summed up") {
+            why.push_str("; what came before is summed up");
         }
         match brief.left_out {
             0 => {}

@@ -2,6 +2,7 @@
 
 mod again;
 mod attempt;
+mod compacted;
 mod listen;
 mod memory;
 mod patience;

@@ -249,7 +249,7 @@ pub(crate) const LEG: &str = "
             WHERE a.mark IS NOT NULL AND l.session_id = legs.session_id AND l.provider = legs.provider
               AND l.native_id = legs.native_id AND (l.id = legs.id OR l.native_id <> '')
             ORDER BY a.turn_id DESC, a.n DESC LIMIT 1),
-           forgot
+           held_tokens, forgot
     FROM legs";
 
 pub(crate) fn leg(row: &Row<'_>) -> Outcome<Leg> {
@@ -266,10 +266,11 @@ pub(crate) fn leg(row: &Row<'_>) -> Outcome<Leg> {
         consecutive_failures: row.get(5)?,
         total_tokens: row.get(6)?,
         context_tokens: row.get(7)?,
+        held_tokens: row.get(12)?,
         opened_at: time(row, 8)?,
         ended,
         mark: row.get(11)?,
-        forgot: row.get(12)?,
+        forgot: row.get(13)?,
     })
 }
 

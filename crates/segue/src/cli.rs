@@ -1,6 +1,7 @@
 //! What can be typed. The help texts are the doc comments.
 
 mod archive;
+mod compact;
 mod delete;
 mod handoff;
 mod head;
@@ -24,6 +25,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use segue_core::{FeatureId, PermissionPolicy, ProviderId, RoleName, SessionRef, Tag, TaskId};
 
 pub(crate) use archive::{ArchiveArgs, RestoreArgs};
+pub(crate) use compact::CompactArgs;
 pub(crate) use delete::{DeleteArgs, ForgetArgs};
 pub(crate) use handoff::HandoffArgs;
 pub(crate) use head::{ForkArgs, RevertArgs, UndoArgs};
@@ -218,6 +220,7 @@ pub(crate) enum SessionCommand {
     Revert(RevertArgs),
     Undo(UndoArgs),
     Fork(ForkArgs),
+    Compact(CompactArgs),
     Delete(DeleteArgs),
     Stats(StatsArgs),
     Forget(ForgetArgs),

@@ -28,6 +28,7 @@ fn leg(tip: Option<i64>) -> Leg {
         consecutive_failures: 0,
         total_tokens: None,
         context_tokens: None,
+        held_tokens: None,
         mark: None,
         forgot: false,
         opened_at: AT,

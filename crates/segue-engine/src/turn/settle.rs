@@ -48,6 +48,11 @@ impl Run<'_> {
             Some((why, _)) => self.leg_to_end().await?.map(|leg| (leg, why)),
             None => None,
         };
+        let due = match end {
+            None => self.known_to_be_due().await?,
+            // What the next one is told is looked at then.
+            Some(_) => Some(false),
+        };
         let (store, lease) = (&self.engine.store, &self.hold.lease);
         let provider = &self.report.provider;
         let changed = standing != self.course.standing;
@@ -57,7 +62,7 @@ impl Run<'_> {
             ends: ending,
         };
         let settling = store.settle_turn(lease, self.turn, finish, settled);
-        if end.is_none() && failure.is_none() && !self.course.rested {
+        if end.is_none() && failure.is_none() && !self.course.rested && due == Some(false) {
             // Nothing else is to be written, so that the session can mostly be given back by the same commit.
             tokio::join!(settling, self.note_tokens(), self.hold.release()).0?;
         } else {
@@ -71,6 +76,7 @@ impl Run<'_> {
             self.decide(Decision::new(DecisionKind::Rotated, text))
                 .await?;
         }
+        self.compact_if_due(due).await?;
         self.saved(last_number).await?;
         self.emit(TurnEvent::Ended { state }).await?;
         self.report.text = self.recorder.text.take();

@@ -9,11 +9,7 @@ impl Run<'_> {
     /// Notes how much longer the native session became, and what the prompt counts, which was written down before
     /// anybody could count. It is an estimate: where it can't be kept, nothing is lost.
     pub(super) async fn note_tokens(&self) {
-        let sent = segue_tokens::count_if_ready(&self.sent);
-        let added = sent
-            .zip(self.recorder.tokens())
-            .filter(|_| !self.is_first_of_a_branch())
-            .map(|(sent, said)| sent.saturating_add(said));
+        let added = self.added_tokens();
         let prompt = segue_tokens::count_if_ready(&self.request.prompt);
         let prompt = prompt.map(|tokens| TokenCount {
             turn: self.turn,
@@ -25,6 +21,13 @@ impl Run<'_> {
             store.note_estimate(lease, self.turn, added),
             store.fill_tokens(prompt.into_iter().collect()),
         );
+    }
+
+    /// By how many tokens the native session became longer, if that is known.
+    pub(super) fn added_tokens(&self) -> Option<u64> {
+        let sent = segue_tokens::count_if_ready(&self.sent)?;
+        let said = self.recorder.tokens()?;
+        (!self.is_first_of_a_branch()).then(|| sent.saturating_add(said))
     }
 
     /// Whether the native session of a new leg held something before, of which nobody knows how much.

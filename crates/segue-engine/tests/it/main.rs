@@ -9,6 +9,7 @@
 mod added;
 mod agents;
 mod brief;
+mod compaction;
 mod examples;
 mod forgot;
 mod handoff;

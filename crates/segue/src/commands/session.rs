@@ -2,6 +2,7 @@
 
 mod archive;
 mod asked;
+mod compact;
 mod delete;
 mod handoff;
 pub(super) mod head;
@@ -53,6 +54,7 @@ pub(super) async fn perform(app: &App, command: SessionCommand) -> Result<(), Cl
         SessionCommand::Revert(args) => head::revert(app, &args).await,
         SessionCommand::Undo(args) => head::undo(app, &args).await,
         SessionCommand::Fork(args) => head::fork(app, &args).await,
+        SessionCommand::Compact(args) => compact::run(app, &args).await,
         SessionCommand::Delete(args) => delete::run(app, &args).await,
         SessionCommand::Forget(args) => delete::forget(app, &args).await,
         SessionCommand::Archive(args) => archive::run(app, &args).await,

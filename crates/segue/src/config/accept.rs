@@ -51,7 +51,7 @@ pub(crate) fn accept(key: &Key, given: Given, base: &Base) -> Result<Value, Wron
         Key::Agent(who, AgentKey::Transports) => transports(who, texts(given)?),
         Key::Agent(_, AgentKey::Model | AgentKey::Mode) => word(text(given)?),
         Key::Agent(_, AgentKey::ResumeId) => session(text(given)?),
-        Key::Agent(_, AgentKey::ContinueLast) => switch(&given),
+        Key::Agent(_, AgentKey::ContinueLast) | Key::CompactionAuto => switch(&given),
         Key::Agent(_, AgentKey::Args) | Key::Mcp(_, McpKey::Args) => texts(given).map(Value::Texts),
         Key::Agent(_, AgentKey::Env(_)) | Key::Mcp(_, McpKey::Env(_)) => {
             text(given).map(Value::Text)

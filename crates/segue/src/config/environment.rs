@@ -69,6 +69,7 @@ fn given(key: &Key, text: String) -> Given {
         | Key::Fallback
         | Key::Permissions
         | Key::Budget
+        | Key::CompactionAuto
         | Key::ErrorLimit
         | Key::Backoff
         | Key::ContextLimit

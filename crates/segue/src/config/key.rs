@@ -16,6 +16,8 @@ pub(crate) enum Key {
     Permissions,
     /// How many tokens a brief and its prompt may have.
     Budget,
+    /// Whether what was said is summed up by itself.
+    CompactionAuto,
     /// After how many failures in a row a native session is over.
     ErrorLimit,
     /// How long nothing is tried after a failure.
@@ -170,6 +172,7 @@ impl Key {
             Self::Fallback => vec!["fallback"],
             Self::Permissions => vec!["permissions"],
             Self::Budget => vec!["budget"],
+            Self::CompactionAuto => vec!["compaction", "auto"],
             Self::ErrorLimit => vec!["error_limit"],
             Self::Backoff => vec!["backoff_seconds"],
             Self::ContextLimit => vec!["context_limit"],
@@ -220,6 +223,7 @@ impl Key {
         match self {
             Self::Prefer
             | Self::Budget
+            | Self::CompactionAuto
             | Self::Timeout(_)
             | Self::Price(..)
             | Self::ErrorLimit
@@ -263,6 +267,7 @@ impl Key {
             | Self::Fallback
             | Self::Permissions
             | Self::Budget
+            | Self::CompactionAuto
             | Self::ErrorLimit
             | Self::Backoff
             | Self::ContextLimit

@@ -16,11 +16,12 @@ use super::position;
 use super::problem::{Place, Problem, Wrong};
 use super::value::{Entry, Layer, Origin, Value, bare};
 
-const TOP: [&str; 15] = [
+const TOP: [&str; 16] = [
     "prefer",
     "fallback",
     "permissions",
     "budget",
+    "compaction",
     "error_limit",
     "backoff_seconds",
     "context_limit",
@@ -34,6 +35,7 @@ const TOP: [&str; 15] = [
     "prices",
 ];
 const WAITS: [&str; 4] = ["start", "first", "silence", "turn"];
+const COMPACTION: [&str; 1] = ["auto"];
 const SESSION: [&str; 2] = ["resume_id", "continue_last"];
 const AGENT: [&str; 11] = [
     "path",
@@ -107,6 +109,7 @@ impl Reading<'_> {
                 "fallback" => self.set(Key::Fallback, item),
                 "permissions" => self.set(Key::Permissions, item),
                 "budget" => self.set(Key::Budget, item),
+                "compaction" => self.compaction("compaction", value),
                 "error_limit" => self.set(Key::ErrorLimit, item),
                 "backoff_seconds" => self.set(Key::Backoff, item),
                 "context_limit" => self.set(Key::ContextLimit, item),
@@ -161,6 +164,15 @@ impl Reading<'_> {
             match wait {
                 Some(wait) => self.set(key(wait), item),
                 None => self.unknown(item, Some(section), &WAITS),
+            }
+        }
+    }
+
+    fn compaction(&mut self, section: &str, value: &Spanned<DeValue<'_>>) {
+        for item @ (name, _) in self.table(section, value).into_iter().flatten() {
+            match name.get_ref().as_ref() {
+                "auto" => self.set(Key::CompactionAuto, item),
+                _ => self.unknown(item, Some(section), &COMPACTION),
             }
         }
     }

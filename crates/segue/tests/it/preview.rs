@@ -79,7 +79,11 @@ fn what_would_be_told_is_shown_with_its_tokens() {
 #[test]
 fn the_budget_is_what_is_configured() {
     let world = world();
-    std::fs::write(world.project().join("segue.toml"), "budget = 2000\n").unwrap();
+    std::fs::write(
+        world.project().join("segue.toml"),
+        "budget = 2000\ncompaction.auto = false\n",
+    )
+    .unwrap();
     let long = "and so on ".repeat(600);
     let id = chat(&world, &[&format!("first {long}")]);
     chat(&world, &["--resume", &id, "second"]);
@@ -103,7 +107,7 @@ fn the_budget_is_what_is_configured() {
     assert!(preview["bytes_shortened"].as_u64().unwrap() > 1_000);
     let sections = preview["sections"].as_array().unwrap();
     let names: Vec<_> = sections.iter().map(|part| &part["name"]).collect();
-    assert_eq!(names, ["messages"], "there is no prompt");
+    assert_eq!(names, ["checkpoint", "messages"], "there is no prompt");
     let shown = world.segue(["session", "preview", &id]);
     assert!(
         shown.stdout.contains("\n3 message(s) are shortened by "),

@@ -186,6 +186,7 @@ fn help_lists_every_command() {
     /backtoturn [N]       make turn N the last one (/history shows the numbers)
     /undo                 take the last /backtoturn back
     /fork [N]             branch off, after turn N if said, and go on there
+    /compact              sum up what was said, so that the next prompt needs less
     /rename TITLE         give the session another title
     /agent NAME           hand the session to another agent with the next prompt
     /handoff NAME         hand the session to another agent at once

@@ -35,6 +35,7 @@ pub(super) enum Command {
     BackToTurn(Option<i64>),
     Undo,
     Fork(Option<i64>),
+    Compact,
 }
 
 /// A command as the help shows it.
@@ -48,7 +49,7 @@ const fn entry(name: &'static str, takes: &'static str, does: &'static str) -> E
     Entry { name, takes, does }
 }
 
-pub(super) const COMMANDS: [Entry; 16] = [
+pub(super) const COMMANDS: [Entry; 17] = [
     entry("/help", "", "this list"),
     entry(
         "/sessions",
@@ -77,6 +78,11 @@ pub(super) const COMMANDS: [Entry; 16] = [
         "/fork",
         "[N]",
         "branch off, after turn N if said, and go on there",
+    ),
+    entry(
+        "/compact",
+        "",
+        "sum up what was said, so that the next prompt needs less",
     ),
     entry("/rename", "TITLE", "give the session another title"),
     entry(
@@ -157,6 +163,7 @@ fn command(name: &str, rest: &str) -> Result<Command, CliError> {
         "/backtoturn" => Command::BackToTurn(turn(rest)?),
         "/undo" => Command::Undo,
         "/fork" => Command::Fork(turn(rest)?),
+        "/compact" => Command::Compact,
         "/rename" => Command::Rename(rest.to_owned()),
         "/agent" => Command::Agent(
             ProviderId::parse(rest).map_err(|error| CliError::usage(error.to_string()))?,
@@ -272,6 +279,7 @@ mod tests {
                 Typed::Command(Command::Permissions(Policy::AllowReads)),
             ),
             ("/usage", Typed::Command(Command::Usage)),
+            ("/compact", Typed::Command(Command::Compact)),
         ];
         for (text, expected) in cases {
             assert_eq!(parse(text).unwrap(), expected, "{text:?}");

@@ -16,7 +16,8 @@ use super::command::Command;
 use super::signals::Signals;
 use super::{hints, reader, show};
 use crate::cli::{
-    ListArgs, OneArgs, OrderArgs, Policy, SessionCommand, ShowArgs, TalkArgs, TermsArgs,
+    CompactArgs, ListArgs, OneArgs, OrderArgs, Policy, SessionCommand, ShowArgs, TalkArgs,
+    TermsArgs,
 };
 use crate::commands::chat::aim::Aim;
 use crate::commands::chat::{self, Form, play};
@@ -222,6 +223,7 @@ impl Talk {
             Command::BackToTurn(turn) => self.back_to_turn(turn).await?,
             Command::Undo => self.undo().await?,
             Command::Fork(at) => self.fork(at).await?,
+            Command::Compact => self.compact().await?,
         }
         Ok(())
     }
@@ -338,6 +340,19 @@ impl Talk {
         self.app.engine.rename(&id, &title).await?;
         say(&format!("{id} is now called {:?}", title.as_str()));
         Ok(())
+    }
+
+    async fn compact(&mut self) -> Result<(), CliError> {
+        let id = one(&self.conversation()?)?.id;
+        // A native one is segue's from then on.
+        let session = self.app.take(&id).await?;
+        self.target = Target::Session(session.id.clone());
+        let args = CompactArgs {
+            id: by_id(&session.id),
+            dry_run: false,
+            json: false,
+        };
+        session::perform(&self.app, SessionCommand::Compact(args)).await
     }
 
     fn permit(&mut self, policy: Policy) {

@@ -148,7 +148,7 @@ fn left_out(preview: &Preview) -> Vec<String> {
 }
 
 /// A number with a mark between thousands.
-fn grouped(number: u64) -> String {
+pub(super) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
     for (place, digit) in digits.chars().enumerate() {

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use segue_core::{ContextLimits, Policy, ProviderId};
+use segue_core::{AutoCompaction, ContextLimits, Policy, ProviderId};
 
 use super::View;
 use crate::config::key::{AgentKey, Key};
-use crate::config::value::Value;
+use crate::config::value::{Origin, Value};
 
 /// What applies where nobody says anything.
 pub(super) fn defaults() -> Vec<(Key, Value)> {
@@ -52,7 +52,21 @@ impl View<'_> {
                 .iter()
                 .filter_map(|name| ProviderId::parse(name).ok())
                 .collect(),
+            compaction: self.compaction(),
         }
+    }
+
+    /// A budget that nobody set holds where there is a role alone.
+    fn compaction(&self) -> AutoCompaction {
+        let switch = match self.value(&Key::CompactionAuto) {
+            Some(Value::Switch(on)) => Some(*on),
+            _ => None,
+        };
+        let budget = self.0.get(&Key::Budget);
+        AutoCompaction::of(
+            switch,
+            budget.is_some_and(|set| set.origin != Origin::Default),
+        )
     }
 
     pub(super) fn count(&self, key: &Key) -> Option<u64> {

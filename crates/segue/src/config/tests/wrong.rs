@@ -79,7 +79,7 @@ const CASES: &[(&str, &[&str])] = &[
     (
         "[opencode]\npath = \"x\"",
         &[
-            "1:2: there is no setting opencode | an agent that speaks ACP is configured as [acp.opencode]; else there are: prefer, fallback, permissions, budget, error_limit, backoff_seconds, context_limit, context_limits, timeouts, claude, codex, gemini, acp, mcp, prices",
+            "1:2: there is no setting opencode | an agent that speaks ACP is configured as [acp.opencode]; else there are: prefer, fallback, permissions, budget, compaction, error_limit, backoff_seconds, context_limit, context_limits, timeouts, claude, codex, gemini, acp, mcp, prices",
         ],
     ),
     (
@@ -249,14 +249,14 @@ const CASES: &[(&str, &[&str])] = &[
     (
         "x = 1\npermissions = 1",
         &[
-            "1:1: there is no setting x | there are: prefer, fallback, permissions, budget, error_limit, backoff_seconds, context_limit, context_limits, timeouts, claude, codex, gemini, acp, mcp, prices",
+            "1:1: there is no setting x | there are: prefer, fallback, permissions, budget, compaction, error_limit, backoff_seconds, context_limit, context_limits, timeouts, claude, codex, gemini, acp, mcp, prices",
             "2:15: permissions: must be a text in quotes, not a number",
         ],
     ),
     (
         "# ü\n\"ü\" = 1",
         &[
-            "2:1: there is no setting \"ü\" | there are: prefer, fallback, permissions, budget, error_limit, backoff_seconds, context_limit, context_limits, timeouts, claude, codex, gemini, acp, mcp, prices",
+            "2:1: there is no setting \"ü\" | there are: prefer, fallback, permissions, budget, compaction, error_limit, backoff_seconds, context_limit, context_limits, timeouts, claude, codex, gemini, acp, mcp, prices",
         ],
     ),
     (

@@ -1,0 +1,230 @@
+//! Compaction by itself and on request: when, how often, and what the next native session is told then.
+
+use segue_core::{
+    AutoCompaction, DecisionKind, LegEnd, Occasion, Opened, Policy, Purpose, RoleName, Scope,
+};
+use segue_engine::{ChatRequest, EngineError, Speaker, Target, TurnEvent, TurnReport};
+use segue_store::{Store, StoreError};
+
+use crate::scripted::{Cue, Stage, done, same, say};
+
+const BUDGET: u64 = 4_000;
+
+/// A stage whose sessions are summed up by themselves.
+fn stage(compaction: AutoCompaction) -> Stage {
+    // Whoever waits for the vocabulary once has it ready for all that follows.
+    assert_eq!(segue_tokens::count("hello world"), 2);
+    let mut stage = Stage::new();
+    stage.engine = stage.beside_it().with_budget(BUDGET).with_policy(Policy {
+        compaction,
+        ..Policy::default()
+    });
+    stage
+}
+
+/// A text of exactly so many tokens.
+fn words(tokens: usize) -> String {
+    let text = "word ".repeat(tokens).trim_end().to_owned();
+    assert_eq!(segue_tokens::count(&text), tokens as u64);
+    text
+}
+
+/// A turn in which so many tokens are said, the prompt included.
+async fn said(stage: &Stage, tokens: usize, target: Target) -> TurnReport {
+    stage.script([say(&words(tokens - 10)), done()]);
+    let request = stage.request(&words(10), target);
+    stage.chat(request, |_| {}).await.unwrap()
+}
+
+fn compacted(report: &TurnReport) -> Vec<&str> {
+    let decisions = report.decisions.iter();
+    let made = decisions.filter(|decision| decision.kind == DecisionKind::Compacted);
+    made.map(|decision| decision.text.as_str()).collect()
+}
+
+fn prompts(stage: &Stage) -> Vec<String> {
+    stage.agent.heard.lock().unwrap().prompts.clone()
+}
+
+fn as_qa() -> Target {
+    Target::Scope(Purpose {
+        role: Some(RoleName::parse("qa").unwrap()),
+        ..Purpose::of(Scope::Project)
+    })
+}
+
+#[tokio::test]
+async fn at_nine_tenths_of_the_budget_and_not_before_what_was_said_is_summed_up() {
+    let stage = stage(AutoCompaction::Always);
+    let first = said(&stage, 1_000, Target::New).await;
+    let second = said(&stage, 2_599, same(&first)).await;
+    assert_eq!(compacted(&second), [""; 0], "3,599 of 4,000 are held");
+    let legs = stage.store.legs(&first.session).await.unwrap();
+    assert_eq!(legs[0].held_tokens, Some(3_599));
+
+    let other = said(&stage, 1_000, Target::New).await;
+    let mut events = Vec::new();
+    stage.script([say(&words(2_590)), done()]);
+    let request = stage.request(&words(10), same(&other));
+    let report = stage.chat(request, |event| events.push(event)).await;
+    let report = report.unwrap();
+    let told = compacted(&report);
+    assert_eq!(told.len(), 1, "{report:?}");
+    assert!(
+        told[0].starts_with("2 turn(s) of 3600 tokens were summed up in checkpoint 1 of "),
+        "{told:?}"
+    );
+    let last = events.last().unwrap();
+    assert!(matches!(last, TurnEvent::Ended { .. }), "{last:?}");
+    let legs = stage.store.legs(&other.session).await.unwrap();
+    assert_eq!(legs[0].ended.map(|(_, why)| why), Some(LegEnd::Compacted));
+    let versions = stage.store.checkpoints(&other.session).await.unwrap();
+    assert_eq!((versions[0].covers, versions[0].replaced), (2, 3_600));
+    assert_eq!(versions[0].why, Occasion::Budget);
+    // It is in the log, once.
+    let log = stage.store.decisions(&other.session, 50).await.unwrap();
+    let noted = log.iter().filter(|(_, noted)| noted.text == told[0]);
+    assert_eq!(noted.count(), 1);
+
+    let next = stage.turn("and now?", same(&other)).await;
+    assert_eq!(next.opened.clone().unwrap().0, Opened::Briefed);
+    let told = prompts(&stage).pop().unwrap();
+    assert!(told.contains("[What was done before, summed up"), "{told}");
+    assert!(segue_tokens::count(&told) <= BUDGET);
+    assert_eq!(compacted(&next), [""; 0], "it is summed up once");
+}
+
+#[tokio::test]
+async fn the_usual_budget_holds_where_there_is_a_role_and_a_switch_turns_it_off() {
+    let cases = [
+        (AutoCompaction::WithRole, as_qa(), 1),
+        (AutoCompaction::WithRole, Target::New, 0),
+        (AutoCompaction::Never, as_qa(), 0),
+        (AutoCompaction::Always, Target::New, 1),
+    ];
+    for (compaction, target, times) in cases {
+        let stage = stage(compaction);
+        let report = said(&stage, 3_600, target.clone()).await;
+        assert_eq!(compacted(&report).len(), times, "{compaction:?} {target:?}");
+    }
+}
+
+/// Where nobody knows what the native session holds, the record tells.
+#[tokio::test]
+async fn what_was_not_counted_is_summed_up_by_the_record() {
+    let stage = stage(AutoCompaction::Always);
+    let first = said(&stage, 1_000, Target::New).await;
+    stage.script([
+        Cue::Event(segue_core::AgentEvent::Compacted),
+        say("noted"),
+        done(),
+    ]);
+    let request = stage.request(&words(10), same(&first));
+    let report = stage.chat(request, |_| {}).await.unwrap();
+    let legs = stage.store.legs(&first.session).await.unwrap();
+    assert_eq!(legs[0].held_tokens, None);
+    assert_eq!(stage.store.checkpoints(&report.session).await.unwrap(), []);
+    let report = said(&stage, 2_600, same(&first)).await;
+    assert_eq!(compacted(&report).len(), 1, "{report:?}");
+}
+
+#[tokio::test]
+async fn a_prompt_that_is_too_much_for_what_is_held_is_told_to_a_new_native_session() {
+    let stage = stage(AutoCompaction::Always);
+    let first = said(&stage, 3_000, Target::New).await;
+    let prompt = words(1_100);
+    stage.script([say("noted"), done()]);
+    let request = stage.request(&prompt, same(&first));
+    let report = stage.chat(request, |_| {}).await.unwrap();
+    let (opened, why) = report.opened.clone().unwrap();
+    assert_eq!(opened, Opened::Briefed);
+    assert!(
+        why.starts_with("1 turn(s) of 3000 tokens were summed up in checkpoint 1 of "),
+        "{why}"
+    );
+    let sent = prompts(&stage).pop().unwrap();
+    assert!(
+        segue_tokens::count(&sent) <= BUDGET,
+        "{}",
+        segue_tokens::count(&sent)
+    );
+    assert!(sent.ends_with(&prompt));
+
+    // Whoever wants this native session and no other gets it.
+    let strict = self::stage(AutoCompaction::Always);
+    let first = said(&strict, 3_000, Target::New).await;
+    strict.script([say("noted"), done()]);
+    let request = ChatRequest {
+        strict: true,
+        ..strict.request(&prompt, same(&first))
+    };
+    let report = strict.chat(request, |_| {}).await.unwrap();
+    assert_eq!(report.opened.unwrap().0, Opened::Resumed);
+}
+
+#[tokio::test]
+async fn an_agent_that_waits_is_ended_when_what_it_knows_is_summed_up() {
+    let stage = stage(AutoCompaction::Always);
+    stage.script([say(&words(3_600)), done()]);
+    let request = ChatRequest {
+        keep_open: true,
+        ..stage.request("one", Target::New)
+    };
+    let first = stage.chat(request, |_| {}).await.unwrap();
+    assert_eq!(compacted(&first).len(), 1);
+    assert_eq!(stage.agent.heard.lock().unwrap().closed, 1);
+    assert_eq!(stage.store.holder(&first.session).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn two_compactions_at_once_make_one_version_and_a_message_added_meanwhile_survives() {
+    let stage = stage(AutoCompaction::Never);
+    let first = stage.turn("one", Target::New).await;
+    stage.turn("two", same(&first)).await;
+    let session = stage.session_of(&first).await;
+    let other = stage.beside_it();
+    let adding = stage.beside_it();
+    let (one, two, added) = tokio::join!(
+        stage.engine.compact(&session),
+        other.compact(&session),
+        adding.add_message(&session.id, Speaker::User, "also fix the docs"),
+    );
+    let held = |error: &EngineError| matches!(error, EngineError::Store(StoreError::Held { .. }));
+    for outcome in [&one, &two] {
+        assert!(outcome.as_ref().map_or_else(held, |_| true), "{outcome:?}");
+    }
+    if let Err(error) = &added {
+        assert!(held(error), "{error}");
+        // Whoever was refused knows it, and nothing is lost by trying again.
+        let again = stage
+            .engine
+            .add_message(&session.id, Speaker::User, "also fix the docs");
+        again.await.unwrap();
+    }
+    let versions = stage.store.checkpoints(&session.id).await.unwrap();
+    assert!(!versions.is_empty(), "{one:?} {two:?}");
+    let covered: Vec<u32> = versions.iter().map(|version| version.covers).collect();
+    assert!(
+        covered.is_sorted_by(|a, b| a < b),
+        "no turn is summed up twice: {covered:?}"
+    );
+    stage.turn("go on", same(&first)).await;
+    let told = prompts(&stage).pop().unwrap();
+    assert!(told.contains("also fix the docs"), "{told}");
+    assert!(told.contains("> two"), "{told}");
+}
+
+#[tokio::test]
+async fn a_session_that_somebody_is_at_work_in_is_not_compacted() {
+    let stage = stage(AutoCompaction::Never);
+    let first = stage.turn("one", Target::New).await;
+    let session = stage.session_of(&first).await;
+    let lease = stage.claim(&session.id, crate::scripted::living()).await;
+    let refused = stage.engine.compact(&session).await.unwrap_err();
+    assert!(refused.to_string().contains("process"), "{refused}");
+    assert_eq!(stage.store.checkpoints(&session.id).await.unwrap(), []);
+    stage.store.release(&lease).await.unwrap();
+    assert!(stage.engine.compact(&session).await.unwrap().made.is_some());
+    let again = stage.engine.compact(&session).await.unwrap();
+    assert!(again.made.is_none(), "nothing was said since");
+}
