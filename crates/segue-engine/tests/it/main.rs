@@ -23,6 +23,7 @@ mod recall;
 mod scopes;
 mod scripted;
 mod spending;
+mod summariser;
 mod turns;
 mod upkeep;
 mod warm;
