@@ -6,9 +6,11 @@
 mod cues;
 mod delta;
 mod extract;
+mod form;
 mod merge;
 mod novelty;
 mod question;
+mod saved;
 mod stored;
 mod summary;
 mod tools;
@@ -20,8 +22,10 @@ use crate::names::names;
 
 pub use delta::Delta;
 pub use extract::extract;
+pub use form::{Slip, form, formed};
 pub use merge::merge;
 pub use question::{Piece, SUMMARISER, again, is_summariser, pieces, question};
+pub use saved::total_saved;
 pub use stored::{DeltaError, decode_delta, encode_delta};
 pub use summary::{Objection, Summary, summary};
 pub use version::{Occasion, Version};
@@ -184,6 +188,15 @@ impl Checkpoint {
     pub fn next_id(&self) -> u32 {
         let last = self.items.iter().map(|item| item.id).max();
         last.unwrap_or(0).saturating_add(1)
+    }
+
+    /// The same with an item that stays whatever happens, or does not any more; none if there is no such item.
+    #[must_use]
+    pub fn pinned(&self, id: u32, pinned: bool) -> Option<Self> {
+        let mut checkpoint = self.clone();
+        let item = checkpoint.items.iter_mut().find(|item| item.id == id)?;
+        item.pinned = pinned;
+        Some(checkpoint)
     }
 
     /// Puts the items in their order.

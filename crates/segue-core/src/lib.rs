@@ -54,8 +54,8 @@ pub use chain::{
 };
 pub use checkpoint::{
     Author, Checkpoint, Delta, DeltaError, Item, ItemKind, LoopState, Objection, Occasion, Piece,
-    SUMMARISER, Summary, Version, again, decode_delta, encode_delta, extract, headed,
-    is_summariser, merge, pieces, question, summary, written,
+    SUMMARISER, Slip, Summary, Version, again, decode_delta, encode_delta, extract, form, formed,
+    headed, is_summariser, merge, pieces, question, summary, total_saved, written,
 };
 pub use cost::Cost;
 pub use event::{

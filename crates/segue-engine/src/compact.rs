@@ -50,7 +50,7 @@ impl Engine {
     ) -> Result<Option<Compaction>, EngineError> {
         let budget = self.budget_of(&session.provider).await?;
         let room = budget * SHARE / 100;
-        let (before, covered) = match self.store.checkpoint_at(head).await? {
+        let (before, covered) = match self.store.checkpoint_at(&session.id, head).await? {
             Some((version, checkpoint)) => (checkpoint, Some(version)),
             None => (Checkpoint::default(), None),
         };
@@ -153,7 +153,7 @@ impl Engine {
         };
         let held = match leg.held_tokens {
             Some(held) => held,
-            None => self.held_by_record(head.id).await?,
+            None => self.held_by_record(&session.id, head.id).await?,
         };
         let budget = self.budget_of(terms.provider).await?;
         let prompt = segue_tokens::count(&terms.request.prompt);
@@ -178,8 +178,12 @@ impl Engine {
     }
 
     /// How many tokens a native session holds that was told what is summed up and all that was said since, by the record.
-    pub(crate) async fn held_by_record(&self, head: TurnId) -> Result<u64, EngineError> {
-        let found = self.store.checkpoint_at(head).await?;
+    pub(crate) async fn held_by_record(
+        &self,
+        session: &SessionId,
+        head: TurnId,
+    ) -> Result<u64, EngineError> {
+        let found = self.store.checkpoint_at(session, head).await?;
         let (tokens, covers) =
             found.map_or((0, 0), |(version, _)| (version.tokens, version.covers));
         let since = self.turns_since(head, covers).await?;

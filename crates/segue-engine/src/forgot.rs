@@ -1,13 +1,12 @@
 //! The agents' own compaction: what an agent may have forgotten by it is told again with the next prompt, once.
 
-use segue_core::{Checkpoint, Leg, Session, Turn, is_command, with_reminder};
+use segue_core::{Checkpoint, Leg, Session, Turn, with_reminder};
 
 use crate::{Engine, EngineError};
 
 impl Engine {
     /// What is sent to an agent that made its own context smaller: the rules of the user and what they pinned come first.
-    /// `added` is what would be sent else, if that is more than the prompt. None if there is nothing to be told, or
-    /// the prompt is a command that nothing may come before.
+    /// `added` is what would be sent else, if that is more than the prompt. None if there is nothing to be told.
     pub(crate) async fn reminded_of_rules(
         &self,
         session: &Session,
@@ -15,7 +14,7 @@ impl Engine {
         added: Option<&str>,
         prompt: &str,
     ) -> Result<Option<String>, EngineError> {
-        let Some(head) = before.last().filter(|_| !is_command(prompt)) else {
+        let Some(head) = before.last() else {
             return Ok(None);
         };
         let known = match self.compaction(session, head.id).await? {

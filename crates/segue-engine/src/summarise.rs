@@ -107,8 +107,8 @@ impl Engine {
         match self.rests_until(&proposal.by).await? {
             Some(why) => proposal.said = Err(why),
             None => {
-                self.read(&session, summariser, &record, &mut proposal)
-                    .await?
+                let reading = self.read(&session, summariser, &record, &mut proposal);
+                reading.await?;
             }
         }
         Ok(Some(proposal))

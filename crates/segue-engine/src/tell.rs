@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
 use segue_core::{
-    Brief, Calibration, Message, ProviderId, Role, Sample, Session, Story, ToldTurn, Turn, TurnId,
-    TurnState, budget_within, calibrate, compose, least_tokens, written,
+    Brief, Calibration, Message, ProviderId, Role, Sample, Session, SessionId, Story, ToldTurn,
+    Turn, TurnId, TurnState, budget_within, calibrate, compose, least_tokens, written,
 };
 use segue_store::{Said, TokenCount};
 
@@ -75,7 +75,7 @@ impl Engine {
         };
         let limits = self.limits(telling.provider).await?;
         let turns = self.recent_turns(head.id, limits.budget).await?;
-        let mut summed = self.summed_up(head.id).await?;
+        let mut summed = self.summed_up(&telling.session.id, head.id).await?;
         if !fits(&turns, summed.as_ref(), limits.budget) {
             let compacted = self.compact_for(telling.hold, telling.session, head.id);
             summed = compacted.await?.or(summed);
@@ -147,8 +147,12 @@ impl Engine {
     }
 
     /// The checkpoint in force at a turn, as it is told.
-    async fn summed_up(&self, head: TurnId) -> Result<Option<SummedUp>, EngineError> {
-        let found = self.store.checkpoint_at(head).await?;
+    async fn summed_up(
+        &self,
+        session: &SessionId,
+        head: TurnId,
+    ) -> Result<Option<SummedUp>, EngineError> {
+        let found = self.store.checkpoint_at(session, head).await?;
         Ok(found.map(|(version, checkpoint)| SummedUp {
             text: written(&checkpoint),
             tokens: version.tokens,
@@ -166,7 +170,7 @@ impl Engine {
         let Some(head) = session.head else {
             return Ok(None);
         };
-        let summed = self.summed_up(head).await?;
+        let summed = self.summed_up(&session.id, head).await?;
         if fits(turns, summed.as_ref(), budget) {
             return Ok(summed);
         }

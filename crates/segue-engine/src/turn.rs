@@ -19,6 +19,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use again::Course;
+use memory::Knows;
 
 use crate::hold::Hold;
 use crate::outside::Ahead;
@@ -150,8 +151,7 @@ impl Engine {
             heard: false,
             oddities: 0,
             refused: false,
-            reminds: false,
-            forgot: false,
+            knows: Knows::AsBefore,
         };
         let report = Box::pin(run.play(trail)).await;
         hold.release().await;
@@ -340,10 +340,8 @@ struct Run<'a> {
     oddities: usize,
     /// Whether a permission was refused without a person having said so.
     refused: bool,
-    /// Whether the prompt told the agent again what must not be forgotten.
-    reminds: bool,
-    /// Whether the agent made its own context smaller meanwhile.
-    forgot: bool,
+    /// What became of what the agent knows.
+    knows: Knows,
 }
 
 impl Run<'_> {

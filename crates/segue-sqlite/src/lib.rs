@@ -322,8 +322,13 @@ impl Store for SqliteStore {
             .await
     }
 
-    async fn checkpoint_at(&self, turn: TurnId) -> Result<Option<(Version, Checkpoint)>> {
-        self.read("read", move |db| ops::checkpoints::in_force(db, turn))
+    async fn checkpoint_at(
+        &self,
+        id: &SessionId,
+        turn: TurnId,
+    ) -> Result<Option<(Version, Checkpoint)>> {
+        let id = id.clone();
+        self.read("read", move |db| ops::checkpoints::in_force(db, &id, turn))
             .await
     }
 

@@ -31,8 +31,8 @@ use segue_core::{
 use crate::{Finish, Lease, LeaseRequest, NewLeg, NewSession, Store};
 
 pub use checkpoints::{
-    a_checkpoint_follows_the_head, a_fork_shares_checkpoints,
-    every_version_of_a_checkpoint_can_be_read,
+    a_checkpoint_follows_the_head, a_fork_keeps_its_checkpoints_to_itself,
+    a_fork_shares_checkpoints, every_version_of_a_checkpoint_can_be_read,
 };
 pub use head::{
     a_fork_shares_and_then_goes_its_own_way, a_leg_is_taken_up_again,
@@ -137,6 +137,7 @@ macro_rules! store_contract {
             a_checkpoint_follows_the_head
             every_version_of_a_checkpoint_can_be_read
             a_fork_shares_checkpoints
+            a_fork_keeps_its_checkpoints_to_itself
             a_session_is_handed_over
             a_turn_ends_with_what_follows_from_it
             a_standing_is_kept_for_each_agent

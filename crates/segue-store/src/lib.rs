@@ -163,8 +163,13 @@ pub trait Store: Send + Sync {
         new: NewVersion,
         ends: Option<(LegId, LegEnd)>,
     ) -> Result<Version>;
-    /// The version in force at a turn: the newest on the nearest turn at or above it that has one.
-    async fn checkpoint_at(&self, turn: TurnId) -> Result<Option<(Version, Checkpoint)>>;
+    /// The version in force at a turn of a session: the newest on the nearest turn at or above it that has one. What
+    /// another session made on a turn that both share counts if it was there when this one was forked off from it.
+    async fn checkpoint_at(
+        &self,
+        id: &SessionId,
+        turn: TurnId,
+    ) -> Result<Option<(Version, Checkpoint)>>;
     /// All versions that a session has, oldest first, also those that it shares with the session it was forked from.
     async fn checkpoints(&self, id: &SessionId) -> Result<Vec<Version>>;
     /// One of them, with what it says.

@@ -1,6 +1,6 @@
 //! One try at a turn: a leg is opened and told of, and gets the prompt.
 
-use segue_core::{Decision, DecisionKind, FailureClass, Opened, TurnState, is_command};
+use segue_core::{Decision, DecisionKind, FailureClass, Opened, TurnState};
 
 use super::{Outcome, Run, Tried, stopped};
 use crate::open::{CannotOpen, OpenLeg, OpenTerms};
@@ -25,8 +25,6 @@ impl Run<'_> {
             why_again: self.course.why_again.as_deref(),
             refused: self.course.refused.as_deref(),
         };
-        // What was refused had all of it.
-        let reminded = reminded.filter(|_| terms.refused.is_none());
         let opening = self.engine.open(&terms, &self.session, self.hold, before);
         let opened = tokio::select! {
             opened = opening => Some(opened),
@@ -47,23 +45,9 @@ impl Run<'_> {
                 return Ok(Tried::Over(Outcome::ended(TurnState::Cancelled)));
             }
         };
+        // What was refused had all of it.
         if leg.opened.goes_on() && terms.refused.is_none() {
-            self.reminds = false;
-            if leg.leg.forgot {
-                let prompt = &self.request.prompt;
-                let rules = self.engine.reminded_of_rules(
-                    &self.session,
-                    before,
-                    reminded.as_deref(),
-                    prompt,
-                );
-                let rules = rules.await?;
-                // Where there is nothing to be told, that was told.
-                self.reminds = !is_command(prompt);
-                leg.prompt = rules.or(reminded).unwrap_or(leg.prompt);
-            } else if let Some(prompt) = reminded {
-                leg.prompt = prompt;
-            }
+            self.remind(&mut leg, before, reminded).await?;
         }
         self.leg = Some(leg.leg.id);
         self.opened_leg = Some(leg.leg.clone());

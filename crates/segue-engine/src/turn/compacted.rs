@@ -44,7 +44,10 @@ impl Run<'_> {
         let (engine, provider) = (self.engine, &self.report.provider);
         if due.is_none() {
             let budget = engine.budget_of(provider).await?;
-            if !is_due(engine.held_by_record(self.turn).await?, budget) {
+            if !is_due(
+                engine.held_by_record(&self.session.id, self.turn).await?,
+                budget,
+            ) {
                 return Ok(None);
             }
         }

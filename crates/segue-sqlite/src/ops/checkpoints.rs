@@ -44,7 +44,7 @@ pub(crate) fn add(
     if let Some((leg, why)) = ends {
         legs::end(db, held, leg, why, new.at)?;
     }
-    let before = nearest(db, new.turn)?;
+    let before = nearest(db, &held.session, new.turn)?;
     let base = match before {
         Some((_, key, depth)) if depth + 1 < CHANGES => Some((key, depth + 1)),
         Some(_) | None => None,
@@ -54,8 +54,7 @@ pub(crate) fn add(
         None => Checkpoint::default(),
     };
     let delta = encode_delta(&Delta::between(&from, &new.checkpoint));
-    let of_session = all(db, &held.session)?.into_iter();
-    let last = of_session.map(|version| version.n).max().unwrap_or(0);
+    let last = last_number(db, &held.session)?;
     let version = Version {
         n: last + 1,
         turn: new.turn,
@@ -87,26 +86,46 @@ pub(crate) fn add(
     Ok(version)
 }
 
-/// The version that is in force at a turn, with its content.
-pub(crate) fn in_force(db: &Connection, turn: TurnId) -> Outcome<Option<(Version, Checkpoint)>> {
-    let Some((version, key, _)) = nearest(db, turn)? else {
+/// The session and those it was forked from, each with until when what it made counts; of one that is gone nobody can
+/// tell any more what it made.
+const KIN: &str = "kin (id, until, gone) AS (
+         SELECT id, 9223372036854775807, FALSE FROM sessions WHERE id = ?1
+         UNION ALL
+         SELECT s.forked_from, min(k.until, s.created_at),
+                NOT EXISTS (SELECT 1 FROM sessions o WHERE o.id = s.forked_from)
+         FROM kin k CROSS JOIN sessions s ON s.id = k.id WHERE s.forked_from IS NOT NULL
+     )";
+
+/// Whether a version counts in the session: what others make on turns that it shares with them is theirs.
+const COUNTS: &str =
+    "EXISTS (SELECT 1 FROM kin k WHERE (k.id = v.session_id OR k.gone) AND v.at <= k.until)";
+
+/// The version that is in force at a turn of a session, with its content.
+pub(crate) fn in_force(
+    db: &Connection,
+    id: &SessionId,
+    turn: TurnId,
+) -> Outcome<Option<(Version, Checkpoint)>> {
+    let Some((version, key, _)) = nearest(db, id, turn)? else {
         return Ok(None);
     };
     Ok(Some((version, content(db, key)?)))
 }
 
 /// The newest version on the nearest turn at or above one that has any.
-fn nearest(db: &Connection, turn: TurnId) -> Outcome<Option<Kept>> {
+fn nearest(db: &Connection, id: &SessionId, turn: TurnId) -> Outcome<Option<Kept>> {
     // The chain comes turn by turn as rows are asked for; most sessions have no checkpoint at all.
     let mut statement = db.prepare_cached(&format!(
-        "WITH RECURSIVE chain (id, parent_id) AS (
-             SELECT id, parent_id FROM turns WHERE id = ?1
+        "WITH RECURSIVE {KIN}, chain (id, parent_id) AS (
+             SELECT id, parent_id FROM turns WHERE id = ?2
              UNION ALL SELECT t.id, t.parent_id FROM chain c CROSS JOIN turns t ON t.id = c.parent_id
          )
          SELECT {COLUMNS} FROM chain h CROSS JOIN checkpoints c ON c.id =
-             (SELECT max(id) FROM checkpoints WHERE turn_id = h.id) LIMIT 1"
+             (SELECT max(v.id) FROM checkpoints v WHERE v.turn_id = h.id AND {COUNTS}) LIMIT 1"
     ))?;
-    Ok(statement.query_row([turn.0], version).optional()?)
+    Ok(statement
+        .query_row(params![id.as_str(), turn.0], version)
+        .optional()?)
 }
 
 /// All versions that a session has, also those that it shares with the session it was forked from.
@@ -119,15 +138,26 @@ pub(crate) fn all(db: &Connection, id: &SessionId) -> Outcome<Vec<Version>> {
 
 fn kept(db: &Connection, id: &SessionId) -> Outcome<Vec<Kept>> {
     let mut statement = db.prepare_cached(&format!(
-        "WITH RECURSIVE chain (id, parent_id) AS (
+        "WITH RECURSIVE {KIN}, chain (id, parent_id) AS (
              SELECT t.id, t.parent_id FROM sessions s JOIN turns t ON t.id = s.head_id WHERE s.id = ?1
              UNION ALL SELECT t.id, t.parent_id FROM chain c CROSS JOIN turns t ON t.id = c.parent_id
          )
-         SELECT {COLUMNS} FROM checkpoints c
-         WHERE c.session_id = ?1 OR c.turn_id IN (SELECT id FROM chain) ORDER BY c.n, c.id"
+         SELECT {COLUMNS} FROM checkpoints v JOIN checkpoints c ON c.id = v.id
+         WHERE v.session_id = ?1 OR v.turn_id IN (SELECT id FROM chain) AND {COUNTS} ORDER BY c.n, c.id"
     ))?;
     let found = statement.query_map([id.as_str()], version)?;
     Ok(found.collect::<Result<_, _>>()?)
+}
+
+/// The last number that was given, also to one that is not on the way to the head just now.
+fn last_number(db: &Connection, id: &SessionId) -> Outcome<u32> {
+    let kept = kept(db, id)?.into_iter().map(|(version, ..)| version.n);
+    let mut statement = db.prepare_cached(&format!(
+        "WITH RECURSIVE {KIN}
+         SELECT coalesce(max(v.n), 0) FROM kin m CROSS JOIN checkpoints v ON v.session_id = m.id WHERE v.at <= m.until"
+    ))?;
+    let of_kin: u32 = statement.query_row([id.as_str()], |row| row.get(0))?;
+    Ok(kept.max().unwrap_or(0).max(of_kin))
 }
 
 /// One version of a session with its content.

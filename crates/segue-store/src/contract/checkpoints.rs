@@ -1,9 +1,9 @@
 //! Checkpoints hang on turns, and follow the head.
 
-use segue_core::{Author, Checkpoint, Item, ItemKind, Occasion, TurnId};
+use segue_core::{Author, Checkpoint, Item, ItemKind, Occasion, SessionId, TurnId};
 
 use super::{at, claim, id, new_session, open_session, whole_turn};
-use crate::{ForkPoint, NewVersion, Store, StoreError};
+use crate::{ForkPoint, NewSession, NewVersion, Store, StoreError};
 
 fn item(id: u32, text: &str) -> Item {
     Item {
@@ -35,8 +35,20 @@ fn version(turn: TurnId, covers: u32, items: Vec<Item>) -> NewVersion {
     }
 }
 
-async fn in_force(store: &dyn Store, turn: TurnId) -> Option<(u32, Vec<String>)> {
-    let (version, checkpoint) = store.checkpoint_at(turn).await.unwrap()?;
+/// A session that is forked off at a time.
+fn forked(n: u32, second: i64) -> NewSession {
+    NewSession {
+        at: at(second),
+        ..new_session(n)
+    }
+}
+
+async fn in_force(
+    store: &dyn Store,
+    session: &SessionId,
+    turn: TurnId,
+) -> Option<(u32, Vec<String>)> {
+    let (version, checkpoint) = store.checkpoint_at(session, turn).await.unwrap()?;
     let items = checkpoint.items.into_iter().map(|item| item.text);
     Some((version.n, items.collect()))
 }
@@ -46,7 +58,7 @@ pub async fn a_checkpoint_follows_the_head(store: &dyn Store) {
     let (session, lease) = open_session(store, 1).await;
     let one = whole_turn(store, &lease, "one").await;
     let two = whole_turn(store, &lease, "two").await;
-    assert_eq!(in_force(store, two.id).await, None);
+    assert_eq!(in_force(store, &session.id, two.id).await, None);
     let first = version(two.id, 2, vec![item(1, "a"), item(2, "b")]);
     assert_eq!(
         store.add_checkpoint(&lease, first, None).await.unwrap().n,
@@ -56,26 +68,32 @@ pub async fn a_checkpoint_follows_the_head(store: &dyn Store) {
     let second = version(three.id, 3, vec![item(2, "b"), item(3, "c")]);
     let made = store.add_checkpoint(&lease, second, None).await.unwrap();
     assert_eq!((made.n, made.covers, made.saved()), (2, 3, 90));
-    assert_eq!(in_force(store, one.id).await, None);
+    assert_eq!(in_force(store, &session.id, one.id).await, None);
     let words = |words: &[&str]| {
         words
             .iter()
             .map(|&word| word.to_owned())
             .collect::<Vec<_>>()
     };
-    assert_eq!(in_force(store, two.id).await, Some((1, words(&["a", "b"]))));
     assert_eq!(
-        in_force(store, three.id).await,
+        in_force(store, &session.id, two.id).await,
+        Some((1, words(&["a", "b"])))
+    );
+    assert_eq!(
+        in_force(store, &session.id, three.id).await,
         Some((2, words(&["b", "c"])))
     );
     // Another one on the same turn takes its place, on another branch it does not count.
     let third = version(three.id, 3, vec![item(4, "d")]);
     store.add_checkpoint(&lease, third, None).await.unwrap();
-    assert_eq!(in_force(store, three.id).await, Some((3, words(&["d"]))));
+    assert_eq!(
+        in_force(store, &session.id, three.id).await,
+        Some((3, words(&["d"])))
+    );
     store.revert(&lease, two.id, at(9)).await.unwrap();
     let other = whole_turn(store, &lease, "other").await;
     assert_eq!(
-        in_force(store, other.id).await,
+        in_force(store, &session.id, other.id).await,
         Some((1, words(&["a", "b"])))
     );
     let fourth = version(other.id, 3, vec![item(5, "e")]);
@@ -145,14 +163,14 @@ pub async fn a_fork_shares_checkpoints(store: &dyn Store) {
         turn: one.n,
         before_move: None,
     };
-    let fork = store.fork(new_session(2), from).await.unwrap();
+    let fork = store.fork(forked(2, 6), from).await.unwrap();
     let numbers = |versions: Vec<segue_core::Version>| {
         versions.iter().map(|version| version.n).collect::<Vec<_>>()
     };
     assert_eq!(numbers(store.checkpoints(&fork.id).await.unwrap()), [1]);
     store.delete(&lease).await.unwrap();
     assert_eq!(
-        in_force(store, one.id).await,
+        in_force(store, &fork.id, one.id).await,
         Some((1, vec!["a".to_owned()]))
     );
     let granted = store.acquire(claim(&id(2), 1, 20)).await.unwrap();
@@ -167,5 +185,57 @@ pub async fn a_fork_shares_checkpoints(store: &dyn Store) {
     );
     assert_eq!(numbers(store.checkpoints(&fork.id).await.unwrap()), [1, 2]);
     store.delete(&granted.lease).await.unwrap();
-    assert_eq!(in_force(store, one.id).await, None);
+    assert_eq!(in_force(store, &fork.id, one.id).await, None);
+}
+
+/// What a session makes on turns that it shares with others is its own, and numbers are given once.
+pub async fn a_fork_keeps_its_checkpoints_to_itself(store: &dyn Store) {
+    let (session, lease) = open_session(store, 1).await;
+    let one = whole_turn(store, &lease, "one").await;
+    let two = whole_turn(store, &lease, "two").await;
+    let made = |turn, second, text: &str| NewVersion {
+        at: at(second),
+        ..version(turn, 1, vec![item(1, text)])
+    };
+    let add = async |lease, new| store.add_checkpoint(lease, new, None).await.unwrap().n;
+    let says = async |id: &SessionId, turn| {
+        let (version, checkpoint) = store.checkpoint_at(id, turn).await.unwrap()?;
+        Some((version.n, checkpoint.items[0].text.clone()))
+    };
+    let said = |n: u32, text: &str| Some((n, text.to_owned()));
+    assert_eq!(add(&lease, made(one.id, 5, "before")).await, 1);
+    let from = ForkPoint {
+        session: session.id.clone(),
+        turn: two.n,
+        before_move: None,
+    };
+    let fork = store.fork(forked(2, 10), from.clone()).await.unwrap();
+    let other = store.acquire(claim(&fork.id, 1, 20)).await.unwrap().lease;
+    assert_eq!(add(&other, made(two.id, 21, "the fork's")).await, 2);
+    assert_eq!(says(&session.id, two.id).await, said(1, "before"));
+    assert_eq!(says(&fork.id, two.id).await, said(2, "the fork's"));
+    assert_eq!(add(&lease, made(one.id, 22, "the first one's")).await, 2);
+    assert_eq!(says(&session.id, two.id).await, said(2, "the first one's"));
+    assert_eq!(says(&fork.id, one.id).await, said(1, "before"));
+    // A second fork has nothing of the first one, and a fork of a fork what that had.
+    let second = store.fork(forked(3, 30), from).await.unwrap();
+    assert_eq!(says(&second.id, two.id).await, said(2, "the first one's"));
+    let of_fork = ForkPoint {
+        session: fork.id.clone(),
+        turn: two.n,
+        before_move: None,
+    };
+    let third = store.fork(forked(4, 31), of_fork).await.unwrap();
+    assert_eq!(says(&third.id, two.id).await, said(2, "the fork's"));
+    assert_eq!(says(&third.id, one.id).await, said(1, "before"));
+    // Where the head is makes no number free again.
+    store.revert(&other, one.id, at(32)).await.unwrap();
+    assert_eq!(add(&other, made(one.id, 33, "gone back")).await, 3);
+    let numbers = store.checkpoints(&fork.id).await.unwrap();
+    let numbers: Vec<u32> = numbers.iter().map(|version| version.n).collect();
+    assert_eq!(numbers, [1, 2, 3]);
+    // It stays when the one it was forked from goes.
+    store.delete(&other).await.unwrap();
+    assert_eq!(says(&third.id, two.id).await, said(2, "the fork's"));
+    assert_eq!(says(&session.id, two.id).await, said(2, "the first one's"));
 }
