@@ -19,7 +19,7 @@ impl Engine {
         };
         let known = match self.compaction(session, head.id).await? {
             Some(compaction) => compaction.checkpoint,
-            None => match self.store.checkpoint_at(head.id).await? {
+            None => match self.store.checkpoint_at(&session.id, head.id).await? {
                 Some((_, checkpoint)) => checkpoint,
                 None => Checkpoint::default(),
             },

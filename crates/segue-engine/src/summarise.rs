@@ -80,7 +80,7 @@ impl Engine {
         let Some(head) = session.head else {
             return Ok(None);
         };
-        let Some((base, seen)) = self.store.checkpoint_at(head).await? else {
+        let Some((base, seen)) = self.store.checkpoint_at(&session.id, head).await? else {
             return Ok(None);
         };
         let read = self.read_until(&session.id, head).await?;
@@ -222,7 +222,7 @@ impl Engine {
         };
         let chain = self.store.turns_to(head).await?;
         let leads = chain.iter().any(|turn| turn.id == proposal.base.turn);
-        let newest = self.store.checkpoint_at(head).await?;
+        let newest = self.store.checkpoint_at(&session.id, head).await?;
         let Some((newest, before)) = newest.filter(|_| leads) else {
             return Ok((None, elsewhere()));
         };

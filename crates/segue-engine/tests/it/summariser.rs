@@ -76,7 +76,12 @@ async fn summed(stage: &Stage, report: &TurnReport) -> TakenUp {
 async fn in_force(stage: &Stage, report: &TurnReport) -> (Version, Checkpoint) {
     let session: Session = stage.session_of(report).await;
     let head = session.head.unwrap();
-    stage.store.checkpoint_at(head).await.unwrap().unwrap()
+    stage
+        .store
+        .checkpoint_at(&report.session, head)
+        .await
+        .unwrap()
+        .unwrap()
 }
 
 fn told(taken: &TakenUp) -> String {
