@@ -69,6 +69,13 @@ impl Proposal {
 }
 
 impl Engine {
+    /// The version in force, if it sums up something that no summariser has read.
+    pub async fn unread(&self, session: &SessionId) -> Result<Option<Version>, EngineError> {
+        let session = self.existing(session).await?;
+        let unread = self.unread_in(&session).await?;
+        Ok(unread.map(|(version, ..)| version))
+    }
+
     /// Has the checkpoint in force read and added to; none if there is none, or nothing in it that a summariser has not
     /// read. The session is not claimed meanwhile, and nothing is changed.
     pub async fn propose(
@@ -77,16 +84,9 @@ impl Engine {
         summariser: &Summariser,
     ) -> Result<Option<Proposal>, EngineError> {
         let session = self.existing(session).await?;
-        let Some(head) = session.head else {
+        let Some((base, seen, read)) = self.unread_in(&session).await? else {
             return Ok(None);
         };
-        let Some((base, seen)) = self.store.checkpoint_at(&session.id, head).await? else {
-            return Ok(None);
-        };
-        let read = self.read_until(&session.id, head).await?;
-        if base.covers <= read {
-            return Ok(None);
-        }
         let by = summariser.agent.provider().clone();
         let budget = self.budget_of(&by).await?;
         let mut said = self.store.said_since(base.turn, read).await?;
@@ -122,6 +122,21 @@ impl Engine {
         let mut taken = taken?;
         taken.decisions.splice(0..0, taken_over);
         Ok(taken)
+    }
+
+    /// The version in force, what it says, and up to which turn that was read; none if all of it was.
+    async fn unread_in(
+        &self,
+        session: &Session,
+    ) -> Result<Option<(Version, Checkpoint, u32)>, EngineError> {
+        let Some(head) = session.head else {
+            return Ok(None);
+        };
+        let Some((base, seen)) = self.store.checkpoint_at(&session.id, head).await? else {
+            return Ok(None);
+        };
+        let read = self.read_until(&session.id, head).await?;
+        Ok((base.covers > read).then_some((base, seen, read)))
     }
 
     /// Up to which turn a summariser has read what leads to another turn.

@@ -25,7 +25,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use segue_core::{FeatureId, PermissionPolicy, ProviderId, RoleName, SessionRef, Tag, TaskId};
 
 pub(crate) use archive::{ArchiveArgs, RestoreArgs};
-pub(crate) use compact::CompactArgs;
+pub(crate) use compact::{CompactArgs, SumsUp};
 pub(crate) use delete::{DeleteArgs, ForgetArgs};
 pub(crate) use handoff::HandoffArgs;
 pub(crate) use head::{ForkArgs, RevertArgs, UndoArgs};

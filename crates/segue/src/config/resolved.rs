@@ -10,7 +10,7 @@ use segue_core::spend::{Price, Prices};
 use segue_core::{Cost, DEFAULT_BUDGET, McpReach, McpServer, PermissionPolicy, Policy, ProviderId};
 
 use super::Flags;
-use super::key::{AgentKey, Key, McpKey, PriceKey, Wait, Who};
+use super::key::{AgentKey, Key, McpKey, NOBODY, PriceKey, Wait, Who};
 use super::problem::{Place, Problem, Wrong};
 use super::value::{Entry, Layer, Origin, Value};
 
@@ -31,6 +31,8 @@ pub(crate) struct Config {
     pub(crate) prices: Prices,
     /// What is done when an agent fails, rests or is full.
     pub(crate) policy: Policy,
+    /// Who adds to what was summed up what takes reading.
+    pub(crate) summariser: Option<ProviderId>,
 }
 
 /// What is configured for one agent.
@@ -111,13 +113,16 @@ pub(crate) fn gaps(settings: &Layer) -> Vec<Problem> {
             ));
             problems.extend(at(entry, wrong));
         }
-        if let (Key::Prefer | Key::Fallback, Value::Texts(names)) = (key, &entry.value) {
-            let acp = names.iter().filter_map(|name| name.strip_prefix("acp:"));
-            for name in acp.filter(|name| !has_path(name)) {
-                let wrong = Wrong::new(format!("{key}: there is no agent acp:{name}"));
-                let hint = format!("configure it as [acp.{name}], with a `path`");
-                problems.extend(at(entry, wrong.hint(hint)));
-            }
+        let names = match (key, &entry.value) {
+            (Key::Prefer | Key::Fallback, Value::Texts(names)) => names.as_slice(),
+            (Key::Summariser, Value::Text(name)) => std::slice::from_ref(name),
+            _ => &[],
+        };
+        let acp = names.iter().filter_map(|name| name.strip_prefix("acp:"));
+        for name in acp.filter(|name| !has_path(name)) {
+            let wrong = Wrong::new(format!("{key}: there is no agent acp:{name}"));
+            let hint = format!("configure it as [acp.{name}], with a `path`");
+            problems.extend(at(entry, wrong.hint(hint)));
         }
     }
     problems
@@ -162,6 +167,10 @@ impl Config {
             budget: view.count(&Key::Budget).unwrap_or(DEFAULT_BUDGET),
             prices: view.prices(),
             policy: view.policy(),
+            summariser: view
+                .text(&Key::Summariser)
+                .filter(|name| name != NOBODY)
+                .and_then(|name| ProviderId::parse(&name).ok()),
         }
     }
 
