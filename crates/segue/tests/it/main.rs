@@ -29,6 +29,7 @@ mod scopes;
 mod search;
 mod sessions;
 mod stats;
+mod summaries;
 mod tags;
 mod terminal;
 mod writers;
