@@ -16,7 +16,7 @@ use std::fmt::Write as _;
 use crate::Message;
 pub use added::with_added;
 pub use choose::{Missing, least_tokens};
-pub use reminder::{is_command, with_reminder};
+pub use reminder::with_reminder;
 pub use sent::Sent;
 pub use told::told;
 pub(crate) use told::{both_ends, clean, is_tool_talk, quoted};

@@ -44,7 +44,7 @@ mod when;
 
 pub use brief::{
     Brief, BriefError, DEFAULT_BUDGET, END_OF_RECORD, Missing, Section, Sent, Story, ToldTurn,
-    compose, is_command, least_tokens, prompt_after_brief, told, with_added, with_reminder,
+    compose, least_tokens, prompt_after_brief, told, with_added, with_reminder,
 };
 pub use calibrate::{Calibration, Sample, budget_within, calibrate};
 pub use capability::{Capabilities, How};

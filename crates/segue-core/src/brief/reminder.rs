@@ -29,15 +29,6 @@ pub fn with_reminder(known: &Checkpoint, added: Option<&str>, prompt: &str) -> O
     })
 }
 
-/// Whether a prompt is a command to the agent's own program, such as `/compact`: it is one only while nothing comes
-/// before it. A path is none.
-#[must_use]
-pub fn is_command(prompt: &str) -> bool {
-    let word = prompt.split_whitespace().next().unwrap_or_default();
-    let name = word.strip_prefix('/').unwrap_or_default();
-    name.starts_with(char::is_alphabetic) && !name.contains('/')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,19 +87,5 @@ mod tests {
             loop_state: None,
         };
         assert_eq!(with_reminder(&nothing, None, "go on"), None);
-    }
-
-    #[test]
-    fn a_command_is_told_from_a_path() {
-        for (prompt, expected) in [
-            ("/compact", true),
-            (" /compact now\nand then", true),
-            ("/etc/hosts is wrong", false),
-            ("/ is full", false),
-            ("fix /compact", false),
-            ("", false),
-        ] {
-            assert_eq!(is_command(prompt), expected, "{prompt:?}");
-        }
     }
 }

@@ -1,6 +1,6 @@
 //! What the agent knows: that it made its own context smaller is on record at once, and settled when it was reminded.
 
-use segue_core::{Decision, DecisionKind, Turn, TurnState, is_command};
+use segue_core::{Decision, DecisionKind, Turn, TurnState};
 use segue_store::Memory;
 
 use super::Run;
@@ -31,7 +31,7 @@ impl Run<'_> {
         self.knows = Knows::AsBefore;
         let prompt = &self.request.prompt;
         let mut told = None;
-        if leg.leg.forgot && !is_command(prompt) {
+        if leg.leg.forgot {
             let (engine, session) = (self.engine, &self.session);
             let rules = engine.reminded_of_rules(session, before, added.as_deref(), prompt);
             told = rules.await?;
