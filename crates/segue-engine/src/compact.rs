@@ -49,7 +49,7 @@ impl Engine {
         head: TurnId,
     ) -> Result<Option<Compaction>, EngineError> {
         let budget = self.budget_of(&session.provider).await?;
-        let room = budget * SHARE / 100;
+        let room = room_within(budget);
         let (before, covered) = match self.store.checkpoint_at(&session.id, head).await? {
             Some((version, checkpoint)) => (checkpoint, Some(version)),
             None => (Checkpoint::default(), None),
@@ -205,6 +205,11 @@ impl From<Compaction> for SummedUp {
             covers: compaction.covers,
         }
     }
+}
+
+/// How many tokens a checkpoint may have.
+pub(crate) fn room_within(budget: u64) -> u64 {
+    budget * SHARE / 100
 }
 
 fn tokens_of(turn: &ToldTurn) -> u64 {

@@ -6,7 +6,7 @@ use segue_catalog::{KeepError, ReadError};
 use segue_core::{BriefError, Pause, ProviderId, SessionId, TurnNumberError};
 use segue_store::StoreError;
 
-use crate::{ConversationId, Fitting, Obstacle};
+use crate::{CheckpointError, ConversationId, Fitting, Obstacle};
 
 /// Why a call failed before, or apart from, a turn. A turn that fails is reported as such.
 #[derive(Debug, thiserror::Error)]
@@ -107,6 +107,9 @@ pub enum EngineError {
     /// The number does not name a turn to go back to.
     #[error(transparent)]
     TurnNumber(#[from] TurnNumberError),
+    /// A checkpoint can't be shown or changed.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
     /// What a new native session has to be told is too much.
     #[error(transparent)]
     Brief(#[from] BriefError),

@@ -89,6 +89,7 @@
 mod added;
 mod adopt;
 mod branch;
+mod checkpoints;
 mod compact;
 mod counted;
 mod depart;
@@ -128,6 +129,7 @@ use segue_store::Store;
 use tokio::sync::Mutex;
 
 pub use added::{Added, Speaker};
+pub use checkpoints::{Changed, CheckpointError, CheckpointView, Fullness, Place};
 pub use compact::{Compacted, Compaction};
 pub use depart::{Departure, Obstacle};
 pub use error::EngineError;

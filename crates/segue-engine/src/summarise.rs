@@ -104,12 +104,11 @@ impl Engine {
             left_out,
             protected: Vec::new(),
         };
-        match self.rests_until(&proposal.by).await? {
-            Some(why) => proposal.said = Err(why),
-            None => {
-                let reading = self.read(&session, summariser, &record, &mut proposal);
-                reading.await?;
-            }
+        if let Some(why) = self.rests_until(&proposal.by).await? {
+            proposal.said = Err(why);
+        } else {
+            let reading = self.read(&session, summariser, &record, &mut proposal);
+            reading.await?;
         }
         Ok(Some(proposal))
     }

@@ -1,6 +1,7 @@
 //! What can be typed. The help texts are the doc comments.
 
 mod archive;
+mod checkpoint;
 mod compact;
 mod delete;
 mod handoff;
@@ -25,6 +26,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use segue_core::{FeatureId, PermissionPolicy, ProviderId, RoleName, SessionRef, Tag, TaskId};
 
 pub(crate) use archive::{ArchiveArgs, RestoreArgs};
+pub(crate) use checkpoint::{CheckpointArgs, CheckpointCommand};
 pub(crate) use compact::{CompactArgs, SumsUp};
 pub(crate) use delete::{DeleteArgs, ForgetArgs};
 pub(crate) use handoff::HandoffArgs;
@@ -221,6 +223,7 @@ pub(crate) enum SessionCommand {
     Undo(UndoArgs),
     Fork(ForkArgs),
     Compact(CompactArgs),
+    Checkpoint(CheckpointArgs),
     Delete(DeleteArgs),
     Stats(StatsArgs),
     Forget(ForgetArgs),

@@ -12,7 +12,7 @@ use segue_agents::exec::unarchive_command;
 use segue_agents::known::KNOWN;
 use segue_catalog::KeepError;
 use segue_core::{ProviderId, SessionId, Title};
-use segue_engine::{ConversationId, EngineError, Fitting, Obstacle};
+use segue_engine::{CheckpointError, ConversationId, EngineError, Fitting, Obstacle};
 use segue_store::{Holder, StoreError};
 
 use about::About;
@@ -230,6 +230,7 @@ impl CliError {
                 .hint("`segue index rebuild` builds it anew; nothing is lost by that"),
             EngineError::Brief(ref cause) => Self::failed(cause.to_string())
                 .hint("make it shorter, or set a larger `budget` in the configuration"),
+            EngineError::Checkpoint(ref cause) => of_checkpoint(cause),
             EngineError::Keep(ref cause) => kept(cause),
             EngineError::Own(ref cause) => Self::failed(chain(cause))
                 .hint("its agent could not do it; a copy that was made before is in the trash"),
@@ -265,6 +266,29 @@ impl CliError {
                 "mend `path` of {agent} in the configuration; nothing was changed"
             )),
         }
+    }
+}
+
+/// Why a checkpoint can't be shown or changed, and what can be done.
+fn of_checkpoint(cause: &CheckpointError) -> CliError {
+    let words = cause.to_string();
+    match cause {
+        CheckpointError::None(id) => {
+            CliError::failed(words).hint(format!("`segue session compact {id}` makes one"))
+        }
+        CheckpointError::Unknown { session, .. } => CliError::usage(words).hint(format!(
+            "`segue session checkpoint {session} list` shows them"
+        )),
+        CheckpointError::Elsewhere { session, .. } => CliError::failed(words).hint(format!(
+            "nothing was changed; `segue session undo {session}` takes the last revert back"
+        )),
+        CheckpointError::NoItem { .. } => CliError::usage(words)
+            .hint("nothing was changed; `show --all` lists all items with their numbers"),
+        CheckpointError::Outdated { .. } => {
+            CliError::failed(words).hint("nothing was changed; edit it once more")
+        }
+        CheckpointError::TooLarge { .. } => CliError::usage(words)
+            .hint("nothing was changed; remove or shorten some items, or set a larger `budget`"),
     }
 }
 

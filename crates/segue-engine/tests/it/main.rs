@@ -9,6 +9,7 @@
 mod added;
 mod agents;
 mod brief;
+mod checkpoints;
 mod compaction;
 mod examples;
 mod forgot;

@@ -2,6 +2,7 @@
 
 mod archive;
 mod asked;
+mod checkpoint;
 mod compact;
 mod delete;
 mod handoff;
@@ -55,6 +56,7 @@ pub(super) async fn perform(app: &App, command: SessionCommand) -> Result<(), Cl
         SessionCommand::Undo(args) => head::undo(app, &args).await,
         SessionCommand::Fork(args) => head::fork(app, &args).await,
         SessionCommand::Compact(args) => compact::run(app, &args).await,
+        SessionCommand::Checkpoint(args) => checkpoint::run(app, &args).await,
         SessionCommand::Delete(args) => delete::run(app, &args).await,
         SessionCommand::Forget(args) => delete::forget(app, &args).await,
         SessionCommand::Archive(args) => archive::run(app, &args).await,

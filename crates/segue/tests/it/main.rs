@@ -8,6 +8,7 @@
 )]
 
 mod chat;
+mod compaction;
 mod config;
 mod doctor;
 mod durability;

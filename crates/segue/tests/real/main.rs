@@ -11,6 +11,7 @@
 mod brief;
 mod claude;
 mod codex;
+mod compaction;
 mod config;
 mod direct;
 mod exec;

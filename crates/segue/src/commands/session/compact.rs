@@ -152,6 +152,9 @@ fn tell(
     for (kind, count) in counts(compaction) {
         print(&format!("{count:>6}  {}", headed(kind)));
     }
+    if compaction.tokens >= compaction.replaced {
+        print("That takes no less than what it stands for: there is little to sum up yet.");
+    }
     print(&match version {
         Some(_) => format!("Look at it with: segue session checkpoint {id}"),
         None => format!("Do it with: segue session compact {id}"),

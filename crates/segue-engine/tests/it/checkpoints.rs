@@ -1,0 +1,294 @@
+//! Checkpoints follow the head, and a person changes them.
+
+use segue_core::{Author, ItemKind, Occasion, Opened, Session, form, formed};
+use segue_engine::{CheckpointError, EngineError, Place, Target, TurnReport};
+use segue_store::Store;
+
+use crate::scripted::{Stage, same};
+
+/// A session of some turns that was compacted after each of those named.
+async fn compacted(stage: &Stage, turns: u32, after: &[u32]) -> TurnReport {
+    let mut last: Option<TurnReport> = None;
+    for n in 1..=turns {
+        let prompt = format!("Never use tool{n}. Please write part {n} in src/part{n}.rs.");
+        let target = last.as_ref().map_or(Target::New, same);
+        last = Some(stage.turn(&prompt, target).await);
+        if after.contains(&n) {
+            let session = stage.session_of(last.as_ref().unwrap()).await;
+            stage.engine.compact(&session).await.unwrap();
+        }
+    }
+    last.unwrap()
+}
+
+/// The number of the version in force, and which of the turns its items are from.
+async fn in_force(stage: &Stage, session: &Session) -> Option<(u32, u32)> {
+    match stage.engine.checkpoint(session, None).await {
+        Ok(view) => {
+            let turns = view.checkpoint.items.iter().map(|item| item.turn);
+            assert_eq!(turns.max(), Some(view.version.covers));
+            Some((view.version.n, view.version.covers))
+        }
+        Err(EngineError::Checkpoint(CheckpointError::None(_))) => None,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// What a new native session is told.
+async fn told(stage: &Stage, report: &TurnReport, prompt: &str) -> String {
+    let next = stage.turn(prompt, same(report)).await;
+    assert_eq!(next.opened.unwrap().0, Opened::Briefed);
+    stage.agent.heard.lock().unwrap().prompts.pop().unwrap()
+}
+
+const SUMMED_UP: &str = "[What was done before, summed up";
+
+#[tokio::test]
+async fn the_one_in_force_follows_a_revert_and_its_undo() {
+    let stage = Stage::new();
+    let report = compacted(&stage, 6, &[2, 5]).await;
+    let session = stage.session_of(&report).await;
+    assert_eq!(in_force(&stage, &session).await, Some((2, 5)));
+    for (to, expected) in [(5, Some((2, 5))), (4, Some((1, 2))), (1, None)] {
+        let session = stage.session_of(&report).await;
+        let session = stage.engine.revert(&session, to).await.unwrap().session;
+        assert_eq!(in_force(&stage, &session).await, expected, "turn {to}");
+    }
+    // What is gone back behind is not told.
+    let words = told(&stage, &report, "another two").await;
+    assert!(
+        !words.contains(SUMMED_UP) && !words.contains("part2"),
+        "{words}"
+    );
+    assert!(words.contains("> Never use tool1."), "{words}");
+    for expected in [Some((1, 2)), Some((2, 5)), Some((2, 5))] {
+        let session = stage.session_of(&report).await;
+        let session = stage.engine.undo(&session).await.unwrap().session;
+        assert_eq!(in_force(&stage, &session).await, expected);
+    }
+    let versions = stage.engine.versions(&session).await.unwrap();
+    let places: Vec<Place> = versions.iter().map(|(_, place)| *place).collect();
+    assert_eq!(places, [Place::Earlier, Place::InForce]);
+}
+
+/// After a revert into what was summed up, the native session that knows more does not go on.
+#[tokio::test]
+async fn a_revert_across_a_compaction_and_back_is_told_the_right_one() {
+    let stage = Stage::new();
+    let report = compacted(&stage, 4, &[3]).await;
+    let session = stage.session_of(&report).await;
+    stage.engine.revert(&session, 2).await.unwrap();
+    let words = told(&stage, &report, "another three").await;
+    assert!(
+        words.contains("part2") && !words.contains("part3"),
+        "{words}"
+    );
+    assert!(!words.contains(SUMMED_UP), "{words}");
+    let session = stage.session_of(&report).await;
+    stage.engine.undo(&session).await.unwrap();
+    // The leg of turn 4 was told the checkpoint, and is where the head is again.
+    let next = stage.turn("five", same(&report)).await;
+    assert_eq!(next.opened.unwrap().0, Opened::Resumed);
+    let session = stage.session_of(&report).await;
+    assert_eq!(in_force(&stage, &session).await, Some((1, 3)));
+}
+
+#[tokio::test]
+async fn a_fork_has_what_was_in_force_where_it_branched_off() {
+    let stage = Stage::new();
+    let report = compacted(&stage, 5, &[2, 4]).await;
+    let session = stage.session_of(&report).await;
+    for (at, expected) in [(1, None), (3, Some((1, 2))), (5, Some((2, 4)))] {
+        let fork = stage
+            .engine
+            .fork(&session, Some(at), &session.project)
+            .await;
+        let fork = fork.unwrap().session;
+        assert_eq!(in_force(&stage, &fork).await, expected, "turn {at}");
+    }
+    // What is changed there is not changed here.
+    let fork = stage.engine.fork(&session, None, &session.project).await;
+    let fork = fork.unwrap().session;
+    let item = stage.engine.checkpoint(&fork, None).await.unwrap();
+    let item = item.checkpoint.items[0].id;
+    stage.engine.pin(&fork, item, true).await.unwrap();
+    assert_eq!(in_force(&stage, &fork).await, Some((3, 4)));
+    assert_eq!(in_force(&stage, &session).await, Some((2, 4)));
+}
+
+#[tokio::test]
+async fn what_is_pinned_stays_through_every_compaction() {
+    let mut stage = Stage::new();
+    // No room for more than what has to stay.
+    stage.engine = stage.beside_it().with_budget(2_000);
+    let report = compacted(&stage, 2, &[2]).await;
+    let session = stage.session_of(&report).await;
+    let view = stage.engine.checkpoint(&session, None).await.unwrap();
+    let rule = view.checkpoint.items.iter();
+    let rule = rule
+        .clone()
+        .find(|item| item.text.contains("tool1"))
+        .unwrap();
+    let changed = stage.engine.pin(&session, rule.id, true).await.unwrap();
+    assert!(changed.is_new);
+    assert_eq!(changed.view.version.why, Occasion::Pinned);
+    let again = stage.engine.pin(&session, rule.id, true).await.unwrap();
+    assert_eq!((again.is_new, again.view.version.n), (false, 2));
+    for n in 0..12 {
+        let more = format!(
+            "Never do thing{n} with {}.",
+            "words and more words ".repeat(20)
+        );
+        stage.turn(&more, same(&report)).await;
+        let session = stage.session_of(&report).await;
+        stage.engine.compact(&session).await.unwrap();
+    }
+    let session = stage.session_of(&report).await;
+    let view = stage.engine.checkpoint(&session, None).await.unwrap();
+    assert!(
+        view.checkpoint
+            .item(rule.id)
+            .is_some_and(|item| item.pinned)
+    );
+    let rules = view.checkpoint.items.iter();
+    let rules = rules.filter(|item| item.text.contains("thing")).count();
+    assert!(rules < 12, "there was no room for all");
+
+    let missing = stage.engine.pin(&session, 9_999, true).await.unwrap_err();
+    assert!(
+        missing.to_string().ends_with("has no item 9999"),
+        "{missing}"
+    );
+}
+
+#[tokio::test]
+async fn a_restored_version_counts_again_and_what_was_said_since_is_told_in_full() {
+    let stage = Stage::new();
+    let report = compacted(&stage, 4, &[2, 4]).await;
+    let session = stage.session_of(&report).await;
+    let saved = async || {
+        stage
+            .engine
+            .checkpoint(&session, None)
+            .await
+            .unwrap()
+            .total_saved
+    };
+    let before = saved().await;
+    let changed = stage.engine.restore_checkpoint(&session, 1).await.unwrap();
+    let view = changed.view;
+    assert_eq!((view.version.n, view.version.covers), (3, 2));
+    assert_eq!(view.version.by, Author::Person);
+    assert_eq!(view.version.why, Occasion::Restored);
+    let old = stage
+        .store
+        .checkpoint(&session.id, 1)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(view.checkpoint, old.1);
+    assert_eq!(
+        view.version.turn,
+        stage
+            .store
+            .checkpoint(&session.id, 2)
+            .await
+            .unwrap()
+            .unwrap()
+            .0
+            .turn
+    );
+    assert!(view.total_saved <= before);
+    let words = told(&stage, &report, "five").await;
+    let (checkpoint, messages) = words.split_once("[The conversation so far").unwrap();
+    assert!(
+        checkpoint.contains("tool2") && !checkpoint.contains("tool3"),
+        "{words}"
+    );
+    assert!(messages.contains("> Never use tool3."), "{words}");
+    // The next one sums up all that was said since, once.
+    let session = stage.session_of(&report).await;
+    stage.engine.compact(&session).await.unwrap();
+    let (version, _) = stage
+        .store
+        .checkpoint(&session.id, 4)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(version.covers, 5);
+
+    let unknown = stage
+        .engine
+        .restore_checkpoint(&session, 9)
+        .await
+        .unwrap_err();
+    assert!(
+        unknown.to_string().ends_with("has no checkpoint 9"),
+        "{unknown}"
+    );
+    // One that is about other turns does not come back.
+    stage.engine.revert(&session, 3).await.unwrap();
+    let session = stage.session_of(&report).await;
+    assert_eq!(in_force(&stage, &session).await, Some((1, 2)));
+    let elsewhere = stage
+        .engine
+        .restore_checkpoint(&session, 4)
+        .await
+        .unwrap_err();
+    assert!(
+        elsewhere.to_string().contains("do not lead to"),
+        "{elsewhere}"
+    );
+    stage.engine.revert(&session, 1).await.unwrap();
+    let session = stage.session_of(&report).await;
+    let elsewhere = stage
+        .engine
+        .restore_checkpoint(&session, 1)
+        .await
+        .unwrap_err();
+    assert!(
+        elsewhere.to_string().contains("do not lead to"),
+        "{elsewhere}"
+    );
+    let none = stage.engine.pin(&session, 1, true).await.unwrap_err();
+    assert!(
+        none.to_string().contains("has no checkpoint where"),
+        "{none}"
+    );
+}
+
+#[tokio::test]
+async fn what_a_person_writes_counts_unless_it_is_outdated_or_too_long() {
+    let stage = Stage::new();
+    let report = compacted(&stage, 2, &[2]).await;
+    let session = stage.session_of(&report).await;
+    let view = stage.engine.checkpoint(&session, None).await.unwrap();
+    let text = format!(
+        "{}\nStill to do:\n- ask Ada first\n",
+        form(&view.checkpoint)
+    );
+    let written = formed(&text, &view.checkpoint, 2).unwrap();
+    let write = async |then, written| stage.engine.write_checkpoint(&session, then, written).await;
+    let changed = write(1, written.clone()).await.unwrap();
+    assert_eq!((changed.view.version.n, changed.is_new), (2, true));
+    let same_again = write(2, written.clone()).await.unwrap();
+    assert_eq!((same_again.view.version.n, same_again.is_new), (2, false));
+    let outdated = write(1, view.checkpoint.clone()).await.unwrap_err();
+    assert!(
+        outdated.to_string().contains("made meanwhile"),
+        "{outdated}"
+    );
+    let long = format!("{text}- {}\n", "and so on ".repeat(190));
+    let mut long = formed(&long, &view.checkpoint, 2).unwrap();
+    let last = long.of(ItemKind::Pending).next_back().unwrap().clone();
+    long.items
+        .extend((100..300).map(|id| segue_core::Item { id, ..last.clone() }));
+    let too_large = write(2, long).await.unwrap_err();
+    assert!(
+        too_large.to_string().contains("it may have 40000"),
+        "{too_large}"
+    );
+    assert_eq!(stage.store.checkpoints(&session.id).await.unwrap().len(), 2);
+    let words = told(&stage, &report, "three").await;
+    assert!(words.contains("ask Ada first"), "{words}");
+}

@@ -1,0 +1,178 @@
+//! A checkpoint at a glance.
+
+use std::ops::ControlFlow;
+
+use segue_core::{Author, Item, ItemKind, Occasion, Session, headed};
+use segue_engine::{CheckpointView, Place};
+
+use crate::commands::session::preview::grouped;
+use crate::commands::session::stats::{bar, writes_unicode};
+use crate::terminal::{Style, ago, one_line, print, try_print, width, wrap};
+
+/// How long the bar of the whole budget is.
+const BAR: usize = 30;
+
+/// How many items of a kind are shown, the newest.
+const SHOWN: usize = 8;
+
+/// The kinds in the order in which somebody wants to know: where it stands, then what it goes by, then the rest.
+const ORDER: [ItemKind; 14] = [
+    ItemKind::Goal,
+    ItemKind::Focus,
+    ItemKind::NextStep,
+    ItemKind::Pending,
+    ItemKind::Blocker,
+    ItemKind::Done,
+    ItemKind::Decision,
+    ItemKind::Directive,
+    ItemKind::Attempt,
+    ItemKind::Request,
+    ItemKind::File,
+    ItemKind::Check,
+    ItemKind::Command,
+    ItemKind::Note,
+];
+
+pub(super) fn checkpoint(session: &Session, view: &CheckpointView, all: bool) {
+    let style = Style::stdout();
+    let version = &view.version;
+    let title = one_line(session.title.as_str());
+    print(&style.bold(&format!(
+        "checkpoint {} of {}: {title}",
+        version.n, session.id
+    )));
+    let made = ago(version.at, jiff::Timestamp::now());
+    print(&format!("made {made}: {}", why(version.why)));
+    match view.place {
+        Place::InForce => {}
+        Place::Earlier => print("not in force: a later one took its place"),
+        Place::Elsewhere => {
+            print("not in force: it is about turns that do not lead to where the session is now");
+        }
+    }
+    print(&format!(
+        "sums up turns 1 to {} in {} tokens; the session has {} turn(s)",
+        version.covers,
+        grouped(version.tokens),
+        session.turns
+    ));
+    print(&budget(view, style));
+    print("");
+    print(&style.bold(&counts(view)));
+    for kind in ORDER {
+        if let ControlFlow::Break(()) = section(view, kind, all, style) {
+            return;
+        }
+    }
+    if let Some(state) = &view.checkpoint.loop_state {
+        print("");
+        print(&style.bold(&format!("Loop of checks, round {}", state.iteration)));
+        for (what, checks) in [("passed", &state.passed), ("failed", &state.failed)] {
+            if !checks.is_empty() {
+                print(&format!("      {what}: {}", one_line(&checks.join(", "))));
+            }
+        }
+        if let Some(error) = &state.last_error {
+            print(&format!("      last error: {}", one_line(error)));
+        }
+    }
+}
+
+/// How full the budget is, and what was saved of it.
+fn budget(view: &CheckpointView, style: Style) -> String {
+    let fullness = view.fullness;
+    let unicode = writes_unicode(|name| std::env::var(name).ok());
+    let filled = bar(
+        fullness.held,
+        fullness.budget.max(fullness.held),
+        BAR,
+        unicode,
+    );
+    let rest = if unicode { "·" } else { "." };
+    let rest = rest.repeat(BAR.saturating_sub(filled.chars().count()));
+    format!(
+        "{filled}{}  {} of {} tokens; {} saved in all",
+        style.dim(&rest),
+        grouped(fullness.held),
+        grouped(fullness.budget),
+        grouped(view.total_saved)
+    )
+}
+
+fn counts(view: &CheckpointView) -> String {
+    let kinds = [
+        (ItemKind::Done, "done"),
+        (ItemKind::Pending, "open"),
+        (ItemKind::Decision, "decided"),
+        (ItemKind::Blocker, "in the way"),
+    ];
+    let counted = kinds.map(|(kind, name)| format!("{} {name}", view.checkpoint.of(kind).count()));
+    counted.join(", ")
+}
+
+/// The items of a kind, each with its number and where it comes from.
+fn section(view: &CheckpointView, kind: ItemKind, all: bool, style: Style) -> ControlFlow<()> {
+    let items: Vec<&Item> = view.checkpoint.of(kind).collect();
+    if items.is_empty() {
+        return ControlFlow::Continue(());
+    }
+    let skipped = if all {
+        0
+    } else {
+        items.len().saturating_sub(SHOWN)
+    };
+    try_print("")?;
+    try_print(&style.bold(headed(kind)))?;
+    if skipped > 0 {
+        let more = format!("      {skipped} earlier ones are not shown (show --all)");
+        try_print(&style.dim(&more))?;
+    }
+    let room = width().map(|width| width.saturating_sub(6));
+    for item in items.into_iter().skip(skipped) {
+        let line = format!("{}  {}", one_line(&words(item)), origin(item));
+        let mark = if item.pinned { "*" } else { " " };
+        for (index, piece) in wrap(&line, room).into_iter().enumerate() {
+            if index == 0 {
+                try_print(&format!("{:>4}{mark} {piece}", item.id))?;
+            } else {
+                try_print(&format!("      {piece}"))?;
+            }
+        }
+    }
+    ControlFlow::Continue(())
+}
+
+/// What an item says, with what it is about.
+pub(super) fn words(item: &Item) -> String {
+    match (&item.subject, item.kind) {
+        (Some(subject), ItemKind::File | ItemKind::Command | ItemKind::Check) => {
+            format!("{subject}: {}", item.text)
+        }
+        _ => item.text.clone(),
+    }
+}
+
+/// Where an item comes from.
+pub(super) fn origin(item: &Item) -> String {
+    let by = match item.by {
+        Author::Record => "",
+        Author::Summary => ", by the summariser",
+        Author::Person => ", by you",
+    };
+    let pinned = if item.pinned { ", pinned" } else { "" };
+    format!("(turn {}{by}{pinned})", item.turn)
+}
+
+/// Why a version was made, in words.
+pub(super) fn why(why: Occasion) -> &'static str {
+    match why {
+        Occasion::Budget => "the budget was nearly full",
+        Occasion::Asked => "it was asked for",
+        Occasion::Told => "a new native session could not be told everything",
+        Occasion::Summed => "a summariser had something to add",
+        Occasion::Pinned => "an item was pinned, or no longer",
+        Occasion::Edited => "it was edited",
+        Occasion::Restored => "an earlier one was restored",
+        Occasion::Imported => "it came with the session",
+    }
+}
