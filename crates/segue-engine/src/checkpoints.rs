@@ -173,17 +173,17 @@ impl Engine {
         let budget = self.budget_of(&session.provider).await?;
         let legs = self.store.legs(&session.id).await?;
         let open = legs.last().filter(|leg| leg.ended.is_none());
-        let held = open.and_then(|leg| leg.held_tokens);
-        let held = match (held, session.head) {
-            (Some(held), _) => held,
+        let known = open.and_then(|leg| leg.held_tokens);
+        let size = match (known, session.head) {
+            (Some(size), _) => size,
             (None, Some(head)) => self.held_by_record(&session.id, head).await?,
             (None, None) => 0,
         };
         let applies = self.policy.compaction.applies_to(session);
         Ok(Fullness {
-            held,
+            held: size,
             budget,
-            is_due: applies && is_due(held, budget),
+            is_due: applies && is_due(size, budget),
         })
     }
 

@@ -143,21 +143,25 @@ impl Engine {
         terms: &OpenTerms<'_>,
         session: &Session,
         hold: &Hold,
-        (leg, before): (&Leg, &[Turn]),
+        (leg, before): (Option<&Leg>, &[Turn]),
     ) -> Result<Option<String>, EngineError> {
         let again = terms.why_again.is_some() || terms.refused.is_some();
         let applies = self.policy.compaction.applies_to(session) && !terms.request.strict;
-        let carries = leg.provider == *terms.provider && can_go_on(leg, before);
-        let Some(head) = before.last().filter(|_| applies && carries && !again) else {
+        let carries = |leg: &&Leg| leg.provider == *terms.provider && can_go_on(leg, before);
+        let leg = leg.filter(|_| applies && !again).filter(carries);
+        let Some((leg, head)) = leg.zip(before.last()) else {
             return Ok(None);
         };
-        let held = match leg.held_tokens {
-            Some(held) => held,
+        let size = match leg.held_tokens {
+            Some(size) => size,
             None => self.held_by_record(&session.id, head.id).await?,
         };
         let budget = self.budget_of(terms.provider).await?;
-        let prompt = segue_tokens::count(&terms.request.prompt);
-        if !is_due(held, budget) && held.saturating_add(prompt) <= budget {
+        let prompt = &terms.request.prompt;
+        let fits = |prompt: u64| size.saturating_add(prompt) <= budget;
+        // No text has more tokens than bytes, so that most prompts need no count.
+        let bytes = u64::try_from(prompt.len()).unwrap_or(u64::MAX);
+        if !is_due(size, budget) && (fits(bytes) || fits(segue_tokens::count(prompt))) {
             return Ok(None);
         }
         let occasion = (Occasion::Budget, Some(leg.id));

@@ -92,17 +92,10 @@ impl Engine {
         let provider = terms.provider;
         let agent = self.agent(provider)?;
         let legs = self.store.legs(&session.id).await?;
-        let mut newest = legs.into_iter().next_back();
-        let summed = match &newest {
-            Some(leg) => {
-                self.compact_ahead(terms, session, hold, (leg, before))
-                    .await?
-            }
-            None => None,
-        };
-        if summed.is_some() {
-            newest = None;
-        }
+        let newest = legs.into_iter().next_back();
+        let summed = self.compact_ahead(terms, session, hold, (newest.as_ref(), before));
+        let summed = summed.await?;
+        let newest = newest.filter(|_| summed.is_none());
         let over = newest.as_ref().and_then(|leg| why_over(leg, provider));
         let over = summed.or(over);
         let last = newest.filter(|leg| leg.ended.is_none());

@@ -410,7 +410,15 @@ impl Run<'_> {
         for decision in trail.decisions {
             self.decide(decision).await?;
         }
-        let outcome = self.perform().await?;
+        let outcome = match self.perform().await {
+            // What has to be told is too much: nobody was asked, and nobody can be before that is mended.
+            Err(error @ EngineError::Brief(_)) if !self.report.sent => {
+                let (store, lease) = (&self.engine.store, &self.hold.lease);
+                store.withdraw_turn(lease, self.turn, self.now()).await?;
+                return Err(error);
+            }
+            outcome => outcome?,
+        };
         if outcome.state == TurnState::Cancelled && !self.report.sent {
             return self.withdraw().await;
         }

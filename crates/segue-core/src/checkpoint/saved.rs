@@ -43,6 +43,8 @@ mod tests {
     use super::*;
     use crate::TurnId;
 
+    type Case = (&'static str, &'static [(u32, u32, u64, u64)], u64);
+
     #[test]
     fn what_is_saved_is_what_was_said_less_what_it_takes_to_tell_it() {
         let version = |(n, covers, tokens, replaced): (u32, u32, u64, u64)| Version {
@@ -55,7 +57,6 @@ mod tests {
             why: Occasion::Budget,
             at: Timestamp::UNIX_EPOCH,
         };
-        type Case = (&'static str, &'static [(u32, u32, u64, u64)], u64);
         let cases: [Case; 8] = [
             ("none", &[], 0),
             ("one", &[(1, 5, 100, 1_000)], 900),

@@ -226,13 +226,19 @@ async fn a_restored_version_counts_again_and_what_was_said_since_is_told_in_full
         unknown.to_string().ends_with("has no checkpoint 9"),
         "{unknown}"
     );
-    // One that is about other turns does not come back.
+}
+
+#[tokio::test]
+async fn a_version_about_other_turns_does_not_come_back() {
+    let stage = Stage::new();
+    let report = compacted(&stage, 4, &[2, 4]).await;
+    let session = stage.session_of(&report).await;
     stage.engine.revert(&session, 3).await.unwrap();
     let session = stage.session_of(&report).await;
     assert_eq!(in_force(&stage, &session).await, Some((1, 2)));
     let elsewhere = stage
         .engine
-        .restore_checkpoint(&session, 4)
+        .restore_checkpoint(&session, 2)
         .await
         .unwrap_err();
     assert!(

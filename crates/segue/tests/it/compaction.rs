@@ -319,6 +319,23 @@ fn a_budget_is_kept_by_itself_and_one_line_says_so() {
     assert_eq!(list, serde_json::json!([]));
 }
 
+#[test]
+fn a_conversation_is_compacted_on_the_way() {
+    let world = world();
+    let typed = b"hello\n/compact\n/compact\nand now?\n";
+    let output = world.segue_with_input(["repl"], typed);
+    assert_eq!(output.code, Some(0), "{output}");
+    let told = output
+        .stdout
+        .matches("are summed up in checkpoint 1")
+        .count();
+    assert_eq!(told, 1, "{output}");
+    assert!(output.stdout.contains("nothing was said since"), "{output}");
+    let info = world.json(["session", "info", "--json", "latest"]);
+    assert_eq!(info["legs"][0]["ended_why"], "compacted", "{info:#}");
+    assert_eq!(info["legs"][1]["turns"]["first"], 2, "{info:#}");
+}
+
 /// What is on record of a session's compactions: its versions, and how many legs ended by one.
 fn on_record(world: &World, id: &str) -> (usize, usize) {
     let versions = world.json(["session", "checkpoint", id, "list", "--json"]);
@@ -327,6 +344,9 @@ fn on_record(world: &World, id: &str) -> (usize, usize) {
     let ended = legs.filter(|leg| leg["ended_why"] == "compacted").count();
     (versions.as_array().unwrap().len(), ended)
 }
+
+/// How often it is killed, in each way.
+const ROUNDS: u32 = 6;
 
 /// Killed at whatever step, a compaction has happened whole or not at all; the session goes on, within the budget and
 /// with what matters.
@@ -357,7 +377,6 @@ fn a_compaction_that_is_killed_happened_whole_or_not_at_all() {
         |event| event["event"] == "decision" && event["kind"] == "compacted",
         |event| event["event"] == "ended",
     ];
-    const ROUNDS: u32 = 6;
     // How long a whole one takes here, so that kills are spread over it.
     let id = talked(&world);
     let start = Instant::now();

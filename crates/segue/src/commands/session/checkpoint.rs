@@ -172,12 +172,16 @@ async fn diff(
         let text = format!("{mark} {kind}: {words}  {}", show::origin(item));
         print(&crate::terminal::one_line(&text));
     };
-    gone.iter().for_each(|item| line("-", item));
+    for item in gone {
+        line("-", item);
+    }
     for (before, after) in changed {
         line("-", before);
         line("+", after);
     }
-    added.iter().for_each(|item| line("+", item));
+    for item in added {
+        line("+", item);
+    }
     Ok(())
 }
 
