@@ -189,7 +189,11 @@ impl Client {
             _stop: stop,
             driver,
         };
+        // Else an agent may keep it to itself that it made its context smaller.
+        let session =
+            acp::ClientSessionCapabilities::new().compaction(acp::CompactionCapabilities::new());
         let hello = acp::InitializeRequest::new(ProtocolVersion::V1)
+            .client_capabilities(acp::ClientCapabilities::new().session(session))
             .client_info(acp::Implementation::new("segue", version));
         let welcome = client.request(hello).await?;
         client.capabilities = capabilities(&welcome.agent_capabilities);

@@ -32,8 +32,6 @@ pub(crate) enum Incoming {
     Thought(String),
     /// Another update that is understood.
     Update(Box<SessionUpdate>),
-    /// The agent made its own context smaller, in the words of a later protocol.
-    Compacted,
     /// An update of a kind, or in a shape, that is not understood, as it came.
     Unknown(Json),
     /// A line that is not a message.
@@ -117,7 +115,6 @@ fn read_update(update: &RawValue) -> Incoming {
     }
     match serde_json::from_str(update.get()) {
         Ok(update) if update::is_translated(&update) => Incoming::Update(Box::new(update)),
-        Ok(_) | Err(_) if is_compaction(update) => Incoming::Compacted,
         Ok(_) | Err(_) => Incoming::Unknown(Json::from(update)),
     }
 }
@@ -140,18 +137,6 @@ fn read_usual(update: &str) -> Option<Incoming> {
         _ => return None,
     };
     Some(Incoming::Update(Box::new(understood)))
-}
-
-/// Whether an update says, as later versions of the protocol do, that the agent has made its context smaller.
-fn is_compaction(update: &RawValue) -> bool {
-    #[derive(Deserialize)]
-    struct Update<'a> {
-        #[serde(rename = "sessionUpdate")]
-        kind: &'a str,
-        status: &'a str,
-    }
-    serde_json::from_str::<Update<'_>>(update.get())
-        .is_ok_and(|update| update.kind == "compaction_update" && update.status == "completed")
 }
 
 /// The lines that the protocol library is to see; the others go to `updates` on the way.
@@ -244,7 +229,6 @@ mod tests {
                 Incoming::Update(update) => {
                     format!("update {}", matches!(**update, SessionUpdate::ToolCall(_)))
                 }
-                Incoming::Compacted => "compacted".to_owned(),
                 Incoming::Unknown(json) => format!("unknown {json:?}"),
                 Incoming::Garbage(line) => format!("garbage {line}"),
             })
@@ -257,7 +241,7 @@ mod tests {
                 "thought hm",
                 "update true",
                 "unknown {\"sessionUpdate\":\"new\",\"z\":1}",
-                "compacted",
+                "update false",
                 "garbage {\"method\":\"session/update\",\"params\":7}",
                 "garbage {\"method\":\"session/update\"}",
                 "garbage [1,2,3]",

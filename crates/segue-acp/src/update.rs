@@ -1,7 +1,9 @@
 //! The protocol's updates in our own words.
 
 use agent_client_protocol::schema::MaybeUndefined;
-use agent_client_protocol::v1::schema::{ContentBlock, PlanEntry, PlanEntryStatus, SessionUpdate};
+use agent_client_protocol::v1::schema::{
+    CompactionStatus, ContentBlock, PlanEntry, PlanEntryStatus, SessionUpdate,
+};
 use segue_core::{AgentEvent, InlineData, PlanStatus, PlanStep, ToolCall, ToolStatus, Usage};
 
 use crate::client::plausible;
@@ -24,6 +26,7 @@ pub(crate) fn is_translated(update: &SessionUpdate) -> bool {
         | SessionUpdate::AvailableCommandsUpdate(_)
         | SessionUpdate::CurrentModeUpdate(_)
         | SessionUpdate::ConfigOptionUpdate(_)
+        | SessionUpdate::CompactionUpdate(_)
         | SessionUpdate::Plan(_) => true,
         _ => false,
     }
@@ -34,7 +37,6 @@ pub(crate) fn translate(incoming: Incoming, calls: &mut ToolCalls) -> Option<Age
     let update = match incoming {
         Incoming::Garbage(line) => return Some(AgentEvent::Garbage(line)),
         Incoming::Unknown(json) => return Some(AgentEvent::Unknown(json)),
-        Incoming::Compacted => return Some(AgentEvent::Compacted),
         Incoming::Text(words) => return Some(AgentEvent::Text(words)),
         Incoming::Thought(words) => return Some(AgentEvent::Thought(words)),
         Incoming::Update(update) => *update,
@@ -61,6 +63,10 @@ pub(crate) fn translate(incoming: Incoming, calls: &mut ToolCalls) -> Option<Age
             MaybeUndefined::Value(title) => Some(AgentEvent::Title(title)),
             MaybeUndefined::Null | MaybeUndefined::Undefined => None,
         },
+        // That it begins, fails or is stopped changes nothing.
+        SessionUpdate::CompactionUpdate(update) => {
+            (update.status == CompactionStatus::Completed).then_some(AgentEvent::Compacted)
+        }
         // What the user said is on record already; commands and modes are for an editor's menus.
         _ => None,
     }

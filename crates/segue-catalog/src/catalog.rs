@@ -8,6 +8,7 @@ use std::thread;
 use jiff::Timestamp;
 use segue_core::{NativeId, ProviderId};
 
+use crate::head::head_of;
 use crate::index::{self, Texts};
 use crate::{
     Archive, Belongings, Entry, Found, Head, KeepError, Kind, Mark, NativeTurn, ReadError, Reader,
@@ -173,7 +174,7 @@ impl Catalog {
             let found = found.found.into_iter().filter(&wanted);
             there.extend(found.map(|found| (name, reader.as_ref(), found)));
         }
-        let heads = in_parallel(&there, |(_, reader, found)| reader.head(found));
+        let heads = in_parallel(&there, |(_, reader, found)| head_of(*reader, found));
         let mut by_id: HashMap<(&ProviderId, NativeId), NativeSession> = HashMap::new();
         for ((name, _, found), head) in there.into_iter().zip(heads) {
             match head {

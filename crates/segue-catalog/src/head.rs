@@ -1,14 +1,16 @@
 //! What can be told of a native session without reading it whole.
 
 use jiff::Timestamp;
-use segue_core::{NativeId, Sent, Title};
+use segue_core::{NativeId, Sent, Title, is_summariser};
+
+use crate::{Found, ReadError, Reader};
 
 /// What a native session is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A conversation with a person, or with the program that prompts in their place.
     Conversation,
-    /// What an agent did inside another conversation.
+    /// What an agent did inside another conversation, or to sum one up.
     Subagent,
     /// Nothing was said in it yet.
     Empty,
@@ -37,6 +39,15 @@ pub struct Head {
     pub forked_from: Option<String>,
     /// Which version of the agent began it.
     pub version: Option<String>,
+}
+
+/// The head of a session as its reader tells it, but for one that was held to sum another up: nobody goes on with that.
+pub(crate) fn head_of(reader: &dyn Reader, found: &Found) -> Result<Head, ReadError> {
+    let mut head = reader.head(found)?;
+    if head.first_prompt.as_deref().is_some_and(is_summariser) {
+        head.kind = Kind::Subagent;
+    }
+    Ok(head)
 }
 
 impl Head {

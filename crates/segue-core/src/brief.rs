@@ -7,6 +7,7 @@
 
 mod added;
 mod choose;
+mod reminder;
 mod sent;
 mod told;
 
@@ -15,10 +16,10 @@ use std::fmt::Write as _;
 use crate::Message;
 pub use added::with_added;
 pub use choose::{Missing, least_tokens};
+pub use reminder::with_reminder;
 pub use sent::Sent;
-use told::both_ends;
-pub(crate) use told::quoted;
 pub use told::told;
+pub(crate) use told::{both_ends, clean, is_tool_talk, quoted};
 
 /// The line that separates the brief from the prompt.
 pub const END_OF_RECORD: &str = "[End of the record. The user now says:]";

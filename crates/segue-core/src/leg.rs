@@ -86,6 +86,8 @@ pub struct Leg {
     pub total_tokens: Option<u64>,
     /// The size of the last request, where known.
     pub context_tokens: Option<u64>,
+    /// Whether its agent made its own context smaller, and was not told since what must not be forgotten.
+    pub forgot: bool,
     /// What its native session was told and said, by our own count; none where that is not known.
     pub held_tokens: Option<u64>,
     /// When it was opened.

@@ -47,7 +47,7 @@ mod when;
 
 pub use brief::{
     Brief, BriefError, DEFAULT_BUDGET, END_OF_RECORD, Missing, Section, Sent, Story, ToldTurn,
-    compose, least_tokens, prompt_after_brief, told, with_added,
+    compose, least_tokens, prompt_after_brief, told, with_added, with_reminder,
 };
 pub use calibrate::{Calibration, Sample, budget_within, calibrate};
 pub use capability::{Capabilities, How};
@@ -56,9 +56,9 @@ pub use chain::{
     plan_revert, untold,
 };
 pub use checkpoint::{
-    Author, Checkpoint, Delta, DeltaError, Item, ItemKind, LoopState, Objection, Occasion, Slip,
-    Summary, Version, decode_delta, encode_delta, extract, form, formed, headed, merge, question,
-    summary, total_saved, written,
+    Author, Checkpoint, Delta, DeltaError, Item, ItemKind, LoopState, Objection, Occasion, Piece,
+    SUMMARISER, Slip, Summary, Version, again, decode_delta, encode_delta, extract, form, formed,
+    headed, is_summariser, merge, pieces, question, summary, total_saved, written,
 };
 pub use context::{
     Commit, Context, ContextError, Document, FeatureContext, KeptContext, Source, Structure,

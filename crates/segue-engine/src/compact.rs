@@ -13,7 +13,7 @@ use crate::tell::SummedUp;
 use crate::{Engine, EngineError};
 
 /// How much of the budget a checkpoint may take, of 100; the rest is for the newest messages, and to go on.
-const SHARE: u64 = 40;
+pub(crate) const SHARE: u64 = 40;
 
 /// What a session comes to, now or once it is compacted.
 #[derive(Debug, Clone, PartialEq, Eq)]

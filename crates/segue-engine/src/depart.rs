@@ -211,6 +211,7 @@ mod tests {
             context_tokens: None,
             held_tokens: None,
             mark: None,
+            forgot: false,
             opened_at: THEN,
             ended: None,
         }

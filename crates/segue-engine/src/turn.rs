@@ -4,6 +4,7 @@ mod again;
 mod attempt;
 mod compacted;
 mod listen;
+mod memory;
 mod patience;
 mod settle;
 mod tokens;
@@ -20,6 +21,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use again::Course;
+use memory::Knows;
 
 use crate::hold::Hold;
 use crate::outside::Ahead;
@@ -154,6 +156,7 @@ impl Engine {
             oddities: 0,
             refused: false,
             overstepped: HashSet::new(),
+            knows: Knows::AsBefore,
         };
         let report = Box::pin(run.play(trail)).await;
         hold.release().await;
@@ -352,6 +355,8 @@ struct Run<'a> {
     refused: bool,
     /// The calls of tools that the role may not use which the agent made all the same.
     overstepped: HashSet<String>,
+    /// What became of what the agent knows.
+    knows: Knows,
 }
 
 impl Run<'_> {

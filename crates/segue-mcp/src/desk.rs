@@ -1,5 +1,7 @@
 //! What the tools work with, and when it is made.
 
+use std::sync::Arc;
+
 use segue_core::SessionId;
 use segue_engine::{Engine, Standpoint};
 use tokio::sync::OnceCell;
@@ -7,7 +9,7 @@ use tokio::sync::OnceCell;
 /// What the tools work with.
 pub struct Desk {
     /// Knows everything.
-    pub engine: Engine,
+    pub engine: Arc<Engine>,
     /// The session that the agent is at work in; none if it was not said.
     pub session: Option<SessionId>,
     /// Where references are looked up from, at the moment of the question.

@@ -24,8 +24,8 @@ use segue_core::{
 };
 use segue_store::{
     Adopted, Entry, Filter, Finish, ForkPoint, Found, Granted, Holder, Imported, Lease,
-    LeaseRequest, Mark, Measured, NewLeg, NewSession, NewVersion, Origin, Page, Result, Retag,
-    Said, Settled, Started, Store, TagCount, TakenIn, TokenCount,
+    LeaseRequest, Mark, Measured, Memory, NewLeg, NewSession, NewVersion, Origin, Page, Result,
+    Retag, Said, Settled, Started, Store, TagCount, TakenIn, TokenCount,
 };
 
 use fault::Fault;
@@ -381,6 +381,12 @@ impl Store for SqliteStore {
     async fn name_leg(&self, lease: &Lease, leg: LegId, native_id: &NativeId) -> Result<()> {
         let (lease, native_id) = (lease.clone(), native_id.clone());
         self.write(move |db| ops::legs::name_it(db, &lease, leg, &native_id))
+            .await
+    }
+
+    async fn note_memory(&self, lease: &Lease, leg: LegId, memory: Memory) -> Result<()> {
+        let lease = lease.clone();
+        self.write(move |db| ops::legs::note_memory(db, &lease, leg, memory))
             .await
     }
 

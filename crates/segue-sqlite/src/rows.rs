@@ -249,7 +249,7 @@ pub(crate) const LEG: &str = "
             WHERE a.mark IS NOT NULL AND l.session_id = legs.session_id AND l.provider = legs.provider
               AND l.native_id = legs.native_id AND (l.id = legs.id OR l.native_id <> '')
             ORDER BY a.turn_id DESC, a.n DESC LIMIT 1),
-           held_tokens
+           held_tokens, forgot
     FROM legs";
 
 pub(crate) fn leg(row: &Row<'_>) -> Outcome<Leg> {
@@ -270,6 +270,7 @@ pub(crate) fn leg(row: &Row<'_>) -> Outcome<Leg> {
         opened_at: time(row, 8)?,
         ended,
         mark: row.get(11)?,
+        forgot: row.get(13)?,
     })
 }
 

@@ -24,6 +24,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema/0008_checkpoints.sql"),
     include_str!("schema/0009_context.sql"),
     include_str!("schema/0010_origins.sql"),
+    include_str!("schema/0011_memory.sql"),
 ];
 
 /// The format that this build reads and writes.

@@ -76,7 +76,8 @@ pub use tokens::{
 };
 pub use turns::{
     a_failed_attempt_leaves_room_for_another, a_failure_is_kept_and_counted_once,
-    a_finished_turn_is_immutable, a_leg_is_named_later, a_message_is_added_whole,
+    a_finished_turn_is_immutable, a_leg_is_named_later,
+    a_leg_that_forgot_is_known_until_it_is_told, a_message_is_added_whole,
     a_turn_is_recorded_whole, a_withdrawn_turn_is_no_part_of_the_history,
     an_unsent_turn_is_told_apart, drafts_become_messages, every_kind_of_part_survives,
     one_turn_at_a_time, parallel_appends_are_all_there,
@@ -93,6 +94,7 @@ macro_rules! store_contract {
             a_native_session_is_adopted_whole
             a_failed_attempt_leaves_room_for_another
             a_withdrawn_turn_is_no_part_of_the_history
+            a_leg_that_forgot_is_known_until_it_is_told
             a_leg_is_named_later
             a_leg_knows_the_record_it_ended_at
             what_a_native_session_adds_is_taken_in_at_once

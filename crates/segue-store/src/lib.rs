@@ -26,7 +26,7 @@ pub use import::{Imported, ImportedCheckpoint, Origin};
 pub use lease::{Granted, Holder, Lease, LeaseRequest, Started};
 pub use query::{Cursor, Filter, Found, Mark, Measured, Page, Said, TagCount};
 pub use write::{
-    Adopted, AdoptedTurn, Draft, DraftKind, Entry, Finish, ForkPoint, NewLeg, NewSession,
+    Adopted, AdoptedTurn, Draft, DraftKind, Entry, Finish, ForkPoint, Memory, NewLeg, NewSession,
     NewVersion, Retag, Settled, TakenIn, TokenCount,
 };
 
@@ -201,6 +201,9 @@ pub trait Store: Send + Sync {
     async fn open_leg(&self, lease: &Lease, leg: NewLeg) -> Result<Leg>;
     /// Notes what the provider calls a leg that has not ended.
     async fn name_leg(&self, lease: &Lease, leg: LegId, native_id: &NativeId) -> Result<()>;
+    /// Notes that the agent of a leg made its own context smaller, so that it has to be told again what must not be
+    /// forgotten; or that it was told.
+    async fn note_memory(&self, lease: &Lease, leg: LegId, memory: Memory) -> Result<()>;
     /// Ends a leg.
     async fn end_leg(&self, lease: &Lease, leg: LegId, why: LegEnd, at: Timestamp) -> Result<()>;
     /// Opens the next leg on the native session of an earlier one, which knows the turns up to that one's tip; the leg

@@ -99,6 +99,15 @@ pub struct NewLeg {
     pub at: Timestamp,
 }
 
+/// What became of what an agent knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Memory {
+    /// It made its own context smaller.
+    Smaller,
+    /// It was told since what must not be forgotten.
+    Reminded,
+}
+
 /// Something to be added to a turn that is under way.
 #[derive(Debug, Clone)]
 pub enum Entry {

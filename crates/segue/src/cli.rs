@@ -30,7 +30,7 @@ use segue_core::{FeatureId, PermissionPolicy, ProviderId, RoleName, SessionRef, 
 
 pub(crate) use archive::{ArchiveArgs, RestoreArgs};
 pub(crate) use checkpoint::{CheckpointArgs, CheckpointCommand};
-pub(crate) use compact::CompactArgs;
+pub(crate) use compact::{CompactArgs, SumsUp};
 pub(crate) use context::ContextArgs;
 pub(crate) use delete::{DeleteArgs, ForgetArgs};
 pub(crate) use handoff::HandoffArgs;

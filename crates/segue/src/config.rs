@@ -26,7 +26,7 @@ use segue_core::{PermissionPolicy, Roles};
 use crate::error::CliError;
 use accept::Base;
 pub(crate) use files::{Owner, PROJECT_FILE, Source, project_root};
-pub(crate) use key::{Key, Who};
+pub(crate) use key::{Key, NOBODY, Who};
 pub(crate) use nearest::nearest;
 pub(crate) use problem::{Place, Problem};
 pub(crate) use resolved::{AgentConfig, Config};

@@ -1,6 +1,7 @@
 //! Choosing the implementations, and telling the libraries about the world.
 
 mod agents;
+mod summariser;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use crate::error::CliError;
 use crate::last_list;
 use crate::terminal::{Style, one_line, say, say_decision};
 pub(crate) use agents::{agents, entrust, kept, own_program_of};
+pub(crate) use summariser::summariser;
 
 /// Our version.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -29,7 +31,7 @@ pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub(crate) struct App {
     pub(crate) home: PathBuf,
     pub(crate) project: Project,
-    pub(crate) engine: Engine,
+    pub(crate) engine: Arc<Engine>,
 }
 
 impl App {
@@ -79,11 +81,13 @@ impl App {
         Ok(Self {
             home,
             project,
-            engine: engine
-                .with_tools(tools)
-                .with_upkeep(upkeep)
-                .with_budget(config.budget)
-                .with_git(git),
+            engine: Arc::new(
+                engine
+                    .with_tools(tools)
+                    .with_upkeep(upkeep)
+                    .with_budget(config.budget)
+                    .with_git(git),
+            ),
         })
     }
 

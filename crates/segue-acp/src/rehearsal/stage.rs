@@ -7,7 +7,7 @@ use std::time::Duration;
 use agent_client_protocol::v1::ConnectionTo;
 use agent_client_protocol::v1::schema as acp;
 use agent_client_protocol::{Client, Error};
-use segue_core::{Sent, Tagged, prompt_after_brief};
+use segue_core::{Sent, Tagged, is_summariser, prompt_after_brief};
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::{mpsc, oneshot};
@@ -156,6 +156,9 @@ impl<'a> Stage<'a> {
 
     /// What is said to a prompt without a script: that it was heard, and what was said before.
     fn answer(&self, prompt: &str) -> String {
+        if is_summariser(prompt) {
+            return summed_up(prompt);
+        }
         let sent = Sent::read(prompt);
         let (told, prompt) = match prompt_after_brief(prompt) {
             // A role and a project are not what was said.
@@ -368,6 +371,13 @@ fn chunk(text: String) -> acp::ContentChunk {
 /// A stand-in for a token count that anybody can check by hand.
 fn words(text: &str) -> u64 {
     text.split_whitespace().count() as u64
+}
+
+/// What a record comes to, for somebody who did not read it: what was asked last.
+fn summed_up(question: &str) -> String {
+    let asked = question.rsplit_once("\nuser:\n> ");
+    let asked = asked.map_or("", |(_, record)| first_line(record));
+    json!({ "focus": [asked] }).to_string()
 }
 
 fn first_line(text: &str) -> &str {

@@ -64,7 +64,13 @@ impl Peer {
             "protocolVersion": 1, "agentCapabilities": capabilities,
             "agentInfo": { "name": "peer", "version": "7.7" }
         });
-        self.answer("initialize", welcome).await;
+        let hello = self.hear().await;
+        assert_eq!(hello["method"], "initialize");
+        // Agents tell of it only where somebody says to want it.
+        let session = &hello["params"]["clientCapabilities"]["session"];
+        assert_eq!(session["compaction"], json!({}), "{hello}");
+        self.print(&json!({ "jsonrpc": "2.0", "id": hello["id"], "result": welcome }).to_string())
+            .await;
     }
 }
 

@@ -242,10 +242,13 @@ async fn plans_changes_and_compaction_are_told_in_our_own_words() {
         json!({ "sessionUpdate": "tool_call_update", "toolCallId": "k", "status": "completed" }),
     )
     .await;
-    peer.update(
-        json!({ "sessionUpdate": "compaction_update", "compactionId": "k", "status": "completed" }),
-    )
-    .await;
+    // That it begins is not told, and neither is that it came to nothing.
+    for status in ["in_progress", "failed", "completed"] {
+        peer.update(
+            json!({ "sessionUpdate": "compaction_update", "compactionId": "k", "status": status }),
+        )
+        .await;
+    }
     peer.print(&ends_turn(&id)).await;
     let (events, _) = to_the_end(&mut client).await;
     let AgentEvent::Plan(plan) = &events[0] else {

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use segue_core::Usage;
 
 use super::texts::{Bounded, Texts};
+use crate::head::head_of;
 use crate::record::Back;
 use crate::{
     Event, Fold, Found, Head, Kind, Mark, NativeTurn, ReadError, Reader, Record, Records, Skipped,
@@ -153,7 +154,7 @@ fn head(
     found: &Found,
     projects: &Projects,
 ) -> Result<Option<Box<Placed>>, ReadError> {
-    let head = reader.head(found)?;
+    let head = head_of(reader, found)?;
     if head.kind != Kind::Conversation {
         return Ok(None);
     }

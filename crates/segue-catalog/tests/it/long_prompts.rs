@@ -17,7 +17,7 @@ fn briefed(bytes: usize) -> String {
 }
 
 /// A sample that begins with this prompt, and says nothing before it that would be enough for a head.
-fn beginning_with(agent: &Agent, prompt: &str) -> String {
+pub(crate) fn beginning_with(agent: &Agent, prompt: &str) -> String {
     let words = |text: &str| json!(text).to_string().trim_matches('"').to_owned();
     let before = [
         "never mind",

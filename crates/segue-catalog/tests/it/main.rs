@@ -15,3 +15,4 @@ mod index;
 mod long_prompts;
 mod marks;
 mod story;
+mod summaries;

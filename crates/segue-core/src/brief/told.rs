@@ -54,14 +54,14 @@ fn title(name: &str) -> Cow<'_, str> {
 }
 
 /// Whether a message is only about tools: calls, answers, or what is not told.
-pub(super) fn is_tool_talk(message: &Message) -> bool {
+pub(crate) fn is_tool_talk(message: &Message) -> bool {
     let words = |part: &Part| matches!(part, Part::Text(text) if !text.trim().is_empty());
     !message.parts.iter().any(words)
 }
 
 /// The text without control characters but for line ends and tabs, and without what turns the order of reading. Whatever
 /// may be read as the end of a line is one.
-pub(super) fn clean(text: &str) -> Cow<'_, str> {
+pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     let stays = |c: char| {
         c == '\n'
             || c == '\t'
@@ -93,7 +93,7 @@ pub(crate) fn quoted(text: &str, out: &mut String) {
 
 /// The beginning and the end of a text of `tokens` tokens of which about `most` may be told, with what is missing said
 /// between them.
-pub(super) fn both_ends(text: &str, tokens: u64, most: u64) -> Cow<'_, str> {
+pub(crate) fn both_ends(text: &str, tokens: u64, most: u64) -> Cow<'_, str> {
     if tokens <= most {
         return Cow::Borrowed(text);
     }

@@ -30,6 +30,7 @@ fn leg(tip: Option<i64>) -> Leg {
         context_tokens: None,
         held_tokens: None,
         mark: None,
+        forgot: false,
         opened_at: AT,
         ended: None,
     }

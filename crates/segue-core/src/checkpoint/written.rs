@@ -28,6 +28,18 @@ pub fn headed(kind: ItemKind) -> &'static str {
 /// Its items by kind, each with the number of the turn that it comes from.
 #[must_use]
 pub fn written(checkpoint: &Checkpoint) -> String {
+    by_kind(checkpoint, line)
+}
+
+/// The same, each with its own number as well, so that it can be named.
+pub(super) fn numbered(checkpoint: &Checkpoint) -> String {
+    by_kind(checkpoint, |item| {
+        let line = line(item);
+        format!("- #{} {}", item.id, line.trim_start_matches("- "))
+    })
+}
+
+fn by_kind(checkpoint: &Checkpoint, line: impl Fn(&Item) -> String) -> String {
     let mut text = String::new();
     for kind in ItemKind::ALL {
         let mut items = checkpoint.of(kind).peekable();

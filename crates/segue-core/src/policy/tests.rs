@@ -361,6 +361,7 @@ fn a_leg_is_full_above_its_limit() {
         consecutive_failures: 0,
         total_tokens,
         context_tokens,
+        forgot: false,
         held_tokens: None,
         opened_at: now(),
         ended: None,

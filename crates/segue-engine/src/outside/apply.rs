@@ -4,7 +4,7 @@ use segue_catalog::NativeTurn;
 use segue_core::{
     Decision, DecisionKind, LegEnd, Session, Turn, TurnState, close_open_calls, completed,
 };
-use segue_store::{AdoptedTurn, Finish, Lease, StoreError, TakenIn};
+use segue_store::{AdoptedTurn, Finish, Lease, Memory, StoreError, TakenIn};
 
 use super::{Ahead, News, Standing};
 use crate::adopt::made_elsewhere;
@@ -60,8 +60,12 @@ impl Engine {
             Standing::Back { .. } | Standing::Apart(_) | Standing::Gone | Standing::Cut => {}
         }
         if news.compacted && (ahead != Ahead::Else || !taken.turns.is_empty()) {
+            let memory = Memory::Smaller;
+            self.store
+                .note_memory(&hold.lease, news.leg.id, memory)
+                .await?;
             let text = format!(
-                "{who} made its own context smaller; it may not know every detail any more"
+                "{who} made its own context smaller; the next prompt tells it again what must not be forgotten"
             );
             told.push(Decision::new(DecisionKind::Compacted, text));
         }

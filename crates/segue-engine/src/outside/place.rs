@@ -1,6 +1,6 @@
 //! Where the native session of a leg is, and where it ends.
 
-use segue_catalog::NativeSession;
+use segue_catalog::{Mark, NativeSession, Start, since};
 use segue_core::{NativeId, ProviderId};
 
 use crate::Engine;
@@ -63,5 +63,25 @@ impl Engine {
             }
         }
         None
+    }
+
+    /// Whether an agent made its own context smaller since its native session was last looked at, by its own record.
+    pub(crate) async fn compacted_since(
+        &self,
+        provider: &ProviderId,
+        id: &NativeId,
+        mark: &str,
+    ) -> bool {
+        let Ok(mark) = mark.parse::<Mark>() else {
+            return false;
+        };
+        let Place::At(native) = self.place_of(provider, id, true).await else {
+            return false;
+        };
+        let read = self.with_catalog(move |catalog| {
+            let mut records = catalog.records(&native, &Start::After(mark)).ok()?;
+            since(records.as_mut()).ok()
+        });
+        read.await.is_some_and(|since| since.compacted)
     }
 }

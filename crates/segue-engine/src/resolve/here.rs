@@ -4,7 +4,7 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use segue_catalog::Kind;
-use segue_core::{DecisionKind, NativeId, Project, ProviderId, Session, StepKind};
+use segue_core::{DecisionKind, NativeId, Project, ProviderId, Session, StepKind, is_summariser};
 use segue_store::Filter;
 
 use super::{Trail, named};
@@ -97,8 +97,11 @@ impl Engine {
         // An agent that can't be started says so when the prompt is sent.
         let listed = agent.list(Path::new(&project.cwd), timeout).await;
         let listed = listed.ok().flatten().unwrap_or_default();
+        // One that was held to sum up is called after its beginning, if after anything.
+        let sums_up = |title: &String| is_summariser(title);
         let here = listed
             .into_iter()
+            .filter(|entry| !entry.title.as_ref().is_some_and(sums_up))
             .filter(|entry| is_same_directory(&entry.cwd.to_string_lossy(), &project.cwd));
         let timed = here.map(|entry| {
             let at = entry.updated_at.unwrap_or(Timestamp::UNIX_EPOCH);

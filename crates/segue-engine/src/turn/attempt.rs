@@ -25,8 +25,6 @@ impl Run<'_> {
             why_again: self.course.why_again.as_deref(),
             refused: self.course.refused.as_deref(),
         };
-        // What was refused had all of it.
-        let reminded = reminded.filter(|_| terms.refused.is_none());
         let opening = self.engine.open(&terms, &self.session, self.hold, before);
         let opened = tokio::select! {
             opened = opening => Some(opened),
@@ -52,8 +50,9 @@ impl Run<'_> {
                 return Ok(Tried::Over(Outcome::ended(TurnState::Cancelled)));
             }
         };
-        if let (true, Some(prompt)) = (leg.opened.goes_on(), reminded) {
-            leg.prompt = prompt;
+        // What was refused had all of it.
+        if leg.opened.goes_on() && terms.refused.is_none() {
+            self.remind(&mut leg, before, reminded).await?;
         }
         self.leg = Some(leg.leg.id);
         self.opened_leg = Some(leg.leg.clone());

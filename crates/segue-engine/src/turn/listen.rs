@@ -216,11 +216,7 @@ impl Run<'_> {
                 self.saved(Some(seq)).await?;
             }
             AgentEvent::Compacted => {
-                self.recorder.lose_count();
-                let text =
-                    "the agent made its own context smaller; it may not know every detail any more";
-                self.decide(Decision::new(DecisionKind::Compacted, text))
-                    .await?;
+                self.forgets().await?;
             }
             AgentEvent::Data(data) => {
                 let seq = self.recorder.keep(Part::InlineData(data), at).await?;

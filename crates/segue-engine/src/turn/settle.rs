@@ -41,6 +41,7 @@ impl Run<'_> {
             at,
         };
         let mark = self.native_end().await;
+        self.settle_memory(state).await?;
         self.sum_up_leg().await?;
         let end = self.end_of_leg(failure.as_ref(), rotates);
         let ending = match end {

@@ -11,7 +11,7 @@ use segue_catalog::{
 };
 use segue_core::{
     DecisionKind, END_OF_RECORD, FailureClass, Message, NativeId, Opened, Policy, ProviderId, Role,
-    Session, Turn, TurnState,
+    Session, StopReason, Turn, TurnState, Usage,
 };
 use segue_engine::{Speaker, Stop, Target, TurnEvent, TurnReport};
 use segue_store::{Filter, Lease, Page, Store};
@@ -476,7 +476,7 @@ async fn a_native_session_that_was_cut_or_deleted_is_told_anew() {
 #[tokio::test]
 async fn a_smaller_context_is_told() {
     let (book, stage) = stage();
-    let first = turn(&stage, &book, "one", Target::New).await;
+    let first = turn(&stage, &book, "one. Never push to main.", Target::New).await;
     book.write(Event::Compacted(Some("all of it".into())));
     let last = turn(&stage, &book, "two", same(&first)).await;
     assert!(
@@ -486,6 +486,56 @@ async fn a_smaller_context_is_told() {
     );
     let again = turn(&stage, &book, "three", same(&first)).await;
     assert_eq!(decided(&again), "");
+    let prompts = stage.agent.heard.lock().unwrap().prompts.clone();
+    assert!(
+        prompts[1].contains("] Never push to main.\n"),
+        "{}",
+        prompts[1]
+    );
+    assert_eq!(prompts[2], "three");
+}
+
+#[tokio::test]
+async fn an_agent_that_says_nothing_of_its_smaller_context_is_found_out() {
+    let (book, stage) = stage();
+    let holding = |tokens| {
+        let usage = Usage {
+            context_tokens: Some(tokens),
+            ..Usage::default()
+        };
+        Cue::Done(StopReason::EndTurn, usage)
+    };
+    let asked = async |prompt: &str, target| {
+        let request = stage.request(prompt, target);
+        stage.chat(request, |_| {}).await.unwrap()
+    };
+    let writes = |event: Option<Event>, prompt: &'static str| {
+        let book = book.clone();
+        Cue::Aside(Box::new(move || -> crate::scripted::Pending {
+            book.ask(prompt);
+            event.into_iter().for_each(|event| book.write(event));
+            Box::pin(async {})
+        }))
+    };
+    let rule = "Never push to main.";
+    stage.script([writes(None, rule), say("ok"), holding(9_000)]);
+    let first = asked(rule, Target::New).await;
+    // It says less, and its record does not say why: a cache, a model that counts in another way.
+    stage.script([writes(None, "two"), say("ok"), holding(8_000)]);
+    let quiet = asked("two", same(&first)).await;
+    assert_eq!(decided(&quiet), "");
+    let compacted = Some(Event::Compacted(None));
+    stage.script([writes(compacted, "three"), say("ok"), holding(1_000)]);
+    let smaller = asked("three", same(&first)).await;
+    assert!(
+        decided(&smaller).contains("made its own context smaller"),
+        "{}",
+        decided(&smaller)
+    );
+    stage.script([writes(None, "four"), say("ok"), holding(1_100)]);
+    asked("four", same(&first)).await;
+    let last = stage.agent.heard.lock().unwrap().prompts.pop().unwrap();
+    assert!(last.contains(&format!("] {rule}\n")), "{last}");
 }
 
 /// A patient stage whose agent fails a turn before it answers one.

@@ -318,6 +318,14 @@ impl Stage {
         }
     }
 
+    /// The same, whose briefs have so many tokens at most.
+    pub(crate) fn within(self, budget: u64) -> Self {
+        Self {
+            engine: self.engine.with_budget(budget),
+            ..self
+        }
+    }
+
     /// Another engine on the same store and with the same agent.
     pub(crate) fn beside_it(&self) -> Engine {
         let agent: Arc<dyn Agent> = self.agent.clone();

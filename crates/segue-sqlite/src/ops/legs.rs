@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 use segue_core::{Leg, LegEnd, LegId, NativeId, ProviderId, Session, SessionId};
-use segue_store::{Lease, NewLeg, StoreError};
+use segue_store::{Lease, Memory, NewLeg, StoreError};
 
 use super::{Outcome, head, lease, sessions};
 use crate::rows::{self, micros};
@@ -45,6 +45,23 @@ pub(crate) fn name_it(
         )?
         .execute(params![leg.0, held.session.as_str(), native_id.as_str()])?;
     match named {
+        0 => Err(StoreError::NoLeg(held.session.clone()).into()),
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn note_memory(
+    db: &Connection,
+    held: &Lease,
+    leg: LegId,
+    memory: Memory,
+) -> Outcome<()> {
+    lease::check(db, held)?;
+    let forgot = memory == Memory::Smaller;
+    let noted = db
+        .prepare_cached("UPDATE legs SET forgot = ?3 WHERE id = ?1 AND session_id = ?2")?
+        .execute(params![leg.0, held.session.as_str(), forgot])?;
+    match noted {
         0 => Err(StoreError::NoLeg(held.session.clone()).into()),
         _ => Ok(()),
     }
@@ -107,7 +124,8 @@ pub(crate) fn take_up(
     };
     let opened = open(db, held, &new)?;
     db.prepare_cached(
-        "UPDATE legs SET tip_id = old.tip_id, context_tokens = old.context_tokens, held_tokens = old.held_tokens
+        "UPDATE legs SET tip_id = old.tip_id, context_tokens = old.context_tokens, held_tokens = old.held_tokens,
+                         forgot = old.forgot
          FROM legs AS old WHERE legs.id = ?1 AND old.id = ?2",
     )?
     .execute(params![opened.id.0, leg.0])?;

@@ -7,7 +7,7 @@ use segue_core::{
 };
 
 use super::{at, finished, native, open_session, prompt, story, whole_turn};
-use crate::{Draft, DraftKind, Entry, Finish, NewLeg, Store, StoreError};
+use crate::{Draft, DraftKind, Entry, Finish, Memory, NewLeg, Store, StoreError};
 
 fn says(seq: u32, text: &str) -> Entry {
     Entry::Message {
@@ -375,6 +375,31 @@ pub async fn a_leg_is_named_later(store: &dyn Store) {
         .await
         .unwrap();
     assert!(store.name_leg(&lease, leg.id, &name).await.is_err());
+}
+
+/// An agent that made its own context smaller is to be told again what must not be forgotten, whichever leg its native
+/// session carries by then; once.
+pub async fn a_leg_that_forgot_is_known_until_it_is_told(store: &dyn Store) {
+    let (session, lease) = open_session(store, 1).await;
+    let leg = store.open_leg(&lease, native("n1")).await.unwrap();
+    assert!(!leg.forgot);
+    let note = |leg, memory| store.note_memory(&lease, leg, memory);
+    note(leg.id, Memory::Smaller).await.unwrap();
+    assert!(store.leg(leg.id).await.unwrap().unwrap().forgot);
+    store
+        .end_leg(&lease, leg.id, LegEnd::Handoff, at(2))
+        .await
+        .unwrap();
+    let again = store.take_up_leg(&lease, leg.id, LegEnd::Handoff, at(3));
+    let again = again.await.unwrap();
+    assert!(again.forgot);
+    note(again.id, Memory::Reminded).await.unwrap();
+    let legs = store.legs(&session.id).await.unwrap();
+    let forgot: Vec<bool> = legs.iter().map(|leg| leg.forgot).collect();
+    assert_eq!(forgot, [true, false]);
+    let (_, other) = open_session(store, 2).await;
+    let strange = store.note_memory(&other, again.id, Memory::Smaller).await;
+    assert!(matches!(strange, Err(StoreError::NoLeg(_))), "{strange:?}");
 }
 
 /// A prompt that was never sent leaves the history as it was, and what was said in it stays on record.

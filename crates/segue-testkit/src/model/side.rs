@@ -60,6 +60,10 @@ pub(crate) fn of(dialect: Dialect, body: &Value, seen: &[Seen]) -> Option<Side> 
     if prompt.starts_with("[suggestion mode") {
         return Some(Side::Suggestion);
     }
+    // What segue asks without tools is no question of the CLI's own.
+    if prompt.starts_with("[a summary for segue]") {
+        return None;
+    }
     let mentioned = |text: &str, known: &[&str]| known.iter().any(|known| text.contains(known));
     if mentioned(&prompt, SUMMARIES) {
         return Some(Side::Summary);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use segue_core::{Cost, PermissionPolicy, SessionRef};
 
-use super::key::{AgentKey, Key, McpKey, RoleKey, Wait, Who};
+use super::key::{AgentKey, Key, McpKey, NOBODY, RoleKey, Wait, Who};
 use super::nearest::nearest;
 use super::problem::Wrong;
 use super::value::Value;
@@ -36,6 +36,7 @@ const LONGEST: f64 = 31_536_000.0;
 pub(crate) fn accept(key: &Key, given: Given, base: &Base) -> Result<Value, Wrong> {
     match key {
         Key::Prefer | Key::Fallback => providers(texts(given)?),
+        Key::Summariser => summariser(text(given)?),
         Key::ErrorLimit => count(&given, "a number of failures", 0.0, 1000.0),
         Key::ContextLimit | Key::ModelLimit(_) | Key::Agent(_, AgentKey::ContextLimit) => {
             count(&given, "a number of tokens", 0.0, 1e12)
@@ -204,22 +205,35 @@ fn policy(given: &str) -> Result<Value, Wrong> {
 }
 
 /// Names of providers; the same one twice means it once.
+/// The agents that can be named.
+const PROVIDERS: [&str; 5] = ["claude", "codex", "gemini", "rehearsal", "acp:NAME"];
+
+fn is_provider(name: &str) -> bool {
+    match name.strip_prefix("acp:") {
+        Some(rest) => agent_name(rest).is_ok(),
+        None => name == "rehearsal" || Who::known(name).is_some(),
+    }
+}
+
 fn providers(given: Vec<String>) -> Result<Value, Wrong> {
     let mut names: Vec<String> = Vec::new();
     for name in given {
-        let known = match name.strip_prefix("acp:") {
-            Some(rest) => agent_name(rest).is_ok(),
-            None => name == "rehearsal" || Who::known(&name).is_some(),
-        };
-        if !known {
-            let all = ["claude", "codex", "gemini", "rehearsal", "acp:NAME"];
-            return Err(one_of(&name, &all));
+        if !is_provider(&name) {
+            return Err(one_of(&name, &PROVIDERS));
         }
         if !names.contains(&name) {
             names.push(name);
         }
     }
     Ok(Value::Texts(names))
+}
+
+fn summariser(name: String) -> Result<Value, Wrong> {
+    if name == NOBODY || is_provider(&name) {
+        return Ok(Value::Text(name));
+    }
+    let all: Vec<&str> = PROVIDERS.into_iter().chain([NOBODY]).collect();
+    Err(one_of(&name, &all))
 }
 
 fn transports(who: &Who, given: Vec<String>) -> Result<Value, Wrong> {

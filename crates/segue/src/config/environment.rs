@@ -70,6 +70,7 @@ fn given(key: &Key, text: String) -> Given {
         | Key::Permissions
         | Key::Budget
         | Key::CompactionAuto
+        | Key::Summariser
         | Key::ErrorLimit
         | Key::Backoff
         | Key::ContextLimit

@@ -7,6 +7,9 @@ use segue_core::{PermissionPolicy, ProviderId, RoleName, Roles};
 
 use super::value::{Value, bare};
 
+/// What stands for no agent at all.
+pub(crate) const NOBODY: &str = "none";
+
 /// A setting. Their order is the one they are shown in.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Key {
@@ -18,6 +21,8 @@ pub(crate) enum Key {
     Budget,
     /// Whether what was said is summed up by itself.
     CompactionAuto,
+    /// Who adds to what was summed up what takes reading.
+    Summariser,
     /// After how many failures in a row a native session is over.
     ErrorLimit,
     /// How long nothing is tried after a failure.
@@ -202,6 +207,7 @@ impl Key {
             Self::Permissions => vec!["permissions"],
             Self::Budget => vec!["budget"],
             Self::CompactionAuto => vec!["compaction", "auto"],
+            Self::Summariser => vec!["compaction", "summariser"],
             Self::ErrorLimit => vec!["error_limit"],
             Self::Backoff => vec!["backoff_seconds"],
             Self::ContextLimit => vec!["context_limit"],
@@ -270,6 +276,8 @@ impl Key {
             // Nobody is no harm.
             Self::Fallback if *value == Value::Texts(Vec::new()) => None,
             Self::Fallback => Some("who gets the conversation while an agent rests"),
+            Self::Summariser if *value == Value::Text(NOBODY.to_owned()) => None,
+            Self::Summariser => Some("who gets the conversation to sum it up"),
             Self::Permissions | Self::Agent(_, AgentKey::Permissions) if deny => None,
             Self::Permissions | Self::Agent(_, AgentKey::Permissions | AgentKey::Mode) => {
                 Some("what an agent may do without asking")
@@ -305,6 +313,7 @@ impl Key {
             | Self::Permissions
             | Self::Budget
             | Self::CompactionAuto
+            | Self::Summariser
             | Self::ErrorLimit
             | Self::Backoff
             | Self::ContextLimit

@@ -37,7 +37,7 @@ const TOP: [&str; 17] = [
     "roles",
 ];
 const WAITS: [&str; 4] = ["start", "first", "silence", "turn"];
-const COMPACTION: [&str; 1] = ["auto"];
+const COMPACTION: [&str; 2] = ["auto", "summariser"];
 const SESSION: [&str; 2] = ["resume_id", "continue_last"];
 const AGENT: [&str; 11] = [
     "path",
@@ -175,6 +175,7 @@ impl Reading<'_> {
         for item @ (name, _) in self.table(section, value).into_iter().flatten() {
             match name.get_ref().as_ref() {
                 "auto" => self.set(Key::CompactionAuto, item),
+                "summariser" => self.set(Key::Summariser, item),
                 _ => self.unknown(item, Some(section), &COMPACTION),
             }
         }

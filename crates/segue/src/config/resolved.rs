@@ -13,7 +13,7 @@ use segue_core::{
 };
 
 use super::Flags;
-use super::key::{AgentKey, Key, McpKey, PriceKey, Wait, Who};
+use super::key::{AgentKey, Key, McpKey, NOBODY, PriceKey, Wait, Who};
 use super::problem::{Place, Problem, Wrong};
 use super::value::{Entry, Layer, Origin, Value};
 pub(crate) use roles::roles;
@@ -37,6 +37,8 @@ pub(crate) struct Config {
     pub(crate) policy: Policy,
     /// What agents can be told to be.
     pub(crate) roles: Roles,
+    /// Who adds to what was summed up what takes reading.
+    pub(crate) summariser: Option<ProviderId>,
 }
 
 /// What is configured for one agent.
@@ -117,13 +119,16 @@ pub(crate) fn gaps(settings: &Layer) -> Vec<Problem> {
             ));
             problems.extend(at(entry, wrong));
         }
-        if let (Key::Prefer | Key::Fallback, Value::Texts(names)) = (key, &entry.value) {
-            let acp = names.iter().filter_map(|name| name.strip_prefix("acp:"));
-            for name in acp.filter(|name| !has_path(name)) {
-                let wrong = Wrong::new(format!("{key}: there is no agent acp:{name}"));
-                let hint = format!("configure it as [acp.{name}], with a `path`");
-                problems.extend(at(entry, wrong.hint(hint)));
-            }
+        let names = match (key, &entry.value) {
+            (Key::Prefer | Key::Fallback, Value::Texts(names)) => names.as_slice(),
+            (Key::Summariser, Value::Text(name)) => std::slice::from_ref(name),
+            _ => &[],
+        };
+        let acp = names.iter().filter_map(|name| name.strip_prefix("acp:"));
+        for name in acp.filter(|name| !has_path(name)) {
+            let wrong = Wrong::new(format!("{key}: there is no agent acp:{name}"));
+            let hint = format!("configure it as [acp.{name}], with a `path`");
+            problems.extend(at(entry, wrong.hint(hint)));
         }
     }
     problems.extend(roles::gaps(settings));
@@ -170,6 +175,10 @@ impl Config {
             prices: view.prices(),
             policy: view.policy(),
             roles: roles(settings),
+            summariser: view
+                .text(&Key::Summariser)
+                .filter(|name| name != NOBODY)
+                .and_then(|name| ProviderId::parse(&name).ok()),
         }
     }
 

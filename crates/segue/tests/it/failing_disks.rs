@@ -248,7 +248,7 @@ fn a_store_of_a_newer_segue() {
     set(99);
     assert_snapshot!(world.segue(["chat", "--continue", "hi"]), @"
     --- stderr
-    error: the store [WORLD]/home/segue.db has format 99, and this segue knows only up to 10
+    error: the store [WORLD]/home/segue.db has format 99, and this segue knows only up to 11
     hint: update segue, or set SEGUE_HOME to another directory
     --- exit 1
     ");

@@ -31,6 +31,7 @@ mod scopes;
 mod search;
 mod sessions;
 mod stats;
+mod summaries;
 mod tags;
 mod terminal;
 mod transfer;

@@ -2,6 +2,7 @@
 
 mod answers;
 mod head;
+mod summaries;
 
 use std::path::Path;
 
@@ -12,11 +13,13 @@ use segue_engine::{
     ChatRequest, Conversation, ConversationId, Standpoint, Stop, Target, TurnReport,
 };
 
+use summaries::Summaries;
+
 use super::command::Command;
 use super::signals::Signals;
 use super::{hints, reader, show};
 use crate::cli::{
-    CompactArgs, ListArgs, OneArgs, OrderArgs, Policy, SessionCommand, ShowArgs, TalkArgs,
+    CompactArgs, ListArgs, OneArgs, OrderArgs, Policy, SessionCommand, ShowArgs, SumsUp, TalkArgs,
     TermsArgs,
 };
 use crate::commands::chat::aim::Aim;
@@ -49,6 +52,7 @@ pub(super) struct Talk {
     /// What was listed here, which others may have listed something else since.
     listed: Option<Vec<ConversationId>>,
     signals: Signals,
+    summaries: Summaries,
 }
 
 impl Talk {
@@ -87,8 +91,11 @@ impl Talk {
         let config = setup::configuration(&Flags::default())?.config;
         let agents = setup::agents(&app.home, &config).into_iter();
         let agents = agents.map(|agent| segue_agents::Agent::provider(&*agent).clone());
+        let summariser = config.summariser.as_ref();
+        let summariser = summariser.map(|name| setup::summariser(&app.home, &config, name));
         Ok(Self {
             agents: agents.collect(),
+            summaries: Summaries::by(summariser),
             app,
             terms: args.terms,
             purpose,
@@ -152,6 +159,7 @@ impl Talk {
     /// Has a prompt answered; says what kind of failure it was, if it was one, which is told by then.
     pub(super) async fn prompt(&mut self, prompt: String) -> Result<(), Kind> {
         chat::sendable(&prompt).map_err(super::told)?;
+        self.take_up_summary().await;
         self.notice_handoff().await;
         let stop = self.signals.turn_begins();
         let request = ChatRequest {
@@ -204,6 +212,7 @@ impl Talk {
             self.agent = Some(report.provider.clone());
         }
         self.last = Some(report);
+        self.read_summary().await;
         failed.map_or(Ok(()), Err)
     }
 
@@ -353,9 +362,13 @@ impl Talk {
         let args = CompactArgs {
             id: by_id(&session.id),
             dry_run: false,
+            // Nobody waits for it here.
+            summariser: Some(SumsUp::Nobody),
             json: false,
         };
-        session::perform(&self.app, SessionCommand::Compact(args)).await
+        session::perform(&self.app, SessionCommand::Compact(args)).await?;
+        self.read_summary().await;
+        Ok(())
     }
 
     fn permit(&mut self, policy: Policy) {
@@ -378,7 +391,8 @@ impl Talk {
     }
 
     /// Ends the agent.
-    pub(super) async fn end(&self) {
+    pub(super) async fn end(&mut self) {
+        self.end_summary().await;
         self.close_agents().await;
     }
 }

@@ -1,30 +1,75 @@
 //! `segue session compact`
 
-use segue_core::{Session, Version, headed};
-use segue_engine::{Compaction, Conversation};
+use std::io::{IsTerminal, stderr};
+
+use segue_core::{ProviderId, Session, Version, headed};
+use segue_engine::{Compaction, Conversation, Summariser};
 use serde_json::json;
 
 use super::preview::grouped;
-use crate::cli::CompactArgs;
+use crate::cli::{CompactArgs, SumsUp};
+use crate::config::Flags;
 use crate::error::CliError;
-use crate::setup::App;
-use crate::terminal::{print, say_decision};
+use crate::setup::{self, App};
+use crate::terminal::{Style, print, say, say_decision};
 use crate::wire::print_json;
 
 pub(super) async fn run(app: &App, args: &CompactArgs) -> Result<(), CliError> {
     if args.dry_run {
         return preview(app, args).await;
     }
+    // One that is not there is told before anything is changed.
+    let reader = reader(app, args)?;
     let session = app.take(&args.id).await?;
     let compacted = app.engine.compact(&session).await?;
     compacted.decisions.iter().for_each(say_decision);
+    let read = match &reader {
+        Some(reader) => read(app, &session, reader).await?,
+        None => None,
+    };
     let made = compacted.made.as_ref();
-    tell(
-        args,
-        &session,
-        made.map(|(version, compaction)| (Some(version), compaction)),
-    );
+    let made = made.map(|(version, compaction)| (Some(version), compaction));
+    tell(args, &session, made, read.as_ref());
     Ok(())
+}
+
+/// Who reads what is summed up: whoever is named, else whoever is configured.
+fn reader(app: &App, args: &CompactArgs) -> Result<Option<Summariser>, CliError> {
+    let config = setup::configuration(&Flags::default())?.config;
+    let name = match &args.summariser {
+        Some(SumsUp::Nobody) => None,
+        Some(SumsUp::Agent(name)) => Some(name.clone()),
+        None => config.summariser.clone(),
+    };
+    let reader = name.map(|name| setup::summariser(&app.home, &config, &name));
+    reader.transpose()
+}
+
+/// Has it read; none if there was nothing to read.
+async fn read(app: &App, session: &Session, reader: &Summariser) -> Result<Option<Read>, CliError> {
+    let by = reader.agent.provider().clone();
+    if stderr().is_terminal() {
+        say(&Style::stderr().dim(&format!("{by} reads it …")));
+    }
+    let Some(proposal) = app.engine.propose(&session.id, reader).await? else {
+        return Ok(None);
+    };
+    let taken = app.engine.take_up(proposal).await?;
+    taken.decisions.iter().for_each(say_decision);
+    let told = taken.decisions.last();
+    Ok(Some(Read {
+        by,
+        version: taken.made.map(|(version, _)| version),
+        told: told.map_or_else(String::new, |decision| decision.text.clone()),
+    }))
+}
+
+/// What came of the reading.
+struct Read {
+    by: ProviderId,
+    /// The version that was made of it, if one was.
+    version: Option<Version>,
+    told: String,
 }
 
 /// Shows what it would come to; nothing is kept of it.
@@ -46,16 +91,18 @@ async fn preview(app: &App, args: &CompactArgs) -> Result<(), CliError> {
         Some(head) => app.engine.compaction(&session, head).await?,
         None => None,
     };
-    tell(
-        args,
-        &session,
-        compaction.as_ref().map(|found| (None, found)),
-    );
+    let would = compaction.as_ref().map(|found| (None, found));
+    tell(args, &session, would, None);
     Ok(())
 }
 
 /// Tells what it came to, or would; a version is there if it was kept.
-fn tell(args: &CompactArgs, session: &Session, found: Option<(Option<&Version>, &Compaction)>) {
+fn tell(
+    args: &CompactArgs,
+    session: &Session,
+    found: Option<(Option<&Version>, &Compaction)>,
+    read: Option<&Read>,
+) {
     let compaction = found.map(|(_, compaction)| compaction);
     if args.json {
         let items = compaction.iter().flat_map(|found| counts(found));
@@ -70,6 +117,12 @@ fn tell(args: &CompactArgs, session: &Session, found: Option<(Option<&Version>, 
             "replaced_tokens": compaction.map(|found| found.replaced),
             "room": compaction.map(|found| found.room),
             "items": items.collect::<serde_json::Map<_, _>>(),
+            "summary": read.map(|read| json!({
+                "provider": read.by.as_str(),
+                "version": read.version.as_ref().map(|version| version.n),
+                "tokens": read.version.as_ref().map(|version| version.tokens),
+                "told": read.told,
+            })),
         }));
         return;
     }

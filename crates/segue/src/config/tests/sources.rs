@@ -157,7 +157,7 @@ fn variables_set_what_they_say() {
 
 #[test]
 fn what_nobody_completes_is_a_problem() {
-    let user = "prefer = [\"acp:a\", \"acp:b\"]\n[acp.b]\nmodel = \"m\"\n[acp.c]\nargs = []\nmodel = \"m\"\n";
+    let user = "prefer = [\"acp:a\", \"acp:b\"]\ncompaction.summariser = \"acp:d\"\n[acp.b]\nmodel = \"m\"\n[acp.c]\nargs = []\nmodel = \"m\"\n";
     let machine = Machine::new(user, "[acp.b]\npath = \"b\"");
     let loaded = machine.load();
     let file = machine.user();
@@ -165,7 +165,11 @@ fn what_nobody_completes_is_a_problem() {
     let expected = [
         format!("{}:1:1: prefer: there is no agent acp:a", file.display()),
         format!(
-            "{}:6:1: acp.c has no `path`: nobody says which program it is",
+            "{}:2:12: compaction.summariser: there is no agent acp:d",
+            file.display()
+        ),
+        format!(
+            "{}:7:1: acp.c has no `path`: nobody says which program it is",
             file.display()
         ),
     ];

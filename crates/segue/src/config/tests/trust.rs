@@ -93,6 +93,19 @@ fn an_untrusted_project_starts_nothing_and_widens_nothing() {
 }
 
 #[test]
+fn a_project_may_keep_a_conversation_from_a_summariser_and_send_it_to_none() {
+    let own = "compaction.summariser = \"codex\"";
+    let of = |project: &str| {
+        let config = Machine::new(own, project).load().config;
+        config.summariser.map(|name| name.to_string())
+    };
+    assert_eq!(of(""), Some("codex".to_owned()));
+    assert_eq!(of("compaction.summariser = \"none\""), None);
+    let other = of("compaction.summariser = \"gemini\"");
+    assert_eq!(other, Some("codex".to_owned()));
+}
+
+#[test]
 fn a_project_may_take_fallbacks_away() {
     let machine = Machine::new("fallback = [\"codex\"]", "fallback = []");
     let loaded = machine.load();

@@ -113,6 +113,13 @@ const CASES: &[(&str, &[&str])] = &[
         &["1:15: permissions: must be a text in quotes, not true or false"],
     ),
     (
+        "[compaction]\nsummariser = \"cluade\"\nsummarizer = \"claude\"",
+        &[
+            "2:14: compaction.summariser: \"cluade\" is not one of claude, codex, gemini, rehearsal, acp:NAME, none | did you mean \"claude\"?",
+            "3:1: there is no setting summarizer in [compaction] | did you mean `summariser`?",
+        ],
+    ),
+    (
         "prefer = [\"claud\"]",
         &[
             "1:10: prefer: \"claud\" is not one of claude, codex, gemini, rehearsal, acp:NAME | did you mean \"claude\"?",
