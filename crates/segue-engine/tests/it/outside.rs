@@ -513,7 +513,9 @@ async fn an_agent_that_says_nothing_of_its_smaller_context_is_found_out() {
         let book = book.clone();
         Cue::Aside(Box::new(move || -> crate::scripted::Pending {
             book.ask(prompt);
-            event.into_iter().for_each(|event| book.write(event));
+            if let Some(event) = event {
+                book.write(event);
+            }
             Box::pin(async {})
         }))
     };

@@ -91,8 +91,8 @@ fn one_that_is_not_there_is_told_before_anything_changes() {
     For more information, try '--help'.
     --- exit 2
     ");
-    let would = world.json(["session", "compact", &id, "--dry-run", "--json"]);
-    assert_eq!(would["turns"], 2, "{would:#}");
+    let dry = world.json(["session", "compact", &id, "--dry-run", "--json"]);
+    assert_eq!(dry["turns"], 2, "{dry:#}");
 }
 
 #[test]
