@@ -159,7 +159,7 @@ mod tests {
         let pieces = pieces(&turns, 1_000, &words);
         let asked = question(&known, &pieces[0].text);
         assert!(is_summariser(&asked));
-        assert!(asked.contains("> - #7 [1] the\n> docs\n"), "{asked}");
+        assert!(asked.contains("> - #7 [1] the docs\n"), "{asked}");
         let (_, fenced) = asked.split_once("[The checkpoint so far]\n").unwrap();
         let ours: Vec<&str> = fenced
             .lines()

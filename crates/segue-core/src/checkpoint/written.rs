@@ -1,5 +1,6 @@
 //! A checkpoint in words, as it is told and shown.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use super::{Checkpoint, Item, ItemKind};
@@ -55,11 +56,11 @@ fn by_kind(checkpoint: &Checkpoint, line: impl Fn(&Item) -> String) -> String {
         let _ = writeln!(text, "Loop of checks, round {}:", state.iteration);
         for (what, checks) in [("passed", &state.passed), ("failed", &state.failed)] {
             if !checks.is_empty() {
-                let _ = writeln!(text, "- {what}: {}", checks.join(", "));
+                let _ = writeln!(text, "- {what}: {}", on_one_line(&checks.join(", ")));
             }
         }
         if let Some(error) = &state.last_error {
-            let _ = writeln!(text, "- last error: {error}");
+            let _ = writeln!(text, "- last error: {}", on_one_line(error));
         }
     }
     text
@@ -67,11 +68,21 @@ fn by_kind(checkpoint: &Checkpoint, line: impl Fn(&Item) -> String) -> String {
 
 /// One item on one line.
 pub(super) fn line(item: &Item) -> String {
-    let text = &item.text;
+    let text = on_one_line(&item.text);
     match (&item.subject, item.kind) {
         (Some(subject), ItemKind::File | ItemKind::Command | ItemKind::Check) => {
-            format!("- [{}] {subject}: {text}", item.turn)
+            format!("- [{}] {}: {text}", item.turn, on_one_line(subject))
         }
         _ => format!("- [{}] {text}", item.turn),
+    }
+}
+
+/// A text on one line, whatever it came with: a second line could pass for another item, or for a rule of the user.
+fn on_one_line(text: &str) -> Cow<'_, str> {
+    let ends = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+    if text.contains(ends) {
+        text.replace(ends, " ").into()
+    } else {
+        text.into()
     }
 }
