@@ -98,9 +98,10 @@ fn newest_of_each(items: Vec<Item>) -> Vec<Item> {
             continue;
         };
         let before = places.insert(subject, kept.len());
-        let before = before
-            .and_then(|at| kept.get_mut(at))
-            .and_then(Option::take);
+        let before = before.and_then(|at| kept.get_mut(at));
+        // Two that the person wrote are two, whatever they are about.
+        let written = |before: &mut Item| before.by == Author::Person && item.by == Author::Person;
+        let before = before.and_then(|before| before.take_if(|before| !written(before)));
         if let Some(before) = before {
             if before.by == Author::Person && item.by != Author::Person {
                 // Nobody writes over what the person wrote.
@@ -258,18 +259,27 @@ fn aged(items: Vec<Item>) -> Vec<Item> {
 
 /// The items that there is room for.
 fn chosen(items: Vec<Item>, room: u64, count: &dyn Fn(&str) -> u64) -> Vec<Item> {
-    let last_asked = items
-        .iter()
-        .filter(|item| item.message == 0 && item.subject.is_none())
-        .map(|item| item.turn)
-        .max();
-    let must_stay = |item: &Item| {
-        is_of_person(item)
-            || (item.message == 0 && item.subject.is_none() && Some(item.turn) == last_asked)
-    };
+    let asked = |item: &Item| item.message == 0 && item.subject.is_none();
+    let last_asked = items.iter().filter(|item| asked(item));
+    let last_asked = last_asked.map(|item| item.turn).max();
     let tokens = |item: &Item| count(&written::line(item)) + 1;
-    let (mut kept, others): (Vec<Item>, Vec<Item>) = items.into_iter().partition(must_stay);
+    let (mut kept, others): (Vec<Item>, Vec<Item>) = items.into_iter().partition(is_of_person);
     let mut used: u64 = kept.iter().map(tokens).sum();
+    // What was asked for last stays as well, but for something that was pasted: that would leave no room for the rest.
+    let mut for_asked = room / 2;
+    let (stay, others): (Vec<Item>, Vec<Item>) = others.into_iter().partition(|item| {
+        if !asked(item) || Some(item.turn) != last_asked {
+            return false;
+        }
+        let tokens = tokens(item);
+        let fits = tokens <= for_asked;
+        if fits {
+            for_asked -= tokens;
+            used += tokens;
+        }
+        fits
+    });
+    kept.extend(stay);
     let mut by_kind: HashMap<ItemKind, Vec<Item>> = HashMap::new();
     for item in others {
         by_kind.entry(item.kind).or_default().push(item);
