@@ -85,7 +85,7 @@ pub use permission::{
 pub use policy::{
     Admission, Aftermath, Arrival, AutoCompaction, ContextLimits, Haste, LONGEST_WAIT, Next, Pause,
     Policy, Refused, Rest, Setback, Standing, admit, after_refusal, is_due, is_full,
-    is_policy_stop, setback,
+    is_policy_stop, is_worth_it, setback,
 };
 pub use process::ProcessMark;
 pub use project::Project;

@@ -15,7 +15,7 @@ pub use admission::{
     Admission, Arrival, Haste, LONGEST_WAIT, Next, Pause, Refused, admit, after_refusal,
     is_policy_stop,
 };
-pub use compaction::{AutoCompaction, is_due};
+pub use compaction::{AutoCompaction, is_due, is_worth_it};
 pub use limits::{ContextLimits, is_full};
 
 /// How many legs may end by errors without a success in between: after one, a new one is tried; after two, none.

@@ -4,12 +4,11 @@
 use std::collections::HashSet;
 
 use segue_core::{
-    Author, Checkpoint, Decision, Occasion, Session, SessionId, TurnId, Version, is_due,
-    total_saved, written,
+    Author, Checkpoint, Decision, Occasion, Session, SessionId, TurnId, Version, total_saved,
+    written,
 };
 use segue_store::NewVersion;
 
-use crate::compact::room_within;
 use crate::hold::Hold;
 use crate::outside::Ahead;
 use crate::{Engine, EngineError};
@@ -43,8 +42,8 @@ pub struct CheckpointView {
 /// How full the budget of a session is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fullness {
-    /// How many tokens the native session holds, by our count; where there is none that could go on, what is summed up
-    /// and was said since.
+    /// How many tokens the native session holds, by our count; where there is none that could go on, the role, what is
+    /// summed up and what was said since.
     pub held: u64,
     /// The budget.
     pub budget: u64,
@@ -180,10 +179,14 @@ impl Engine {
             (None, None) => 0,
         };
         let applies = self.policy.compaction.applies_to(session);
+        let is_due = match session.head.filter(|_| applies) {
+            Some(head) => self.is_due_in(session, head, (size, budget)).await?,
+            None => false,
+        };
         Ok(Fullness {
             held: size,
             budget,
-            is_due: applies && is_due(size, budget),
+            is_due,
         })
     }
 
@@ -286,7 +289,7 @@ impl Engine {
                     let now = before.n;
                     return Err(CheckpointError::Outdated { then, now }.into());
                 }
-                let room = room_within(self.budget_of(&session.provider).await?);
+                let room = self.room_of(&session, &session.provider).await?;
                 let tokens = segue_tokens::count(&written(&checkpoint));
                 // One that is too large already may be made smaller step by step.
                 if tokens > room && tokens > before.tokens {

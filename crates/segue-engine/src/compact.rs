@@ -1,8 +1,9 @@
 //! Compaction: what was said becomes a checkpoint, and the native session that holds all of it is over.
 
 use segue_core::{
-    Author, Checkpoint, Decision, DecisionKind, Leg, LegEnd, LegId, Occasion, Session, SessionId,
-    ToldTurn, Turn, TurnId, Version, can_go_on, extract, is_due, merge, written,
+    Author, Checkpoint, Decision, DecisionKind, Leg, LegEnd, LegId, Occasion, ProviderId, Session,
+    SessionId, ToldTurn, Turn, TurnId, Version, can_go_on, extract, is_due, is_worth_it, merge,
+    written,
 };
 use segue_store::NewVersion;
 
@@ -12,8 +13,12 @@ use crate::outside::Ahead;
 use crate::tell::{SummedUp, told_at_first};
 use crate::{Engine, EngineError};
 
-/// How much of the budget a checkpoint may take, of 100; the rest is for the newest messages, and to go on.
-pub(crate) const SHARE: u64 = 40;
+/// How much a checkpoint may take of what role and context leave of the budget, of 100; the rest is for the newest
+/// messages, and to go on.
+const SHARE: u64 = 40;
+
+/// What it may take of the whole budget in any case, of 100: what is summed up is kept, and told as far as it can be.
+const LEAST: u64 = 10;
 
 /// What a session comes to, now or once it is compacted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,8 +53,18 @@ impl Engine {
         session: &Session,
         head: TurnId,
     ) -> Result<Option<Compaction>, EngineError> {
-        let budget = self.budget_of(&session.provider).await?;
-        let room = room_within(budget);
+        let provider = &session.provider;
+        self.compaction_for(session, head, provider).await
+    }
+
+    /// The same, for an agent that is to be told it.
+    pub(crate) async fn compaction_for(
+        &self,
+        session: &Session,
+        head: TurnId,
+        provider: &ProviderId,
+    ) -> Result<Option<Compaction>, EngineError> {
+        let room = self.room_of(session, provider).await?;
         let (before, covered) = match self.store.checkpoint_at(&session.id, head).await? {
             Some((version, checkpoint)) => (checkpoint, Some(version)),
             None => (Checkpoint::default(), None),
@@ -102,18 +117,21 @@ impl Engine {
         let legs = self.store.legs(id).await?;
         let open = legs.last().filter(|leg| leg.ended.is_none());
         let occasion = (Occasion::Asked, open.map(|leg| leg.id));
-        self.compact_held(hold, &session, head, occasion).await
+        let provider = &session.provider;
+        self.compact_held(hold, &session, (head, provider), occasion)
+            .await
     }
 
-    /// Compacts a session that is ours, up to a turn, and ends a leg that is over by it.
+    /// Compacts a session that is ours, up to a turn and for an agent, and ends a leg that is over by it.
     pub(crate) async fn compact_held(
         &self,
         hold: &Hold,
         session: &Session,
-        head: TurnId,
+        (head, provider): (TurnId, &ProviderId),
         (why, leg): (Occasion, Option<LegId>),
     ) -> Result<Option<(Version, Compaction)>, EngineError> {
-        let Some(compaction) = self.compaction(session, head).await? else {
+        let compaction = self.compaction_for(session, head, provider).await?;
+        let Some(compaction) = compaction else {
             return Ok(None);
         };
         let at = (self.world.now)();
@@ -161,11 +179,13 @@ impl Engine {
         let fits = |prompt: u64| size.saturating_add(prompt) <= budget;
         // No text has more tokens than bytes, so that most prompts need no count.
         let bytes = u64::try_from(prompt.len()).unwrap_or(u64::MAX);
-        if !is_due(size, budget) && (fits(bytes) || fits(segue_tokens::count(prompt))) {
+        let fits = fits(bytes) || fits(segue_tokens::count(prompt));
+        if fits && !self.is_due_in(session, head.id, (size, budget)).await? {
             return Ok(None);
         }
         let occasion = (Occasion::Budget, Some(leg.id));
-        let compacted = self.compact_held(hold, session, head.id, occasion).await?;
+        let up_to = (head.id, terms.provider);
+        let compacted = self.compact_held(hold, session, up_to, occasion).await?;
         Ok(compacted.map(|(version, compaction)| done(&version, &compaction)))
     }
 
@@ -174,9 +194,9 @@ impl Engine {
         &self,
         hold: &Hold,
         session: &Session,
-        head: TurnId,
+        up_to: (TurnId, &ProviderId),
     ) -> Result<Option<SummedUp>, EngineError> {
-        let compacted = self.compact_held(hold, session, head, (Occasion::Told, None));
+        let compacted = self.compact_held(hold, session, up_to, (Occasion::Told, None));
         let compacted = compacted.await?;
         Ok(compacted.map(|(_, compaction)| SummedUp::from(compaction)))
     }
@@ -189,17 +209,44 @@ impl Engine {
         head: TurnId,
     ) -> Result<u64, EngineError> {
         let found = self.store.checkpoint_at(&session.id, head).await?;
+        let fixed = self.told_always(session).await?;
         let (told, covers) = match found {
             Some((version, _)) => {
                 let budget = self.budget_of(&session.provider).await?;
-                (told_at_first(&version, budget), version.covers)
+                let told = told_at_first(&version, budget.saturating_sub(fixed));
+                (told, version.covers)
             }
             None => (0, 0),
         };
-        let first = self.told_first(session, false).await?;
-        let first = first.map_or(0, |first| first.tokens());
         let since = self.turns_since(head, covers).await?;
-        Ok(first + told + since.iter().map(tokens_of).sum::<u64>())
+        Ok(fixed + told + since.iter().map(tokens_of).sum::<u64>())
+    }
+
+    /// Whether what was said up to a turn is to be summed up, where the native session holds so much of a budget.
+    pub(crate) async fn is_due_in(
+        &self,
+        session: &Session,
+        head: TurnId,
+        (size, budget): (u64, u64),
+    ) -> Result<bool, EngineError> {
+        if !is_due(size, budget) {
+            return Ok(false);
+        }
+        let found = self.store.checkpoint_at(&session.id, head).await?;
+        let told = found.map_or(0, |(version, _)| version.tokens);
+        let least = self.told_always(session).await?.saturating_add(told);
+        Ok(is_worth_it(size, least, budget))
+    }
+
+    /// How many tokens a checkpoint of a session may have that an agent is told.
+    pub(crate) async fn room_of(
+        &self,
+        session: &Session,
+        provider: &ProviderId,
+    ) -> Result<u64, EngineError> {
+        let budget = self.budget_of(provider).await?;
+        let left = budget.saturating_sub(self.told_always(session).await?);
+        Ok(room_within(left).max(share_of(budget, LEAST)))
     }
 
     /// What was said after a turn with a number, up to another turn.
@@ -212,16 +259,20 @@ impl Engine {
 impl From<Compaction> for SummedUp {
     fn from(compaction: Compaction) -> Self {
         Self {
-            text: written(&compaction.checkpoint),
             tokens: compaction.tokens,
             covers: compaction.covers,
+            checkpoint: compaction.checkpoint,
         }
     }
 }
 
-/// How many tokens a checkpoint may have.
-pub(crate) fn room_within(budget: u64) -> u64 {
-    budget * SHARE / 100
+/// How many tokens a checkpoint may have of so many.
+pub(crate) fn room_within(left: u64) -> u64 {
+    share_of(left, SHARE)
+}
+
+fn share_of(all: u64, share: u64) -> u64 {
+    all.saturating_mul(share) / 100
 }
 
 fn tokens_of(turn: &ToldTurn) -> u64 {

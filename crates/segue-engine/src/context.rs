@@ -112,7 +112,7 @@ impl Engine {
         let before = self.store.context(&session.id).await?;
         let cwd = PathBuf::from(&session.project.cwd);
         let root = root_of(&cwd);
-        let bytes = (self.budget * BYTES * SHARE / 100).min(MOST);
+        let bytes = (self.budget.saturating_mul(BYTES * SHARE) / 100).min(MOST);
         let place = Place {
             commits: commits::newest(self.git.as_deref(), &root).await,
             scope: match &session.purpose {
@@ -169,6 +169,20 @@ impl Engine {
             self.store.keep_context(&session.id, kept).await?;
         }
         Ok(gathered)
+    }
+
+    /// How many tokens role and context take, by what was kept of them; a role that nobody describes takes none.
+    pub(crate) async fn told_always(&self, session: &Session) -> Result<u64, EngineError> {
+        let Ok(Some(role)) = self.role_of(session) else {
+            return Ok(0);
+        };
+        let kept = self.store.context(&session.id).await?;
+        let told = Told {
+            role: role.written(),
+            context: kept.map_or_else(String::new, |kept| kept.context.written()),
+            news: Vec::new(),
+        };
+        Ok(told.tokens())
     }
 
     /// What a new native session of a session is told of its role and the project; none without a role.

@@ -15,7 +15,6 @@ use segue_core::{
 };
 use segue_store::NewVersion;
 
-use crate::compact::SHARE;
 use crate::error::moment;
 use crate::hold::Hold;
 use crate::{Engine, EngineError};
@@ -174,7 +173,7 @@ impl Engine {
         record: &[Piece],
         proposal: &mut Proposal,
     ) -> Result<(), EngineError> {
-        let room = self.room_of(session).await?;
+        let room = self.room_of(session, &session.provider).await?;
         let (seen, covers) = (proposal.seen.clone(), proposal.base.covers);
         let mut known = seen.clone();
         let mut all = Summary::default();
@@ -200,11 +199,6 @@ impl Engine {
             proposal.said = Ok(all);
         }
         Ok(())
-    }
-
-    /// How many tokens a checkpoint of a session may have.
-    async fn room_of(&self, session: &Session) -> Result<u64, EngineError> {
-        Ok(self.budget_of(&session.provider).await? * SHARE / 100)
     }
 
     async fn take_up_held(&self, hold: &Hold, proposal: Proposal) -> Result<TakenUp, EngineError> {
@@ -241,7 +235,7 @@ impl Engine {
             return Ok((None, elsewhere()));
         };
         let count = &segue_tokens::count;
-        let room = self.room_of(session).await?;
+        let room = self.room_of(session, &session.provider).await?;
         let after = said.applied(&proposal.seen, &before, proposal.base.covers, room, count);
         if Delta::between(&before, &after).is_empty() {
             let why = "it had nothing to add that there is room for";

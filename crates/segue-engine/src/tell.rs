@@ -4,12 +4,13 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
 use segue_core::{
-    Brief, Calibration, Decision, Message, ProviderId, Role, Sample, Session, SessionId, Story,
-    ToldTurn, Turn, TurnId, TurnState, Version, budget_within, calibrate, compose, least_tokens,
-    written,
+    Brief, Calibration, Checkpoint, Decision, Message, ProviderId, Role, Sample, Session,
+    SessionId, Story, ToldTurn, Turn, TurnId, TurnState, Version, budget_within, calibrate,
+    compose, least_tokens, merge, written,
 };
 use segue_store::{Said, TokenCount};
 
+use crate::compact::room_within;
 use crate::hold::Hold;
 use crate::pieces::joined;
 use crate::{Conversation, Engine, EngineError, Native, counted};
@@ -17,8 +18,10 @@ use crate::{Conversation, Engine, EngineError, Native, counted};
 /// From how many of its newest turns it is learned how an agent counts.
 const SAMPLES: u32 = 60;
 
-/// How much of the budget a brief with a checkpoint takes, of 100, unless more is needed.
+/// How much a brief with a checkpoint takes of what role and context leave of the budget, of 100, unless more is needed;
+/// and of the whole budget with them.
 const OPENING: u64 = 65;
+const MOST: u64 = 75;
 
 /// What a new native session would be told now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,9 +57,26 @@ pub(crate) struct Telling<'a> {
 
 /// What a conversation comes to up to a turn.
 pub(crate) struct SummedUp {
-    pub(crate) text: String,
+    pub(crate) checkpoint: Checkpoint,
     pub(crate) tokens: u64,
     pub(crate) covers: u32,
+}
+
+impl SummedUp {
+    /// It in the room that an agent has for it. One that was made where there was more room gives up what tells least,
+    /// rather than whatever is in its middle.
+    fn within(self, room: u64) -> Self {
+        if self.tokens <= room / 2 {
+            return self;
+        }
+        let count = &segue_tokens::count;
+        let checkpoint = merge(&self.checkpoint, Vec::new(), room_within(room), count);
+        Self {
+            tokens: count(&written(&checkpoint)),
+            covers: self.covers,
+            checkpoint,
+        }
+    }
 }
 
 impl Engine {
@@ -98,21 +118,24 @@ impl Engine {
             turns = self.recent_turns(head.id, room).await?;
             summed = self.summed_up(&telling.session.id, head.id).await?;
             if !fits(&turns, summed.as_ref(), room) {
-                let compacted = self.compact_for(telling.hold, telling.session, head.id);
+                let up_to = (head.id, telling.provider);
+                let compacted = self.compact_for(telling.hold, telling.session, up_to);
                 summed = compacted.await?.or(summed);
             }
         }
+        let summed = summed.map(|summed| summed.within(room));
+        let text = summed.as_ref().map(|summed| written(&summed.checkpoint));
         let look_up = telling.session.id.as_str();
         let story = Story {
             heading: heading.as_deref(),
             role: Some(first.role.as_str()),
             context: Some(first.context.as_str()),
-            checkpoint: summed.as_ref().map(|summed| summed.text.as_str()),
+            checkpoint: text.as_deref(),
             turns: &turns,
             look_up: Some(look_up).filter(|_| telling.has_tools && self.tools.own.is_some()),
             prompt: telling.prompt,
         };
-        let budget = fixed + opening_budget(&turns, summed.as_ref(), room);
+        let budget = fixed + opening_budget(&turns, summed.as_ref(), (fixed, room));
         let brief = compose(&story, budget, &segue_tokens::count)?;
         Ok((brief, first.news))
     }
@@ -147,10 +170,12 @@ impl Engine {
         };
         let summed = match conversation {
             Conversation::Session(session, _) => {
-                self.would_be_summed_up(session, &turns, room).await?
+                let would_be = self.would_be_summed_up(session, &turns, (&provider, room));
+                would_be.await?.map(|summed| summed.within(room))
             }
             Conversation::Native(_) => None,
         };
+        let text = summed.as_ref().map(|summed| written(&summed.checkpoint));
         let id = conversation.id().to_string();
         let has_tools = self.agent(&provider).is_ok_and(|agent| agent.takes_tools());
         let heading = match conversation {
@@ -161,12 +186,12 @@ impl Engine {
             heading: heading.as_deref(),
             role: Some(first.role.as_str()),
             context: Some(first.context.as_str()),
-            checkpoint: summed.as_ref().map(|summed| summed.text.as_str()),
+            checkpoint: text.as_deref(),
             turns: &turns,
             look_up: Some(id.as_str()).filter(|_| has_tools && self.tools.own.is_some()),
             prompt,
         };
-        let budget = fixed + opening_budget(&turns, summed.as_ref(), room);
+        let budget = fixed + opening_budget(&turns, summed.as_ref(), (fixed, room));
         let brief = compose(&story, budget, &segue_tokens::count)?;
         let total = brief.total_tokens();
         Ok(Preview {
@@ -185,7 +210,7 @@ impl Engine {
     ) -> Result<Option<SummedUp>, EngineError> {
         let found = self.store.checkpoint_at(session, head).await?;
         Ok(found.map(|(version, checkpoint)| SummedUp {
-            text: written(&checkpoint),
+            checkpoint,
             tokens: version.tokens,
             covers: version.covers,
         }))
@@ -196,16 +221,16 @@ impl Engine {
         &self,
         session: &Session,
         turns: &[ToldTurn],
-        budget: u64,
+        (provider, room): (&ProviderId, u64),
     ) -> Result<Option<SummedUp>, EngineError> {
         let Some(head) = session.head else {
             return Ok(None);
         };
         let summed = self.summed_up(&session.id, head).await?;
-        if fits(turns, summed.as_ref(), budget) {
+        if fits(turns, summed.as_ref(), room) {
             return Ok(summed);
         }
-        let compaction = self.compaction(session, head).await?;
+        let compaction = self.compaction_for(session, head, provider).await?;
         Ok(compaction.map(SummedUp::from).or(summed))
     }
 
@@ -306,14 +331,19 @@ fn least(turns: &[ToldTurn], summed: Option<&SummedUp>) -> u64 {
     tokens + tokens / 8 + since + since / 8 + 2_000
 }
 
-/// How much of the budget a brief takes: where something is summed up, so little that there is room to go on.
-fn opening_budget(turns: &[ToldTurn], summed: Option<&SummedUp>, budget: u64) -> u64 {
-    match summed {
-        None => budget,
-        Some(_) => (budget * OPENING / 100)
-            .max(least(turns, summed))
-            .min(budget),
-    }
+/// How much of the `room` that role and context leave a brief takes: where something is summed up, so little that there
+/// is some to go on, and so much that what is summed up is told whole.
+fn opening_budget(turns: &[ToldTurn], summed: Option<&SummedUp>, (fixed, room): (u64, u64)) -> u64 {
+    let Some(whole) = summed.map(|summed| summed.tokens / 3 * 4 + 2_000) else {
+        return room;
+    };
+    let share = |all: u64, share: u64| all.saturating_mul(share) / 100;
+    let most = share(fixed.saturating_add(room), MOST).saturating_sub(fixed);
+    share(room, OPENING)
+        .min(most)
+        .max(least(turns, summed))
+        .max(whole)
+        .min(room)
 }
 
 /// How many tokens a brief with a checkpoint has: beside it go the newest messages, as far as there are some.

@@ -347,12 +347,11 @@ fn what_is_pasted_into_the_last_prompt_leaves_room_for_the_rules() {
         &words,
     );
     assert_eq!(texts(&known, ItemKind::Directive), [rule]);
-    let pasted: String = (0..60)
-        .map(|n| format!("Look at line {n} of the long invoice log again.\n\n"))
-        .collect();
+    let line = |n| format!("Look at line {n} of the long invoice log again.");
+    let pasted: Vec<String> = (0..60).map(line).collect();
     let after = merge(
         &known,
-        extract(&[turn(3, &pasted, "ok")], "/w", &words),
+        extract(&[turn(3, &pasted.join("\n\n"), "ok")], "/w", &words),
         200,
         &words,
     );

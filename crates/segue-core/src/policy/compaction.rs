@@ -44,9 +44,36 @@ pub fn is_due(held: u64, budget: u64) -> bool {
     u128::from(held) * 10 >= u128::from(budget) * 9
 }
 
+/// Whether it helps a native session that holds so many tokens, and near the budget, to be followed by another one that
+/// has to be told `least` of them at least: it frees a tenth of the budget, or there is no other way to stay within it.
+/// Else each turn would be followed by another one, for nothing.
+#[must_use]
+pub fn is_worth_it(held: u64, least: u64, budget: u64) -> bool {
+    held >= budget || u128::from(held.saturating_sub(least)) * 10 >= u128::from(budget)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn it_is_done_where_it_helps() {
+        let cases = [
+            (90_000, 0, 100_000, true),
+            (90_000, 80_000, 100_000, true),
+            (90_000, 80_001, 100_000, false),
+            (99_999, 95_000, 100_000, false),
+            (90_000, 95_000, 100_000, false),
+            // Whatever is freed, it is over the budget.
+            (100_000, 95_000, 100_000, true),
+            (0, 0, 0, true),
+            (u64::MAX - 1, 0, u64::MAX, true),
+        ];
+        for (held, least, budget, worth_it) in cases {
+            let found = is_worth_it(held, least, budget);
+            assert_eq!(found, worth_it, "{held}, {least} of {budget}");
+        }
+    }
 
     #[test]
     fn what_is_configured_decides_in_which_sessions() {

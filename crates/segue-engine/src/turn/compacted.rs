@@ -1,6 +1,6 @@
 //! The end of a turn that brought its native session near the budget: what was said is summed up.
 
-use segue_core::{Decision, DecisionKind, Occasion, is_due};
+use segue_core::{Decision, DecisionKind, Occasion};
 
 use super::Run;
 use crate::EngineError;
@@ -18,7 +18,9 @@ impl Run<'_> {
             return Ok(None);
         };
         let budget = self.engine.budget_of(&self.report.provider).await?;
-        Ok(Some(is_due(before.saturating_add(added), budget)))
+        let held = (before.saturating_add(added), budget);
+        let due = self.engine.is_due_in(&self.session, self.turn, held);
+        Ok(Some(due.await?))
     }
 
     /// Sums up what was said, if that is due. The turn is over by now, whatever becomes of this.
@@ -44,13 +46,15 @@ impl Run<'_> {
         let (engine, provider) = (self.engine, &self.report.provider);
         if due.is_none() {
             let budget = engine.budget_of(provider).await?;
-            let size = engine.held_by_record(&self.session, self.turn).await?;
-            if !is_due(size, budget) {
+            let held = engine.held_by_record(&self.session, self.turn).await?;
+            let due = engine.is_due_in(&self.session, self.turn, (held, budget));
+            if !due.await? {
                 return Ok(None);
             }
         }
         let occasion = (Occasion::Budget, self.leg);
-        let compacted = engine.compact_held(self.hold, &self.session, self.turn, occasion);
+        let up_to = (self.turn, provider);
+        let compacted = engine.compact_held(self.hold, &self.session, up_to, occasion);
         let Some((version, compaction)) = compacted.await? else {
             return Ok(None);
         };

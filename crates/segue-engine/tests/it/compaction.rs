@@ -1,7 +1,8 @@
 //! Compaction by itself and on request: when, how often, and what the next native session is told then.
 
 use segue_core::{
-    AutoCompaction, DecisionKind, LegEnd, Occasion, Opened, Policy, Purpose, RoleName, Scope,
+    AutoCompaction, DecisionKind, LegEnd, Occasion, Opened, Policy, Purpose, RoleChange, RoleName,
+    Roles, Scope,
 };
 use segue_engine::{ChatRequest, EngineError, Speaker, Target, TurnEvent, TurnReport};
 use segue_store::{Store, StoreError};
@@ -230,4 +231,59 @@ async fn a_session_that_somebody_is_at_work_in_is_not_compacted() {
     assert!(stage.engine.compact(&session).await.unwrap().made.is_some());
     let again = stage.engine.compact(&session).await.unwrap();
     assert!(again.made.is_none(), "nothing was said since");
+}
+
+/// A role that takes most of the budget leaves little that could be summed up; that is no reason to do it all the time.
+#[tokio::test]
+async fn a_role_that_nearly_fills_the_budget_is_not_summed_up_after_each_turn() {
+    let mut stage = stage(AutoCompaction::Always);
+    let mut roles = Roles::default();
+    let change = RoleChange {
+        role: Some(words(8_000)),
+        ..RoleChange::default()
+    };
+    assert!(roles.change(&RoleName::parse("qa").unwrap(), change));
+    let engine = stage.beside_it().with_budget(10_000).with_roles(roles);
+    stage.engine = engine.with_policy(Policy {
+        compaction: AutoCompaction::Always,
+        ..Policy::default()
+    });
+    let first = said(&stage, 100, as_qa()).await;
+    let session = stage.session_of(&first).await;
+    let would = stage.engine.compaction(&session, session.head.unwrap());
+    let room = would.await.unwrap().unwrap().room;
+    assert!(room <= 1_000, "{room}: the role has most of it");
+    let mut times = 0;
+    for _ in 0..20 {
+        let report = said(&stage, 100, same(&first)).await;
+        times += compacted(&report).len();
+    }
+    assert!((1..=7).contains(&times), "{times} times");
+    for prompt in prompts(&stage) {
+        let tokens = segue_tokens::count(&prompt);
+        assert!(tokens <= 10_000, "{tokens}");
+    }
+}
+
+/// An agent that can be told less than the one before is told what matters, and not what happens to be at both ends.
+#[tokio::test]
+async fn what_is_pinned_is_told_also_to_an_agent_with_less_room() {
+    let mut stage = stage(AutoCompaction::Never).within(40_000);
+    let first = stage.turn("Port the parser.", Target::New).await;
+    for n in 0..300 {
+        let prompt = format!("Always paint button {n} of the form invoice_{n} in colour {n}.");
+        stage.turn(&prompt, same(&first)).await;
+    }
+    let session = stage.session_of(&first).await;
+    let made = stage.engine.compact(&session).await.unwrap().made.unwrap();
+    assert!(made.0.tokens > 4_000, "{}", made.0.tokens);
+    let mut items = made.1.checkpoint.items.iter();
+    let rule = items.find(|item| item.turn == 151).unwrap();
+    stage.engine.pin(&session, rule.id, true).await.unwrap();
+    stage.engine = stage.beside_it().with_budget(5_000);
+    stage.turn("go on", same(&first)).await;
+    let told = prompts(&stage).pop().unwrap();
+    assert!(told.contains(&rule.text), "{told}");
+    assert!(!told.contains("bytes are left out here"), "{told}");
+    assert!(segue_tokens::count(&told) <= 5_000);
 }
