@@ -178,7 +178,10 @@ const COMMON: [&str; 18] = [
 
 /// Without what was open and is done since: most of its words are in something later that is said to be done.
 fn settled(mut items: Vec<Item>) -> Vec<Item> {
-    let is_done = |item: &Item| item.kind == ItemKind::Done && item.subject.is_none();
+    // A summariser says what is settled by its number; what else it takes for done may be made up.
+    let is_done = |item: &Item| {
+        item.kind == ItemKind::Done && item.subject.is_none() && item.by != Author::Summary
+    };
     let is_open =
         |item: &Item| item.kind == ItemKind::Pending && !item.pinned && item.by != Author::Person;
     let in_words = |is: &dyn Fn(&Item) -> bool| -> Vec<(u32, u32, String)> {

@@ -476,6 +476,21 @@ mod tests {
     }
 
     #[test]
+    fn what_is_stated_as_done_settles_nothing_later_on_either() {
+        let before = Checkpoint {
+            items: vec![item(1, ItemKind::Pending, "write docs for parser errors")],
+            loop_state: None,
+        };
+        let stated = [(ItemKind::Done, "docs for parser errors written")];
+        let after = summed(&stated, &[]).applied(&before, &before, 9, 1_000, &words);
+        let later = merge(&after, Vec::new(), 1_000, &words);
+        assert_eq!(
+            texts(&later, ItemKind::Pending),
+            ["write docs for parser errors"]
+        );
+    }
+
+    #[test]
     fn without_room_only_what_tells_least_gives_way() {
         let kinds = [
             ItemKind::Goal,
