@@ -186,7 +186,14 @@ impl Engine {
         let occasion = (Occasion::Budget, Some(leg.id));
         let up_to = (head.id, terms.provider);
         let compacted = self.compact_held(hold, session, up_to, occasion).await?;
-        Ok(compacted.map(|(version, compaction)| done(&version, &compaction)))
+        if let Some((version, compaction)) = compacted {
+            return Ok(Some(done(&version, &compaction)));
+        }
+        // It was summed up already, for another agent, and this one still holds all of it.
+        let at = (self.world.now)();
+        let end = LegEnd::Compacted;
+        self.store.end_leg(&hold.lease, leg.id, end, at).await?;
+        Ok(Some("what was said before was summed up".to_owned()))
     }
 
     /// Sums up what a new native session can't be told in full.

@@ -1,11 +1,12 @@
 //! Compaction by itself and on request: when, how often, and what the next native session is told then.
 
+use jiff::Timestamp;
 use segue_core::{
-    AutoCompaction, DecisionKind, LegEnd, Occasion, Opened, Policy, Purpose, RoleChange, RoleName,
-    Roles, Scope,
+    Author, AutoCompaction, DecisionKind, LegEnd, Occasion, Opened, Policy, Purpose, RoleChange,
+    RoleName, Roles, Scope,
 };
 use segue_engine::{ChatRequest, EngineError, Speaker, Target, TurnEvent, TurnReport};
-use segue_store::{Store, StoreError};
+use segue_store::{NewVersion, Store, StoreError};
 
 use crate::scripted::{Cue, Stage, done, same, say};
 
@@ -231,6 +232,43 @@ async fn a_session_that_somebody_is_at_work_in_is_not_compacted() {
     assert!(stage.engine.compact(&session).await.unwrap().made.is_some());
     let again = stage.engine.compact(&session).await.unwrap();
     assert!(again.made.is_none(), "nothing was said since");
+}
+
+/// Another agent may have been told the sum meanwhile; that makes no room in the native session of this one.
+#[tokio::test]
+async fn what_was_summed_up_already_is_told_to_a_new_native_session_all_the_same() {
+    let stage = stage(AutoCompaction::Always);
+    let first = said(&stage, 3_000, Target::New).await;
+    let session = stage.session_of(&first).await;
+    let head = session.head.unwrap();
+    let found = stage.engine.compaction(&session, head).await.unwrap();
+    let found = found.unwrap();
+    let lease = stage.claim(&session.id, crate::scripted::living()).await;
+    let new = NewVersion {
+        turn: head,
+        covers: found.covers,
+        checkpoint: found.checkpoint,
+        tokens: found.tokens,
+        replaced: found.replaced,
+        by: Author::Record,
+        why: Occasion::Told,
+        at: Timestamp::UNIX_EPOCH,
+    };
+    stage.store.add_checkpoint(&lease, new, None).await.unwrap();
+    stage.store.release(&lease).await.unwrap();
+    stage.script([say("noted"), done()]);
+    let request = stage.request(&words(1_100), same(&first));
+    let report = stage.chat(request, |_| {}).await.unwrap();
+    assert_eq!(report.opened.unwrap().0, Opened::Briefed);
+    let legs = stage.store.legs(&session.id).await.unwrap();
+    assert_eq!(legs[0].ended.map(|(_, why)| why), Some(LegEnd::Compacted));
+    assert_eq!(
+        (
+            legs.len(),
+            stage.store.checkpoints(&session.id).await.unwrap().len()
+        ),
+        (2, 1)
+    );
 }
 
 /// A role that takes most of the budget leaves little that could be summed up; that is no reason to do it all the time.
