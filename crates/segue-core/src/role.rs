@@ -136,7 +136,9 @@ impl RoleDescription {
     /// Whether a call is of a tool that it may use.
     #[must_use]
     pub fn allows(&self, call: &ToolCall) -> bool {
-        self.allows_named(&call.name, &call.kind)
+        // What shows a change to a file makes one, whatever it calls itself; of a command its kind says all.
+        let changes = !call.diffs.is_empty() && call.kind != "execute";
+        self.allows_named(&call.name, &call.kind) && (!changes || self.allows_kind("edit"))
     }
 
     /// Whether it may use a tool of this name and kind.
@@ -212,7 +214,7 @@ fn kinds(tool: &str) -> &'static [&'static str] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Json, ToolStatus};
+    use crate::{Diff, Json, ToolStatus};
 
     fn call(name: &str, kind: &str) -> ToolCall {
         ToolCall {
@@ -260,6 +262,17 @@ mod tests {
         assert!(own.allows(&call("grep", "other")));
         own.allowed_tools = None;
         assert!(own.allows(&call("anything", "execute")));
+        // What changes a file is no thought, and nothing that reads.
+        for kind in ["think", "read"] {
+            let mut call = call("Read", kind);
+            assert!(role("pm").allows(&call), "{kind}");
+            call.diffs.push(Diff {
+                path: "src/a.rs".into(),
+                patch: String::new(),
+            });
+            assert!(!role("pm").allows(&call), "{kind}");
+            assert!(role("dev").allows(&call), "{kind}");
+        }
     }
 
     #[test]
