@@ -78,8 +78,13 @@ pub(super) fn line(item: &Item) -> String {
 }
 
 /// A text on one line, whatever it came with: a second line could pass for another item, or for a rule of the user.
-fn on_one_line(text: &str) -> Cow<'_, str> {
-    let ends = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+pub(super) fn on_one_line(text: &str) -> Cow<'_, str> {
+    let ends = |c: char| {
+        matches!(
+            c,
+            '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}'
+        )
+    };
     if text.contains(ends) {
         text.replace(ends, " ").into()
     } else {
