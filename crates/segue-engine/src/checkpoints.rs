@@ -4,8 +4,8 @@
 use std::collections::HashSet;
 
 use segue_core::{
-    Author, Checkpoint, Decision, Occasion, Session, SessionId, TurnId, Version, total_saved,
-    written,
+    Author, Checkpoint, Decision, Occasion, Session, SessionId, TurnId, Version, can_go_on,
+    total_saved, written,
 };
 use segue_store::NewVersion;
 
@@ -171,7 +171,8 @@ impl Engine {
     pub async fn fullness(&self, session: &Session) -> Result<Fullness, EngineError> {
         let budget = self.budget_of(&session.provider).await?;
         let legs = self.store.legs(&session.id).await?;
-        let open = legs.last().filter(|leg| leg.ended.is_none());
+        let turns = self.store.turns(&session.id).await?;
+        let open = legs.last().filter(|leg| can_go_on(leg, &turns));
         let known = open.and_then(|leg| leg.held_tokens);
         let size = match (known, session.head) {
             (Some(size), _) => size,

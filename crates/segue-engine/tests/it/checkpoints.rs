@@ -49,10 +49,14 @@ async fn the_one_in_force_follows_a_revert_and_its_undo() {
     let report = compacted(&stage, 6, &[2, 5]).await;
     let session = stage.session_of(&report).await;
     assert_eq!(in_force(&stage, &session).await, Some((2, 5)));
+    let fullest = stage.engine.fullness(&session).await.unwrap().held;
     for (to, expected) in [(5, Some((2, 5))), (4, Some((1, 2))), (1, None)] {
         let session = stage.session_of(&report).await;
         let session = stage.engine.revert(&session, to).await.unwrap().session;
         assert_eq!(in_force(&stage, &session).await, expected, "turn {to}");
+        // What is left behind takes no room any more.
+        let held = stage.engine.fullness(&session).await.unwrap().held;
+        assert!(held < fullest, "{held} of {fullest} at turn {to}");
     }
     // What is gone back behind is not told.
     let words = told(&stage, &report, "another two").await;
