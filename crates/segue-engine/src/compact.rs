@@ -175,7 +175,7 @@ impl Engine {
             None => self.held_by_record(session, head.id).await?,
         };
         let budget = self.budget_of(terms.provider).await?;
-        let prompt = &terms.request.prompt;
+        let prompt = terms.sends;
         let fits = |prompt: u64| size.saturating_add(prompt) <= budget;
         // No text has more tokens than bytes, so that most prompts need no count.
         let bytes = u64::try_from(prompt.len()).unwrap_or(u64::MAX);

@@ -59,6 +59,8 @@ impl OpenLeg {
 /// On what terms a leg is opened.
 pub(crate) struct OpenTerms<'a> {
     pub(crate) request: &'a ChatRequest,
+    /// What a native session that goes on is sent: the prompt, after what was added to the record since.
+    pub(crate) sends: &'a str,
     /// The turn that the prompt is.
     pub(crate) turn: TurnId,
     pub(crate) provider: &'a ProviderId,

@@ -17,6 +17,7 @@ impl Run<'_> {
         let reminded = self.engine.reminded(before, &self.request.prompt).await?;
         let terms = OpenTerms {
             request: &self.request,
+            sends: reminded.as_deref().unwrap_or(&self.request.prompt),
             turn: self.turn,
             provider: &self.report.provider,
             permissions: self.permissions,

@@ -234,6 +234,23 @@ async fn a_session_that_somebody_is_at_work_in_is_not_compacted() {
     assert!(again.made.is_none(), "nothing was said since");
 }
 
+/// What was added to the record is sent with the next prompt, and takes as much room as if it were typed.
+#[tokio::test]
+async fn what_was_added_counts_with_the_prompt_that_tells_it() {
+    let stage = stage(AutoCompaction::Always);
+    let first = said(&stage, 2_000, Target::New).await;
+    let added = format!("{} also fix the docs", words(2_300));
+    let adding = stage
+        .engine
+        .add_message(&first.session, Speaker::User, &added);
+    adding.await.unwrap();
+    let report = said(&stage, 20, same(&first)).await;
+    assert_eq!(report.opened.unwrap().0, Opened::Briefed);
+    let told = prompts(&stage).pop().unwrap();
+    assert!(told.contains("also fix the docs"), "{told}");
+    assert!(segue_tokens::count(&told) <= BUDGET);
+}
+
 /// Another agent may have been told the sum meanwhile; that makes no room in the native session of this one.
 #[tokio::test]
 async fn what_was_summed_up_already_is_told_to_a_new_native_session_all_the_same() {
