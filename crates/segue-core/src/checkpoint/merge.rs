@@ -54,7 +54,7 @@ pub fn merge(
     let mut items: Vec<Item> = before.items.clone();
     items.extend(found.into_iter().map(|item| {
         let id = next;
-        next += 1;
+        next = next.saturating_add(1);
         Item { id, ..item }
     }));
     let items = newest_of_each(distinct(aged(settled(replanned(items)))));

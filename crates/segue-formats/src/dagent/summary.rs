@@ -152,9 +152,11 @@ pub(super) fn checkpoint(
         loop_state: Some(loop_state(file)),
         ..Delta::default()
     };
-    // Numbers are told apart by what was written; two items with one number are none of ours.
+    // Numbers are told apart by what was written; two items with one number are none of ours, and neither is one that
+    // leaves no numbers for those to come.
     let mut seen = std::collections::HashSet::new();
-    if delta.set.iter().all(|item| seen.insert(item.id)) {
+    let is_ours = |item: &Item| item.id <= u32::MAX / 2 && seen.insert(item.id);
+    if delta.set.iter().all(is_ours) {
         return delta.apply(&Checkpoint::default());
     }
     let renumbered = (1..).zip(delta.set).map(|(id, item)| Item { id, ..item });
@@ -244,5 +246,30 @@ pub(super) fn loop_shape(state: &LoopState) -> Loop {
         passed_checks: state.passed.clone(),
         failed_checks: state.failed.clone(),
         last_error: state.last_error.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_number_that_leaves_none_for_others_is_not_taken_up() {
+        let item = json!({"id": u32::MAX, "kind": "pending", "text": "the docs", "turn": 1, "message": 0,
+            "by": "record", "weight": 1, "pinned": true});
+        let file = json!({"summary": {"pendingItems": ["the docs", "the tests"]},
+            "segue": {"v": 1, "set": [item]}});
+        let Value::Object(file) = file else {
+            panic!("{file}")
+        };
+        let checkpoint = checkpoint(&file, 1, &mut Vec::new());
+        let found: Vec<_> = checkpoint
+            .items
+            .iter()
+            .map(|item| (item.id, item.text.as_str(), item.pinned))
+            .collect();
+        assert_eq!(found, [(1, "the docs", true), (2, "the tests", false)]);
     }
 }
