@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use segue_agents::{AgentError, Conversation, OpenRequest, Opening, Refusal, Timeouts};
 use segue_core::{
-    Decision, FailureClass, Leg, LegEnd, Opened, PermissionPolicy, ProviderId, Section, Session,
-    Turn, TurnId, can_go_on,
+    Decision, FailureClass, Leg, LegEnd, LegId, Opened, PermissionPolicy, ProviderId, Section,
+    Session, Turn, TurnId, can_go_on,
 };
 use segue_store::NewLeg;
 
@@ -158,11 +158,10 @@ impl Engine {
         let why_ended = last
             .as_ref()
             .map(|leg| end_of(leg, usable.map(|_| opening.not_now), provider));
-        if let (Some(leg), Some((end, _))) = (&last, &why_ended) {
-            let at = (self.world.now)();
-            self.store.end_leg(&hold.lease, leg.id, *end, at).await?;
-        }
+        let ends = last.as_ref().zip(why_ended.as_ref());
+        let ends = ends.map(|(leg, (end, _))| (leg.id, *end));
         if let (true, Some(from)) = (opening.opened.goes_on(), from) {
+            self.end(hold, ends).await?;
             return Ok(self.begin_branch(opening, terms, hold, &from).await?);
         }
         let why = match (terms.why_again, why_ended) {
@@ -170,8 +169,17 @@ impl Engine {
             (None, Some((_, why))) => why,
             (None, None) => why_first(over, before),
         };
-        self.begin_leg(opening, terms, session, hold, before, why)
+        self.begin_leg(opening, terms, session, hold, before, (ends, why))
             .await
+    }
+
+    /// Writes down that a leg is over, if one is.
+    async fn end(&self, hold: &Hold, ends: Option<(LegId, LegEnd)>) -> Result<(), EngineError> {
+        if let Some((leg, end)) = ends {
+            let at = (self.world.now)();
+            self.store.end_leg(&hold.lease, leg, end, at).await?;
+        }
+        Ok(())
     }
 
     /// What an agent is asked for where nothing is known of any native session.
@@ -205,7 +213,7 @@ impl Engine {
         session: &Session,
         hold: &Hold,
         before: &[Turn],
-        mut why: String,
+        (ends, mut why): (Option<(LegId, LegEnd)>, String),
     ) -> Result<OpenLeg, CannotOpen> {
         let telling = Telling {
             session,
@@ -215,7 +223,9 @@ impl Engine {
             has_tools: opening.conversation.takes_tools(),
             hold,
         };
+        // The leg before is over only once it is known that a new one can be told.
         let (brief, news) = self.tell(telling).await?;
+        self.end(hold, ends).await?;
         let new = NewLeg {
             provider: terms.provider.clone(),
             native_id: opening.conversation.native_id().cloned(),

@@ -428,8 +428,7 @@ impl Run<'_> {
         let outcome = match self.perform().await {
             // What has to be told is too much: nobody was asked, and nobody can be before that is mended.
             Err(error @ EngineError::Brief(_)) if !self.report.sent => {
-                let (store, lease) = (&self.engine.store, &self.hold.lease);
-                store.withdraw_turn(lease, self.turn, self.now()).await?;
+                self.take_back("nobody could be told the prompt").await?;
                 return Err(error);
             }
             outcome => outcome?,

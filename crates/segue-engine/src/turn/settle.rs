@@ -88,23 +88,27 @@ impl Run<'_> {
         Ok(self.report)
     }
 
-    /// A prompt that was stopped before it was sent is no turn of the history. What it said is in the log.
+    /// A prompt that was stopped before it was sent is no turn of the history.
     pub(super) async fn withdraw(mut self) -> Result<TurnReport, EngineError> {
+        self.take_back("stopped before the prompt was sent").await?;
+        let state = TurnState::Cancelled;
+        self.emit(TurnEvent::Ended { state }).await?;
+        self.report.state = state;
+        Ok(self.report)
+    }
+
+    /// Takes the turn out of the history. What the prompt said is in the log, with why it never was sent.
+    pub(super) async fn take_back(&self, why: &str) -> Result<(), EngineError> {
         let at = self.now();
         let (store, lease) = (&self.engine.store, &self.hold.lease);
         let words: String = self.request.prompt.chars().take(WORDS).collect();
-        let text = format!("stopped before the prompt was sent: {words:?}");
-        let decision = Decision::new(DecisionKind::Stopped, text);
+        let decision = Decision::new(DecisionKind::Stopped, format!("{why}: {words:?}"));
         // Mostly one commit; the words are in the record of the turn as well.
         let (withdrawn, noted) = tokio::join!(
             store.withdraw_turn(lease, self.turn, at),
             store.note(lease, &decision, at)
         );
-        withdrawn.and(noted)?;
-        let state = TurnState::Cancelled;
-        self.emit(TurnEvent::Ended { state }).await?;
-        self.report.state = state;
-        Ok(self.report)
+        Ok(withdrawn.and(noted)?)
     }
 
     /// The native record that the turn ended at; of one that ended while it waited that is not known any more.

@@ -336,8 +336,17 @@ async fn what_can_not_be_told_in_the_budget_is_an_error_that_says_what() {
     }
     let session = work.stage.session_of(&report).await;
     assert_eq!(session.turns, 1);
-    let versions = work.stage.store.checkpoints(&session.id).await.unwrap();
-    assert_eq!(versions, []);
+    let store = &work.stage.store;
+    assert_eq!(store.checkpoints(&session.id).await.unwrap(), []);
+    // And what there is stays as it was: only somebody who can be told takes its place.
+    let legs = store.legs(&session.id).await.unwrap();
+    assert!(
+        legs.last().is_some_and(|leg| leg.ended.is_none()),
+        "{legs:?}"
+    );
+    let log = store.decisions(&session.id, 10).await.unwrap();
+    let words = r#"nobody could be told the prompt: "and now?""#;
+    assert!(log.iter().any(|(_, noted)| noted.text == words), "{log:#?}");
 }
 
 fn git(directory: &Path, args: &[&str]) {
