@@ -249,7 +249,7 @@ fn a_checkpoint_is_edited_and_what_is_wrong_changes_nothing() {
     assert!(wrong.stderr.contains("there is no item 77"), "{wrong}");
     assert_eq!(shown(), after);
     // What was written is not lost by it.
-    let left = world.home().join(format!("edit-{id}.txt"));
+    let left = world.home().join(format!("edit-{id}-2.txt"));
     let mode = fs::metadata(&left).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600, "it is for nobody else's eyes");
     let mended = "while read -r line; do case \"$line\" in Goals:*) found=1;; esac; done < \"$1\"
@@ -264,17 +264,55 @@ fn a_checkpoint_is_edited_and_what_is_wrong_changes_nothing() {
     assert!(!left.exists());
     assert_eq!(texts(&shown()), ["ship"]);
 
+    let left = world.home().join(format!("edit-{id}-3.txt"));
+    let failed = edit(&world, &id, "echo '- more' >> \"$1\"; exit 3");
+    assert_eq!(failed.code, Some(1), "{failed}");
+    assert!(failed.stderr.contains("what you wrote is in"), "{failed}");
+    assert!(left.exists());
+    let _ = fs::remove_file(&left);
+    // Nobody wrote anything: there is nothing to go on with.
     let failed = edit(&world, &id, "exit 3");
     assert_eq!(failed.code, Some(1), "{failed}");
+    assert!(
+        failed.stderr.ends_with("hint: nothing was changed\n"),
+        "{failed}"
+    );
+    assert!(!left.exists());
     let mut command = world.command(["session", "checkpoint", &id, "edit"]);
-    let _ = fs::remove_file(&left);
     command.env("EDITOR", "/nowhere/editor --wait");
     let nobody = Output::from(&command.output().unwrap(), &world);
     assert!(
-        nobody.stderr.contains("hint: set $VISUAL or $EDITOR"),
+        nobody
+            .stderr
+            .contains("set $VISUAL or $EDITOR to an editor"),
         "{nobody}"
     );
     assert!(!left.exists());
+}
+
+#[test]
+fn a_draft_of_an_earlier_version_takes_nothing_from_a_later_one() {
+    let world = world();
+    let id = talked(&world);
+    let _ = world.json(["session", "compact", &id, "--json"]);
+    let written = "printf 'Still to do:\\n- ask Ada\\n' >> \"$1\"";
+    let left = edit(&world, &id, &format!("{written}; exit 3"));
+    assert_eq!(left.code, Some(1), "{left}");
+    chat(&world, &["--resume", &id, "Never use tabs in src/form.rs."]);
+    let _ = world.json(["session", "compact", &id, "--json"]);
+    let shown = || world.json(["session", "checkpoint", &id, "--json"]);
+    let before = shown();
+    let edited = edit(&world, &id, ":");
+    assert_eq!(edited.code, Some(0), "{edited}");
+    assert!(
+        edited.stderr.contains("what is new in checkpoint 2 stays"),
+        "{edited}"
+    );
+    let after = shown();
+    assert!(texts(&after).contains(&"ask Ada"), "{after:#}");
+    for text in texts(&before) {
+        assert!(texts(&after).contains(&text), "{text}: {after:#}");
+    }
 }
 
 /// Some words, of about as many tokens.
