@@ -92,12 +92,10 @@ pub fn carried_over(before: &Checkpoint, made: &Checkpoint, now: &Checkpoint) ->
     let mut items: Vec<Item> = Vec::new();
     for item in &now.items {
         match made.item(item.id) {
-            Some(wanted) if same(item) => items.push(match same(wanted) {
-                true if before.item(item.id).map(|old| old.pinned) == Some(wanted.pinned) => {
-                    item.clone()
-                }
-                _ => wanted.clone(),
-            }),
+            Some(wanted) if same(item) => {
+                let is_as_before = before.item(item.id) == Some(wanted);
+                items.push(if is_as_before { item } else { wanted }.clone());
+            }
             None if same(item) => {}
             _ => items.push(item.clone()),
         }
