@@ -87,7 +87,7 @@ fn a_checkpoint_is_readable_at_a_glance() {
     let id = talked(&world);
     assert_snapshot!(world.segue(["session", "checkpoint", &id]), @"
     --- stderr
-    error: session [SESSION] has no checkpoint where it is now
+    error: session [SESSION] has no checkpoint yet
     hint: `segue session compact [SESSION]` makes one
     --- exit 1
     ");
@@ -98,6 +98,11 @@ fn a_checkpoint_is_readable_at_a_glance() {
     let _ = world.json(["session", "compact", &id, "--json"]);
     assert_eq!(edit(&world, &id, WRITTEN).code, Some(0));
     let shown = world.segue(["session", "checkpoint", &id]).to_string();
+    let newest = world.segue(["session", "checkpoint"]).to_string();
+    assert_eq!(
+        newest, shown,
+        "the newest session is meant if none is named"
+    );
     // Which numbers are free depends on what was found in the record.
     let unnumbered = shown.lines().map(|line| match line.split_at_checked(4) {
         Some((number, rest)) if number.starts_with("  ") => format!("   N{rest}\n"),
@@ -107,7 +112,7 @@ fn a_checkpoint_is_readable_at_a_glance() {
     checkpoint 2 of [SESSION]: Never push to main. Please build the login form.
     made just now: it was edited
     sums up turns 1 to 2 in 88 tokens; the session has 2 turn(s)
-    ▏·····························  88 of 100,000 tokens; 0 saved in all
+    ▏···················  239 of 100,000 tokens to be told next; 0 saved in all
 
     1 done, 2 open, 1 decided, 1 in the way
 
@@ -206,7 +211,7 @@ fn versions_are_pinned_compared_and_restored() {
     assert_snapshot!(checkpoint(&["pin", "999"]), @"
     --- stderr
     error: checkpoint 5 has no item 999
-    hint: nothing was changed; `show --all` lists all items with their numbers
+    hint: nothing was changed; `segue session checkpoint [SESSION] show --all` lists all items with their numbers
     --- exit 2
     ");
     assert_snapshot!(checkpoint(&["restore", "9"]), @"
@@ -360,7 +365,7 @@ fn a_budget_is_kept_by_itself_and_one_line_says_so() {
 #[test]
 fn a_conversation_is_compacted_on_the_way() {
     let world = world();
-    let typed = b"hello\n/compact\n/compact\nand now?\n";
+    let typed = b"hello\n/compact\n/compact\n/checkpoint\nand now?\n/compact\n";
     let output = world.segue_with_input(["repl"], typed);
     assert_eq!(output.code, Some(0), "{output}");
     let told = output
@@ -369,6 +374,20 @@ fn a_conversation_is_compacted_on_the_way() {
         .count();
     assert_eq!(told, 1, "{output}");
     assert!(output.stdout.contains("nothing was said since"), "{output}");
+    assert!(
+        output.stdout.contains("\nsums up turn 1 in ")
+            && output
+                .stdout
+                .contains(" of 100,000 tokens to be told next; "),
+        "{output}"
+    );
+    // The tokens are those of both.
+    assert!(
+        output
+            .stdout
+            .contains(": 1 turn(s) and the checkpoint before, "),
+        "{output}"
+    );
     let info = world.json(["session", "info", "--json", "latest"]);
     assert_eq!(info["legs"][0]["ended_why"], "compacted", "{info:#}");
     assert_eq!(info["legs"][1]["turns"]["first"], 2, "{info:#}");
