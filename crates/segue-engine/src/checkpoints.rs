@@ -190,7 +190,7 @@ impl Engine {
         };
         let size = match (known, session.head) {
             (Some(size), _) => size,
-            (None, Some(head)) => self.held_by_record(&session.id, head).await?,
+            (None, Some(head)) => self.held_by_record(session, head).await?,
             (None, None) => 0,
         };
         let applies = self.policy.compaction.applies_to(session);

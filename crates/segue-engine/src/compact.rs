@@ -9,7 +9,7 @@ use segue_store::NewVersion;
 use crate::hold::Hold;
 use crate::open::OpenTerms;
 use crate::outside::Ahead;
-use crate::tell::SummedUp;
+use crate::tell::{SummedUp, told_at_first};
 use crate::{Engine, EngineError};
 
 /// How much of the budget a checkpoint may take, of 100; the rest is for the newest messages, and to go on.
@@ -167,7 +167,7 @@ impl Engine {
         };
         let size = match leg.held_tokens {
             Some(size) => size,
-            None => self.held_by_record(&session.id, head.id).await?,
+            None => self.held_by_record(session, head.id).await?,
         };
         let budget = self.budget_of(terms.provider).await?;
         let prompt = &terms.request.prompt;
@@ -194,17 +194,25 @@ impl Engine {
         Ok(compacted.map(|(_, compaction)| SummedUp::from(compaction)))
     }
 
-    /// How many tokens a native session holds that was told what is summed up and all that was said since, by the record.
+    /// How many tokens a native session holds at least about, by the record: what it was told first, and all that was said
+    /// since. For where nobody counted, as where it was over before there was something to count with.
     pub(crate) async fn held_by_record(
         &self,
-        session: &SessionId,
+        session: &Session,
         head: TurnId,
     ) -> Result<u64, EngineError> {
-        let found = self.store.checkpoint_at(session, head).await?;
-        let (tokens, covers) =
-            found.map_or((0, 0), |(version, _)| (version.tokens, version.covers));
+        let found = self.store.checkpoint_at(&session.id, head).await?;
+        let (told, covers) = match found {
+            Some((version, _)) => {
+                let budget = self.budget_of(&session.provider).await?;
+                (told_at_first(&version, budget), version.covers)
+            }
+            None => (0, 0),
+        };
+        let first = self.told_first(session, false).await?;
+        let first = first.map_or(0, |first| first.tokens());
         let since = self.turns_since(head, covers).await?;
-        Ok(tokens + since.iter().map(tokens_of).sum::<u64>())
+        Ok(first + told + since.iter().map(tokens_of).sum::<u64>())
     }
 
     /// What was said after a turn with a number, up to another turn.

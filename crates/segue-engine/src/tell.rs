@@ -5,7 +5,8 @@ use std::ops::ControlFlow;
 
 use segue_core::{
     Brief, Calibration, Decision, Message, ProviderId, Role, Sample, Session, SessionId, Story,
-    ToldTurn, Turn, TurnId, TurnState, budget_within, calibrate, compose, least_tokens, written,
+    ToldTurn, Turn, TurnId, TurnState, Version, budget_within, calibrate, compose, least_tokens,
+    written,
 };
 use segue_store::{Said, TokenCount};
 
@@ -315,6 +316,12 @@ fn opening_budget(turns: &[ToldTurn], summed: Option<&SummedUp>, budget: u64) ->
     }
 }
 
+/// How many tokens a brief with a checkpoint has: beside it go the newest messages, as far as there are some.
+pub(crate) fn told_at_first(version: &Version, budget: u64) -> u64 {
+    let all = version.tokens.saturating_add(version.replaced);
+    all.min(budget * OPENING / 100).max(version.tokens)
+}
+
 /// How a turn ended, where not as it should: else its prompt would look as if it were still to be answered.
 fn end_of(state: TurnState) -> Option<&'static str> {
     match state {
@@ -350,4 +357,39 @@ fn count_all(recent: &mut [Said]) -> Vec<TokenCount> {
         }
     }
     counts
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use segue_core::{Author, Occasion};
+
+    use super::*;
+
+    #[test]
+    fn a_native_session_with_a_checkpoint_begins_with_more_than_that() {
+        let version = |tokens, replaced| Version {
+            n: 1,
+            turn: TurnId(1),
+            covers: 9,
+            tokens,
+            replaced,
+            by: Author::Record,
+            why: Occasion::Budget,
+            at: Timestamp::UNIX_EPOCH,
+        };
+        for (tokens, replaced, expected) in [
+            // The newest messages fill what there is room for.
+            (1_000, 9_000, 6_500),
+            // There is not more than all of it.
+            (300, 700, 1_000),
+            // What must be told is told, however large it is.
+            (8_000, 90_000, 8_000),
+            (0, 0, 0),
+            (1, u64::MAX, 6_500),
+        ] {
+            let told = told_at_first(&version(tokens, replaced), 10_000);
+            assert_eq!(told, expected, "{tokens} for {replaced}");
+        }
+    }
 }

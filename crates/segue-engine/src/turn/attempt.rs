@@ -38,11 +38,6 @@ impl Run<'_> {
             }
             Some(Err(CannotOpen::Engine(error))) => {
                 self.hold.agent_is_gone().await;
-                if let EngineError::Brief(_) = &error {
-                    // No prompt would fit, so that this one is no part of the history.
-                    let (store, lease) = (&self.engine.store, &self.hold.lease);
-                    store.withdraw_turn(lease, self.turn, self.now()).await?;
-                }
                 return Err(error);
             }
             None => {

@@ -44,10 +44,8 @@ impl Run<'_> {
         let (engine, provider) = (self.engine, &self.report.provider);
         if due.is_none() {
             let budget = engine.budget_of(provider).await?;
-            if !is_due(
-                engine.held_by_record(&self.session.id, self.turn).await?,
-                budget,
-            ) {
+            let size = engine.held_by_record(&self.session, self.turn).await?;
+            if !is_due(size, budget) {
                 return Ok(None);
             }
         }

@@ -26,7 +26,7 @@ impl Size {
     pub(crate) fn planted(self) -> Planted {
         // Four bytes a token or less, and a fifth more to be on the safe side.
         let bytes = usize::try_from(self.budget).unwrap() * 10 * 4 * 6 / 5;
-        planted::planted(self.turns, bytes / self.turns, self.seed)
+        planted::planted_in(crate::prose(), self.turns, bytes / self.turns, self.seed)
     }
 }
 

@@ -2,7 +2,9 @@
 //!
 //! `cargo bench -p segue --bench fidelity`; docs/benchmarks.md explains the tables. With `SEGUE_CLIS` set the requests are
 //! those that the real CLIs send to a stub in the place of their model. After `--` may stand the parts that are wanted
-//! (`told`, `received`, `speed`), and `--quick` for one short session and one CLI.
+//! (`told`, `received`, `speed`), and `--quick` for one short session and one CLI. Half of the facts are put in sentences that
+//! nobody read who made the extraction; with `tuned`, in those that it was made with. So only counts are printed, and no
+//! sentence that was missed.
 
 #![allow(
     clippy::unwrap_used,
@@ -21,6 +23,7 @@ mod speed;
 mod told;
 
 use segue_testkit::figures::Extent;
+use segue_testkit::planted::Prose;
 use tempfile::TempDir;
 
 /// The binary as built.
@@ -29,8 +32,20 @@ const SEGUE: &str = env!("CARGO_BIN_EXE_segue");
 /// How often a session is compacted, on its way to its end.
 const CHAINS: [usize; 3] = [1, 3, 10];
 
+fn named(name: &str) -> bool {
+    std::env::args().any(|arg| arg == name)
+}
+
+/// The sentences of the half that is in free prose.
+fn prose() -> Prose {
+    if named("tuned") {
+        Prose::Tuned
+    } else {
+        Prose::HeldOut
+    }
+}
+
 fn main() {
-    let named = |name: &str| std::env::args().any(|arg| arg == name);
     let extent = if named("--quick") {
         println!("one short session, one CLI");
         Extent::Glance
@@ -39,6 +54,7 @@ fn main() {
         extent.announce();
         extent
     };
+    println!("free prose: {:?}", prose());
     let all = !["told", "received", "speed"].iter().any(|name| named(name));
     if all || named("told") {
         told::measure(extent);

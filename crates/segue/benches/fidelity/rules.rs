@@ -16,6 +16,10 @@ pub(crate) fn all(turns: &[ToldTurn], budget: u64, same: u64) -> Vec<(&'static s
             newest(turns, same, |_| true),
         ),
         (
+            "newest user messages, as many tokens",
+            newest(turns, same, users),
+        ),
+        (
             "newest user messages, 20,000 tokens (Codex)",
             newest(turns, 20_000.min(budget), users),
         ),

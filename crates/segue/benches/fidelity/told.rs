@@ -9,8 +9,8 @@ use crate::long::{self, Size};
 use crate::score::{Score, print};
 use crate::{CHAINS, home, rules};
 
-/// The sessions: each ten times its budget, from few turns to many.
-pub(crate) const SIZES: [Size; 6] = [
+/// The sessions: each ten times its budget or more, from few turns to many, and at last many turns with a small budget.
+pub(crate) const SIZES: [Size; 7] = [
     Size {
         turns: 200,
         budget: 20_000,
@@ -40,6 +40,11 @@ pub(crate) const SIZES: [Size; 6] = [
         turns: 2000,
         budget: 100_000,
         seed: 5,
+    },
+    Size {
+        turns: 2000,
+        budget: 20_000,
+        seed: 41,
     },
 ];
 

@@ -253,7 +253,7 @@ fn a_store_of_a_newer_segue() {
     --- exit 1
     ");
     assert_eq!(world.segue(["session", "list"]).code, Some(1));
-    set(10);
+    set(11);
     assert_eq!(count_sessions(&world), 1);
 }
 
