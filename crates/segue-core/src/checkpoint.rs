@@ -24,7 +24,7 @@ use crate::names::names;
 
 pub use delta::Delta;
 pub use extract::extract;
-pub use form::{Slip, form, formed};
+pub use form::{Slip, carried_over, form, formed};
 pub use merge::merge;
 pub use question::{Piece, SUMMARISER, again, is_summariser, pieces, question};
 pub use saved::total_saved;

@@ -4,14 +4,14 @@
 use std::collections::HashSet;
 
 use segue_core::{
-    Author, Checkpoint, Decision, Occasion, Session, SessionId, TurnId, Version, can_go_on,
-    total_saved, written,
+    Author, Checkpoint, Decision, Occasion, Session, SessionId, SessionStatus, TurnId, Version,
+    can_go_on, total_saved, written,
 };
 use segue_store::NewVersion;
 
 use crate::hold::Hold;
 use crate::outside::Ahead;
-use crate::{Engine, EngineError};
+use crate::{Conversation, Engine, EngineError};
 
 /// Where a version stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,9 +42,11 @@ pub struct CheckpointView {
 /// How full the budget of a session is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fullness {
-    /// How many tokens the native session holds, by our count; where there is none that could go on, the role, what is
-    /// summed up and what was said since.
+    /// How many tokens the native session holds, by our count; where there is none that could go on, what the next one
+    /// would be told.
     pub held: u64,
+    /// Whether there is a native session that goes on.
+    pub is_open: bool,
     /// The budget.
     pub budget: u64,
     /// Whether so much is summed up by itself in this session.
@@ -66,8 +68,11 @@ pub struct Changed {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CheckpointError {
     /// There is none.
-    #[error("session {0} has no checkpoint where it is now")]
+    #[error("session {0} has no checkpoint yet")]
     None(SessionId),
+    /// There is none of the turns that lead to where the session is now.
+    #[error("session {0} has no checkpoint where it is now")]
+    NoneHere(SessionId),
     /// There is no version with that number.
     #[error("session {session} has no checkpoint {n}")]
     Unknown {
@@ -87,6 +92,8 @@ pub enum CheckpointError {
     /// There is no such item.
     #[error("checkpoint {n} has no item {item}")]
     NoItem {
+        /// The session.
+        session: SessionId,
         /// The number of the checkpoint.
         n: u32,
         /// The number of the item.
@@ -149,7 +156,11 @@ impl Engine {
             None => *place == Place::InForce,
         });
         let Some((version, place)) = wanted else {
-            return Err(missing(session, n).into());
+            return Err(match n {
+                None if !versions.is_empty() => CheckpointError::NoneHere(session.id.clone()),
+                _ => missing(session, n),
+            }
+            .into());
         };
         let found = self.store.checkpoint(&session.id, version.n).await?;
         let (version, checkpoint) = found.ok_or_else(|| missing(session, Some(version.n)))?;
@@ -173,7 +184,10 @@ impl Engine {
         let legs = self.store.legs(&session.id).await?;
         let turns = self.store.turns(&session.id).await?;
         let open = legs.last().filter(|leg| can_go_on(leg, &turns));
-        let known = open.and_then(|leg| leg.held_tokens);
+        let known = match open {
+            Some(leg) => leg.held_tokens,
+            None => self.told_next(session).await,
+        };
         let size = match (known, session.head) {
             (Some(size), _) => size,
             (None, Some(head)) => self.held_by_record(session, head).await?,
@@ -186,9 +200,17 @@ impl Engine {
         };
         Ok(Fullness {
             held: size,
+            is_open: open.is_some(),
             budget,
             is_due,
         })
+    }
+
+    /// How many tokens a new native session would be told; none if it could not be told anything.
+    async fn told_next(&self, session: &Session) -> Option<u64> {
+        let conversation = Conversation::Session(Box::new(session.clone()), SessionStatus::Idle);
+        let preview = self.preview(&conversation, None, "").await.ok()?;
+        Some(preview.brief.total_tokens())
     }
 
     /// Has an item of the checkpoint in force stay whatever happens, or no longer.
@@ -250,7 +272,10 @@ impl Engine {
             // One that is asked for by its number is there, or is not.
             let n = match wish {
                 Wish::Restore(n) => Some(self.checkpoint(&session, Some(n)).await?.version.n),
-                Wish::Pin { .. } | Wish::Write { .. } => None,
+                Wish::Pin { .. } | Wish::Write { .. } => {
+                    self.checkpoint(&session, None).await?;
+                    None
+                }
             };
             let session = session.id;
             let error = n.map_or(CheckpointError::None(session.clone()), |n| {
@@ -273,7 +298,11 @@ impl Engine {
             Wish::Pin { item, pinned } => {
                 let n = before.n;
                 let checkpoint = now.pinned(item, pinned);
-                new.checkpoint = checkpoint.ok_or(CheckpointError::NoItem { n, item })?;
+                new.checkpoint = checkpoint.ok_or_else(|| CheckpointError::NoItem {
+                    session: session.id.clone(),
+                    n,
+                    item,
+                })?;
             }
             Wish::Restore(n) => {
                 let old = self.checkpoint(&session, Some(n)).await?;

@@ -37,6 +37,19 @@ pub struct Compaction {
     pub room: u64,
 }
 
+impl Compaction {
+    /// What it stands for, with how many tokens that has.
+    #[must_use]
+    pub fn stands_for(&self, tokens: &str) -> String {
+        let turns = self.turns;
+        if self.covers > turns {
+            format!("{turns} turn(s) and the checkpoint before, {tokens} tokens in all,")
+        } else {
+            format!("{turns} turn(s) of {tokens} tokens")
+        }
+    }
+}
+
 /// What came of a compaction that was asked for.
 #[derive(Debug, Clone)]
 pub struct Compacted {
@@ -298,7 +311,9 @@ pub(crate) fn told(version: &Version, compaction: &Compaction) -> String {
 
 fn done(version: &Version, compaction: &Compaction) -> String {
     format!(
-        "{} turn(s) of {} tokens were summed up in checkpoint {} of {} tokens",
-        compaction.turns, compaction.replaced, version.n, compaction.tokens
+        "{} were summed up in checkpoint {} of {} tokens",
+        compaction.stands_for(&compaction.replaced.to_string()),
+        version.n,
+        compaction.tokens
     )
 }

@@ -283,14 +283,18 @@ fn of_checkpoint(cause: &CheckpointError) -> CliError {
         CheckpointError::None(id) => {
             CliError::failed(words).hint(format!("`segue session compact {id}` makes one"))
         }
+        CheckpointError::NoneHere(id) => CliError::failed(words).hint(format!(
+            "`segue session compact {id}` makes one; `segue session checkpoint {id} list` shows those of other turns"
+        )),
         CheckpointError::Unknown { session, .. } => CliError::usage(words).hint(format!(
             "`segue session checkpoint {session} list` shows them"
         )),
         CheckpointError::Elsewhere { session, .. } => CliError::failed(words).hint(format!(
             "nothing was changed; `segue session undo {session}` takes the last revert back"
         )),
-        CheckpointError::NoItem { .. } => CliError::usage(words)
-            .hint("nothing was changed; `show --all` lists all items with their numbers"),
+        CheckpointError::NoItem { session, .. } => CliError::usage(words).hint(format!(
+            "nothing was changed; `segue session checkpoint {session} show --all` lists all items with their numbers"
+        )),
         CheckpointError::Outdated { .. } => {
             CliError::failed(words).hint("nothing was changed; edit it once more")
         }

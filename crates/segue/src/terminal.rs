@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 
 use segue_core::Decision;
 
-pub(crate) use table::Table;
+pub(crate) use table::{Table, shorten};
 pub(crate) use time::ago;
 
 /// Colours, or none.
@@ -169,6 +169,12 @@ pub(crate) fn one_line(text: &str) -> String {
 /// Characters that make text be shown in another order than it was written.
 fn steers_direction(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// How many lines the terminal shows; `None` where the output is not for a terminal.
+pub(crate) fn height() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+    Some(usize::from(size.ws_row)).filter(|rows| *rows > 0)
 }
 
 /// How wide the terminal is; `None` where the output is not for a terminal.

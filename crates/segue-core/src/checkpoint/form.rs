@@ -82,6 +82,44 @@ pub fn formed(text: &str, before: &Checkpoint, turn: u32) -> Result<Checkpoint, 
     .in_order())
 }
 
+/// What a person made of an earlier version, made of the one in force by now: what that one has beyond it stays. Where both
+/// changed an item, both are kept; numbers may mean other items by now, so that an item is the same only if it says the same.
+#[must_use]
+pub fn carried_over(before: &Checkpoint, made: &Checkpoint, now: &Checkpoint) -> Checkpoint {
+    let same = |item: &Item| {
+        let old = before.item(item.id);
+        old.is_some_and(|old| old.kind == item.kind && words(old) == words(item))
+    };
+    let mut items: Vec<Item> = Vec::new();
+    for item in &now.items {
+        match made.item(item.id) {
+            Some(wanted) if same(item) => {
+                let is_as_before = before.item(item.id) == Some(wanted);
+                items.push(if is_as_before { item } else { wanted }.clone());
+            }
+            None if same(item) => {}
+            _ => items.push(item.clone()),
+        }
+    }
+    let mut next = now.next_id();
+    for wanted in &made.items {
+        let found = now.item(wanted.id).is_some_and(same);
+        if before.item(wanted.id) == Some(wanted) || found {
+            continue;
+        }
+        items.push(Item {
+            id: next,
+            ..wanted.clone()
+        });
+        next = next.saturating_add(1);
+    }
+    Checkpoint {
+        items,
+        loop_state: now.loop_state.clone(),
+    }
+    .in_order()
+}
+
 fn heading(text: &str) -> Result<ItemKind, String> {
     let name = text.strip_suffix(':').unwrap_or(text);
     let mut kinds = ItemKind::ALL.into_iter();
@@ -248,6 +286,47 @@ Files:
 Still to do:
 - [7] docs
 ";
+
+    #[test]
+    fn what_was_made_of_an_earlier_version_takes_nothing_from_the_one_in_force() {
+        let before = checkpoint();
+        // 1 is changed, 3 is removed, one is added.
+        let text = "Goal:\n- [1] ship the form\nRules of the user:\n- [2 pinned] [x] never push\n\
+                    Still to do:\n- [7] docs\n- ask Ada\n";
+        let made = formed(text, &before, 9).unwrap();
+        assert_eq!(carried_over(&before, &made, &before), made);
+
+        let mut now = before.clone();
+        now.items[3].text = "docs and tests".to_owned();
+        now.items
+            .push(item(8, ItemKind::Decision, "tokens, not cookies", None));
+        let told = |checkpoint: &Checkpoint| {
+            let items = checkpoint.items.iter();
+            items.map(|item| item.text.clone()).collect::<Vec<_>>()
+        };
+        let carried = carried_over(&before, &made, &now);
+        assert_eq!(
+            told(&carried),
+            [
+                "ship the form",
+                "[x] never push",
+                "tokens, not cookies",
+                "docs and tests",
+                "ask Ada"
+            ]
+        );
+        let numbers: HashSet<u32> = carried.items.iter().map(|item| item.id).collect();
+        assert_eq!(numbers.len(), carried.items.len(), "{carried:?}");
+
+        // Number 1 is another item by now, after an earlier version was restored: both stay.
+        now.items[0] = item(1, ItemKind::Goal, "write a parser", None);
+        let carried = told(&carried_over(&before, &made, &now));
+        assert!(
+            carried.contains(&"write a parser".to_owned()),
+            "{carried:?}"
+        );
+        assert!(carried.contains(&"ship the form".to_owned()), "{carried:?}");
+    }
 
     #[test]
     fn what_is_not_edited_stays_as_it_is() {

@@ -29,7 +29,9 @@ async fn in_force(stage: &Stage, session: &Session) -> Option<(u32, u32)> {
             assert_eq!(turns.max(), Some(view.version.covers));
             Some((view.version.n, view.version.covers))
         }
-        Err(EngineError::Checkpoint(CheckpointError::None(_))) => None,
+        Err(EngineError::Checkpoint(CheckpointError::None(_) | CheckpointError::NoneHere(_))) => {
+            None
+        }
         Err(error) => panic!("{error}"),
     }
 }

@@ -206,6 +206,10 @@ async fn two_compactions_at_once_make_one_version_and_a_message_added_meanwhile_
         // The message came first, and had the session to itself.
         stage.engine.compact(&session).await.unwrap();
     }
+    if one.is_err() && two.is_err() {
+        // Whoever adds a message may be ahead of both.
+        stage.engine.compact(&session).await.unwrap();
+    }
     let versions = stage.store.checkpoints(&session.id).await.unwrap();
     assert!(!versions.is_empty(), "{one:?} {two:?}");
     let covered: Vec<u32> = versions.iter().map(|version| version.covers).collect();

@@ -11,6 +11,7 @@ use segue_core::SessionRef;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
+  segue session checkpoint                   what the newest session of this project comes to
   segue session checkpoint k3f9              what it comes to now
   segue session checkpoint k3f9 show 2 --all a version by its number, with all items
   segue session checkpoint k3f9 list         all versions
@@ -20,7 +21,7 @@ Examples:
   segue session checkpoint k3f9 restore 2    version 2 counts again")]
 pub(crate) struct CheckpointArgs {
     /// The session, as `segue session info` takes it
-    #[arg(value_name = "ID", value_parser = SessionRef::parse)]
+    #[arg(value_name = "ID", default_value = "latest", value_parser = SessionRef::parse)]
     pub(crate) id: SessionRef,
 
     #[command(subcommand)]

@@ -31,7 +31,7 @@ fn list(loaded: &Loaded, args: &RoleListArgs) {
         print_json(&roles);
         return;
     }
-    let mut table = Table::new(&["ROLE", "TOOLS", "WHAT IT IS", "FROM"]);
+    let mut table = Table::new(&["ROLE", "TOOLS", "WHAT IT IS", "FROM"]).shedding(&["FROM"]);
     for role in roles {
         table.row(&[
             role.name.to_string(),

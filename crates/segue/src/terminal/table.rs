@@ -108,7 +108,8 @@ fn line(cells: &[String], widths: &[usize], columns: &[usize], width: Option<usi
     line.trim_end().to_owned()
 }
 
-fn shorten(text: &str, width: Option<usize>) -> String {
+/// A text with no more characters than fit.
+pub(crate) fn shorten(text: &str, width: Option<usize>) -> String {
     match width {
         Some(width) if text.chars().count() > width => {
             let mut short: String = text.chars().take(width - 1).collect();

@@ -87,7 +87,7 @@ fn a_checkpoint_is_readable_at_a_glance() {
     let id = talked(&world);
     assert_snapshot!(world.segue(["session", "checkpoint", &id]), @"
     --- stderr
-    error: session [SESSION] has no checkpoint where it is now
+    error: session [SESSION] has no checkpoint yet
     hint: `segue session compact [SESSION]` makes one
     --- exit 1
     ");
@@ -98,6 +98,11 @@ fn a_checkpoint_is_readable_at_a_glance() {
     let _ = world.json(["session", "compact", &id, "--json"]);
     assert_eq!(edit(&world, &id, WRITTEN).code, Some(0));
     let shown = world.segue(["session", "checkpoint", &id]).to_string();
+    let newest = world.segue(["session", "checkpoint"]).to_string();
+    assert_eq!(
+        newest, shown,
+        "the newest session is meant if none is named"
+    );
     // Which numbers are free depends on what was found in the record.
     let unnumbered = shown.lines().map(|line| match line.split_at_checked(4) {
         Some((number, rest)) if number.starts_with("  ") => format!("   N{rest}\n"),
@@ -107,7 +112,7 @@ fn a_checkpoint_is_readable_at_a_glance() {
     checkpoint 2 of [SESSION]: Never push to main. Please build the login form.
     made just now: it was edited
     sums up turns 1 to 2 in 88 tokens; the session has 2 turn(s)
-    ▏·····························  88 of 100,000 tokens; 0 saved in all
+    ▏···················  239 of 100,000 tokens to be told next; 0 saved in all
 
     1 done, 2 open, 1 decided, 1 in the way
 
@@ -206,7 +211,7 @@ fn versions_are_pinned_compared_and_restored() {
     assert_snapshot!(checkpoint(&["pin", "999"]), @"
     --- stderr
     error: checkpoint 5 has no item 999
-    hint: nothing was changed; `show --all` lists all items with their numbers
+    hint: nothing was changed; `segue session checkpoint [SESSION] show --all` lists all items with their numbers
     --- exit 2
     ");
     assert_snapshot!(checkpoint(&["restore", "9"]), @"
@@ -249,7 +254,7 @@ fn a_checkpoint_is_edited_and_what_is_wrong_changes_nothing() {
     assert!(wrong.stderr.contains("there is no item 77"), "{wrong}");
     assert_eq!(shown(), after);
     // What was written is not lost by it.
-    let left = world.home().join(format!("edit-{id}.txt"));
+    let left = world.home().join(format!("edit-{id}-2.txt"));
     let mode = fs::metadata(&left).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600, "it is for nobody else's eyes");
     let mended = "while read -r line; do case \"$line\" in Goals:*) found=1;; esac; done < \"$1\"
@@ -264,17 +269,55 @@ fn a_checkpoint_is_edited_and_what_is_wrong_changes_nothing() {
     assert!(!left.exists());
     assert_eq!(texts(&shown()), ["ship"]);
 
+    let left = world.home().join(format!("edit-{id}-3.txt"));
+    let failed = edit(&world, &id, "echo '- more' >> \"$1\"; exit 3");
+    assert_eq!(failed.code, Some(1), "{failed}");
+    assert!(failed.stderr.contains("what you wrote is in"), "{failed}");
+    assert!(left.exists());
+    let _ = fs::remove_file(&left);
+    // Nobody wrote anything: there is nothing to go on with.
     let failed = edit(&world, &id, "exit 3");
     assert_eq!(failed.code, Some(1), "{failed}");
+    assert!(
+        failed.stderr.ends_with("hint: nothing was changed\n"),
+        "{failed}"
+    );
+    assert!(!left.exists());
     let mut command = world.command(["session", "checkpoint", &id, "edit"]);
-    let _ = fs::remove_file(&left);
     command.env("EDITOR", "/nowhere/editor --wait");
     let nobody = Output::from(&command.output().unwrap(), &world);
     assert!(
-        nobody.stderr.contains("hint: set $VISUAL or $EDITOR"),
+        nobody
+            .stderr
+            .contains("set $VISUAL or $EDITOR to an editor"),
         "{nobody}"
     );
     assert!(!left.exists());
+}
+
+#[test]
+fn a_draft_of_an_earlier_version_takes_nothing_from_a_later_one() {
+    let world = world();
+    let id = talked(&world);
+    let _ = world.json(["session", "compact", &id, "--json"]);
+    let written = "printf 'Still to do:\\n- ask Ada\\n' >> \"$1\"";
+    let left = edit(&world, &id, &format!("{written}; exit 3"));
+    assert_eq!(left.code, Some(1), "{left}");
+    chat(&world, &["--resume", &id, "Never use tabs in src/form.rs."]);
+    let _ = world.json(["session", "compact", &id, "--json"]);
+    let shown = || world.json(["session", "checkpoint", &id, "--json"]);
+    let before = shown();
+    let edited = edit(&world, &id, ":");
+    assert_eq!(edited.code, Some(0), "{edited}");
+    assert!(
+        edited.stderr.contains("what is new in checkpoint 2 stays"),
+        "{edited}"
+    );
+    let after = shown();
+    assert!(texts(&after).contains(&"ask Ada"), "{after:#}");
+    for text in texts(&before) {
+        assert!(texts(&after).contains(&text), "{text}: {after:#}");
+    }
 }
 
 /// Some words, of about as many tokens.
@@ -322,7 +365,7 @@ fn a_budget_is_kept_by_itself_and_one_line_says_so() {
 #[test]
 fn a_conversation_is_compacted_on_the_way() {
     let world = world();
-    let typed = b"hello\n/compact\n/compact\nand now?\n";
+    let typed = b"hello\n/compact\n/compact\n/checkpoint\nand now?\n/compact\n";
     let output = world.segue_with_input(["repl"], typed);
     assert_eq!(output.code, Some(0), "{output}");
     let told = output
@@ -331,6 +374,20 @@ fn a_conversation_is_compacted_on_the_way() {
         .count();
     assert_eq!(told, 1, "{output}");
     assert!(output.stdout.contains("nothing was said since"), "{output}");
+    assert!(
+        output.stdout.contains("\nsums up turn 1 in ")
+            && output
+                .stdout
+                .contains(" of 100,000 tokens to be told next; "),
+        "{output}"
+    );
+    // The tokens are those of both.
+    assert!(
+        output
+            .stdout
+            .contains(": 1 turn(s) and the checkpoint before, "),
+        "{output}"
+    );
     let info = world.json(["session", "info", "--json", "latest"]);
     assert_eq!(info["legs"][0]["ended_why"], "compacted", "{info:#}");
     assert_eq!(info["legs"][1]["turns"]["first"], 2, "{info:#}");

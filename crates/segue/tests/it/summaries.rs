@@ -75,6 +75,16 @@ fn what_is_summed_up_is_read_by_whom_one_names() {
 }
 
 #[test]
+fn what_one_adds_to_an_old_checkpoint_is_a_change() {
+    let world = with_second("");
+    let id = session(&world);
+    let _ = world.json(["session", "compact", &id, "--json"]);
+    let output = world.segue(["session", "compact", &id, "--summariser", "acp:second"]);
+    assert!(output.stderr.contains("checkpoint 2 has "), "{output}");
+    assert!(!output.stdout.contains("no changes made"), "{output}");
+}
+
+#[test]
 fn one_that_is_not_there_is_told_before_anything_changes() {
     let world = with_second("");
     let id = session(&world);

@@ -288,10 +288,10 @@ fn nothing_that_differs_is_written_over() {
     );
     assert_snapshot!(world.segue([&export[..], &["--dry-run", "--force"]].concat()), @"
     replaced   ./.dagent-worktrees/pay/.dagent/feature.json
-    written    ./.dagent-worktrees/pay/.dagent/sessions/agent-description_[SESSION].json
-    written    ./.dagent-worktrees/pay/.dagent/sessions/chat_[SESSION].json
-    written    ./.dagent-worktrees/pay/.dagent/sessions/checkpoint_[SESSION].json
-    written    ./.dagent-worktrees/pay/.dagent/sessions/context_[SESSION].json
+    new        ./.dagent-worktrees/pay/.dagent/sessions/agent-description_[SESSION].json
+    new        ./.dagent-worktrees/pay/.dagent/sessions/chat_[SESSION].json
+    new        ./.dagent-worktrees/pay/.dagent/sessions/checkpoint_[SESSION].json
+    new        ./.dagent-worktrees/pay/.dagent/sessions/context_[SESSION].json
     Would export 1 session to .: 4 new files, 1 replaced, 0 as before.
     --- exit 0
     ");
@@ -392,7 +392,7 @@ fn a_bad_file_is_told_and_the_others_come() {
     assert_snapshot!(world.segue(["session", "import", "nowhere"]), @"
     --- stderr
     error: cannot look at nowhere: No such file or directory (os error 2)
-    hint: name a directory that is there: a project, a worktree of a feature, or the `.dagent` in it
+    hint: name something that is there: a project, a worktree of a feature, or the `.dagent` in it
     --- exit 2
     ");
     assert_snapshot!(world.segue(["session", "import", ".", "-p", "nobody"]), @"
@@ -404,7 +404,7 @@ fn a_bad_file_is_told_and_the_others_come() {
     fs::create_dir(world.project().join("empty")).unwrap();
     assert_snapshot!(world.segue(["session", "import", "empty"]), @"
     --- stderr
-    there is nothing to take in at [WORLD]/project/empty
+    there is nothing to take in at [WORLD]/project/empty; a `.dagent` with sessions was looked for
     --- exit 0
     ");
 }
@@ -546,7 +546,7 @@ fn what_is_no_old_file_changes_nothing() {
     fs::remove_dir_all(world.project().join(".dagent")).unwrap();
     assert_snapshot!(world.segue(["session", "migrate", "."]), @"
     --- stderr
-    there is nothing to take in at [WORLD]/project
+    there is nothing to take in at [WORLD]/project; a `.dagent` with chat.json or session.json was looked for
     --- exit 0
     ");
 }

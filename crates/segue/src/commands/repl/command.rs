@@ -36,6 +36,7 @@ pub(super) enum Command {
     Undo,
     Fork(Option<i64>),
     Compact,
+    Checkpoint,
 }
 
 /// A command as the help shows it.
@@ -49,7 +50,7 @@ const fn entry(name: &'static str, takes: &'static str, does: &'static str) -> E
     Entry { name, takes, does }
 }
 
-pub(super) const COMMANDS: [Entry; 17] = [
+pub(super) const COMMANDS: [Entry; 18] = [
     entry("/help", "", "this list"),
     entry(
         "/sessions",
@@ -83,6 +84,11 @@ pub(super) const COMMANDS: [Entry; 17] = [
         "/compact",
         "",
         "sum up what was said, so that the next prompt needs less",
+    ),
+    entry(
+        "/checkpoint",
+        "",
+        "what it was summed up to, and how full the budget is",
     ),
     entry("/rename", "TITLE", "give the session another title"),
     entry(
@@ -164,6 +170,7 @@ fn command(name: &str, rest: &str) -> Result<Command, CliError> {
         "/undo" => Command::Undo,
         "/fork" => Command::Fork(turn(rest)?),
         "/compact" => Command::Compact,
+        "/checkpoint" => Command::Checkpoint,
         "/rename" => Command::Rename(rest.to_owned()),
         "/agent" => Command::Agent(
             ProviderId::parse(rest).map_err(|error| CliError::usage(error.to_string()))?,

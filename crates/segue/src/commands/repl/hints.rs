@@ -33,6 +33,7 @@ fn translated(hint: &str, session: Option<&SessionId>) -> String {
         hint = hint
             .replace(&format!("segue session handoff {id} -p "), "/handoff ")
             .replace(&format!("`segue session fork {id}`"), "/fork")
+            .replace(&format!("`segue session compact {id}`"), "/compact")
             .replace(&format!("go on with: {ask}"), "ask again")
             .replace(&ask, "ask again");
         // What only an option can say needs another start.

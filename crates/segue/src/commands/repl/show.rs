@@ -39,7 +39,7 @@ pub(super) fn session(session: &Session, opened: Option<&(Opened, String)>) {
         || "not yet; the next prompt opens it".to_owned(),
         |(opened, why)| format!("{}: {why}", opened.as_str()),
     );
-    let fields = [
+    let mut fields = vec![
         ("id", session.id.to_string()),
         ("title", session.title.as_str().to_owned()),
         ("agent", session.provider.to_string()),
@@ -48,6 +48,9 @@ pub(super) fn session(session: &Session, opened: Option<&(Opened, String)>) {
         ("tokens", figure(session.total_tokens)),
         ("opened", opened),
     ];
+    if let Some(purpose) = &session.purpose {
+        fields.insert(2, ("for", purpose.to_string()));
+    }
     print_fields(&fields);
 }
 

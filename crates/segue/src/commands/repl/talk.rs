@@ -19,8 +19,8 @@ use super::command::Command;
 use super::signals::Signals;
 use super::{hints, reader, show};
 use crate::cli::{
-    CompactArgs, ListArgs, OneArgs, OrderArgs, Policy, SessionCommand, ShowArgs, SumsUp, TalkArgs,
-    TermsArgs,
+    CheckpointArgs, CompactArgs, ListArgs, OneArgs, OrderArgs, Policy, SessionCommand, ShowArgs,
+    SumsUp, TalkArgs, TermsArgs,
 };
 use crate::commands::chat::aim::Aim;
 use crate::commands::chat::{self, Form, play};
@@ -114,6 +114,10 @@ impl Talk {
             && let Ok(session) = self.app.find(&by_id(id)).await
         {
             say(&format!("going on with {}", show::told(&session)));
+        } else if let Target::Scope(purpose) | Target::NewFor(purpose) = &self.target {
+            say(&format!(
+                "the first prompt starts the session for {purpose}"
+            ));
         }
     }
 
@@ -236,6 +240,7 @@ impl Talk {
             Command::Undo => self.undo().await?,
             Command::Fork(at) => self.fork(at).await?,
             Command::Compact => self.compact().await?,
+            Command::Checkpoint => self.checkpoint().await?,
         }
         Ok(())
     }
@@ -368,6 +373,16 @@ impl Talk {
         };
         session::perform(&self.app, SessionCommand::Compact(args)).await?;
         self.read_summary().await;
+        Ok(())
+    }
+
+    async fn checkpoint(&self) -> Result<(), CliError> {
+        let args = CheckpointArgs {
+            id: by_id(self.session().ok_or_else(no_session)?),
+            command: None,
+            json: false,
+        };
+        session::perform(&self.app, SessionCommand::Checkpoint(args)).await?;
         Ok(())
     }
 

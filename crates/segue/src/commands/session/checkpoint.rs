@@ -111,7 +111,7 @@ async fn list(app: &App, session: &Session, json: bool) -> Result<(), CliError> 
         return Ok(());
     }
     let now = jiff::Timestamp::now();
-    let mut table = Table::new(&["", "N", "TURNS", "TOKENS", "FOR", "MADE", "WHY"]);
+    let mut table = Table::new(&["", "N", "TURNS", "TOKENS", "INSTEAD OF", "MADE", "WHY"]);
     for (version, place) in &versions {
         let mark = match place {
             Place::InForce => "*",

@@ -128,26 +128,25 @@ fn tell(
     }
     let id = &session.id;
     let Some((version, compaction)) = found else {
-        print(&format!(
-            "{id}: nothing was said since it was summed up last, no changes made"
-        ));
+        let nothing = "nothing was said since it was summed up last";
+        print(&match read.and_then(|read| read.version.as_ref()) {
+            Some(_) => {
+                format!("{id}: {nothing}; what was added to it is told to the next native session")
+            }
+            None => format!("{id}: {nothing}, no changes made"),
+        });
         return;
     };
-    let (turns, replaced, tokens) = (
-        compaction.turns,
-        grouped(compaction.replaced),
-        grouped(compaction.tokens),
-    );
+    let what = compaction.stands_for(&grouped(compaction.replaced));
+    let tokens = grouped(compaction.tokens);
     match version {
         Some(version) => {
             let n = version.n;
             print(&format!(
-                "{id}: {turns} turn(s) of {replaced} tokens are summed up in checkpoint {n}, of {tokens}"
+                "{id}: {what} are summed up in checkpoint {n}, of {tokens}"
             ));
         }
-        None => print(&format!(
-            "{id}: {turns} turn(s) of {replaced} tokens would be summed up in {tokens}"
-        )),
+        None => print(&format!("{id}: {what} would be summed up in {tokens}")),
     }
     for (kind, count) in counts(compaction) {
         print(&format!("{count:>6}  {}", headed(kind)));

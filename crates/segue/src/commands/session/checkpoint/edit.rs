@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use segue_core::{ItemKind, Session, Slip, form, formed, headed};
+use segue_core::{ItemKind, Session, Slip, carried_over, form, formed, headed};
 use segue_engine::{Changed, CheckpointView};
 
 use crate::error::CliError;
@@ -15,28 +15,47 @@ use crate::terminal::{Style, say};
 
 pub(super) async fn run(app: &App, session: &Session) -> Result<Changed, CliError> {
     let view = app.engine.checkpoint(session, None).await?;
-    let path = app.home.join(format!("edit-{}.txt", session.id));
-    if path.exists() {
+    let now = view.version.n;
+    let draft = |n: u32| app.home.join(format!("edit-{}-{n}.txt", session.id));
+    // A draft is known by the version that it is one of: numbers of items mean what they mean there.
+    let left = (1..=app.engine.versions(session).await?.len())
+        .filter_map(|n| u32::try_from(n).ok())
+        .rfind(|n| draft(*n).exists());
+    let then = left.unwrap_or(now);
+    let path = draft(then);
+    let base = if then == now {
+        view.clone()
+    } else {
+        app.engine.checkpoint(session, Some(then)).await?
+    };
+    let offered = text(session, &base);
+    if left.is_some() {
         let mark = Style::stderr().yellow("segue:");
         let path = path.display();
+        let since = if then == now {
+            String::new()
+        } else {
+            format!("; what is new in checkpoint {now} stays as it is")
+        };
         say(&format!(
-            "{mark} going on with what was left in {path}; remove it to begin anew"
+            "{mark} going on with what was left in {path}{since}; remove it to begin anew"
         ));
     } else {
-        put(&path, &text(session, &view)).map_err(|error| unusable(&path, &error))?;
+        put(&path, &offered).map_err(|error| unusable(&path, &error))?;
     }
     // Ctrl-C is the editor's as long as it runs.
     let interrupts = tokio::signal::unix::SignalKind::interrupt();
     let _ignored = tokio::signal::unix::signal(interrupts);
     let file = path.clone();
-    let edited = tokio::task::spawn_blocking(move || open(&editor(), &file)).await;
+    let edited = tokio::task::spawn_blocking(move || open(&editor(), &file, &offered)).await;
     edited.map_err(|error| CliError::failed(error.to_string()))??;
     let written = fs::read_to_string(&path).map_err(|error| unusable(&path, &error))?;
-    let checkpoint = formed(&written, &view.checkpoint, view.version.covers)
+    let made = formed(&written, &base.checkpoint, view.version.covers)
         .map_err(|slips| wrong(&slips, &path))?;
+    let made = carried_over(&base.checkpoint, &made, &view.checkpoint);
     let changed = app
         .engine
-        .write_checkpoint(session, view.version.n, checkpoint)
+        .write_checkpoint(session, now, made)
         .await
         .map_err(|error| kept(error.into(), &path))?;
     // What is in force by now is no draft any more.
@@ -81,24 +100,33 @@ fn editor() -> Vec<String> {
     chosen.split_whitespace().map(str::to_owned).collect()
 }
 
-fn open(editor: &[String], path: &Path) -> Result<(), CliError> {
+fn open(editor: &[String], path: &Path, offered: &str) -> Result<(), CliError> {
     let Some((program, args)) = editor.split_first() else {
         return Err(CliError::usage("there is no editor"));
     };
-    let hint = "set $VISUAL or $EDITOR to one that can";
-    match Command::new(program).args(args).arg(path).status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => {
-            let error = CliError::failed(format!("the editor {program:?} ended with {status}"));
-            Err(kept(error, path))
-        }
-        Err(error) => {
-            // Nobody has seen it.
-            let _ = fs::remove_file(path);
-            let text = format!("the editor {program:?} can't be started: {error}");
-            Err(CliError::failed(text).hint(hint))
-        }
+    let status = match Command::new(program).args(args).arg(path).status() {
+        Ok(status) if status.success() => return Ok(()),
+        Ok(status) => Ok(status),
+        Err(error) => Err(error),
+    };
+    // A draft in which nobody wrote anything is none: the next `edit` begins anew.
+    let is_untouched = fs::read_to_string(path).is_ok_and(|text| text == offered);
+    if is_untouched {
+        let _ = fs::remove_file(path);
     }
+    let error = match status {
+        Ok(status) => CliError::failed(format!("the editor {program:?} ended with {status}")),
+        Err(error) => {
+            let text = format!("the editor {program:?} can't be started: {error}");
+            let hint = "nothing was changed; set $VISUAL or $EDITOR to an editor that is here";
+            return Err(CliError::failed(text).hint(hint));
+        }
+    };
+    Err(if is_untouched {
+        error.hint("nothing was changed")
+    } else {
+        kept(error, path)
+    })
 }
 
 /// What is wrong with the text, line by line.

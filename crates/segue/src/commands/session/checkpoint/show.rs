@@ -7,10 +7,10 @@ use segue_engine::{CheckpointView, Place};
 
 use crate::commands::session::preview::grouped;
 use crate::commands::session::stats::{bar, writes_unicode};
-use crate::terminal::{Style, ago, one_line, print, try_print, width, wrap};
+use crate::terminal::{Style, ago, height, one_line, shorten, try_print, width, wrap};
 
 /// How long the bar of the whole budget is.
-const BAR: usize = 30;
+const BAR: usize = 20;
 
 /// How many items of a kind are shown, the newest.
 const SHOWN: usize = 8;
@@ -35,12 +35,35 @@ const ORDER: [ItemKind; 14] = [
 
 pub(super) fn checkpoint(session: &Session, view: &CheckpointView, all: bool) {
     let style = Style::stdout();
+    let mut lines = Vec::new();
+    written(session, view, all, style, &mut lines);
+    // What scrolled away is what somebody looks for first.
+    if height().is_some_and(|height| lines.len() >= height) {
+        lines.extend([
+            String::new(),
+            style.bold(&counts(view)),
+            budget(view, style),
+        ]);
+    }
+    for line in lines {
+        if let ControlFlow::Break(()) = try_print(&line) {
+            return;
+        }
+    }
+}
+
+fn written(
+    session: &Session,
+    view: &CheckpointView,
+    all: bool,
+    style: Style,
+    lines: &mut Vec<String>,
+) {
+    let mut print = |line: &str| lines.push(line.to_owned());
     let version = &view.version;
     let title = one_line(session.title.as_str());
-    print(&style.bold(&format!(
-        "checkpoint {} of {}: {title}",
-        version.n, session.id
-    )));
+    let headline = format!("checkpoint {} of {}: {title}", version.n, session.id);
+    print(&style.bold(&shorten(&headline, width())));
     let made = ago(version.at, jiff::Timestamp::now());
     print(&format!("made {made}: {}", why(version.why)));
     match view.place {
@@ -50,9 +73,12 @@ pub(super) fn checkpoint(session: &Session, view: &CheckpointView, all: bool) {
             print("not in force: it is about turns that do not lead to where the session is now");
         }
     }
+    let turns = match version.covers {
+        1 => "turn 1".to_owned(),
+        covers => format!("turns 1 to {covers}"),
+    };
     print(&format!(
-        "sums up turns 1 to {} in {} tokens; the session has {} turn(s)",
-        version.covers,
+        "sums up {turns} in {} tokens; the session has {} turn(s)",
         grouped(version.tokens),
         session.turns
     ));
@@ -60,9 +86,7 @@ pub(super) fn checkpoint(session: &Session, view: &CheckpointView, all: bool) {
     print("");
     print(&style.bold(&counts(view)));
     for kind in ORDER {
-        if let ControlFlow::Break(()) = section(view, kind, all, style) {
-            return;
-        }
+        section(view, kind, all, style, &mut print);
     }
     if let Some(state) = &view.checkpoint.loop_state {
         print("");
@@ -91,10 +115,15 @@ fn budget(view: &CheckpointView, style: Style) -> String {
     let rest = if unicode { "·" } else { "." };
     let rest = rest.repeat(BAR.saturating_sub(filled.chars().count()));
     format!(
-        "{filled}{}  {} of {} tokens; {} saved in all",
+        "{filled}{}  {} of {} tokens {}; {} saved in all",
         style.dim(&rest),
         grouped(fullness.held),
         grouped(fullness.budget),
+        if fullness.is_open {
+            "held"
+        } else {
+            "to be told next"
+        },
         grouped(view.total_saved)
     )
 }
@@ -111,21 +140,27 @@ fn counts(view: &CheckpointView) -> String {
 }
 
 /// The items of a kind, each with its number and where it comes from.
-fn section(view: &CheckpointView, kind: ItemKind, all: bool, style: Style) -> ControlFlow<()> {
+fn section(
+    view: &CheckpointView,
+    kind: ItemKind,
+    all: bool,
+    style: Style,
+    print: &mut impl FnMut(&str),
+) {
     let items: Vec<&Item> = view.checkpoint.of(kind).collect();
     if items.is_empty() {
-        return ControlFlow::Continue(());
+        return;
     }
     let skipped = if all {
         0
     } else {
         items.len().saturating_sub(SHOWN)
     };
-    try_print("")?;
-    try_print(&style.bold(headed(kind)))?;
+    print("");
+    print(&style.bold(headed(kind)));
     if skipped > 0 {
         let more = format!("      {skipped} earlier ones are not shown (show --all)");
-        try_print(&style.dim(&more))?;
+        print(&style.dim(&more));
     }
     let room = width().map(|width| width.saturating_sub(6));
     for item in items.into_iter().skip(skipped) {
@@ -133,13 +168,12 @@ fn section(view: &CheckpointView, kind: ItemKind, all: bool, style: Style) -> Co
         let mark = if item.pinned { "*" } else { " " };
         for (index, piece) in wrap(&line, room).into_iter().enumerate() {
             if index == 0 {
-                try_print(&format!("{:>4}{mark} {piece}", item.id))?;
+                print(&format!("{:>4}{mark} {piece}", item.id));
             } else {
-                try_print(&format!("      {piece}"))?;
+                print(&format!("      {piece}"));
             }
         }
     }
-    ControlFlow::Continue(())
 }
 
 /// What an item says, with what it is about.
@@ -170,7 +204,7 @@ pub(super) fn why(why: Occasion) -> &'static str {
         Occasion::Asked => "it was asked for",
         Occasion::Told => "a new native session could not be told everything",
         Occasion::Summed => "a summariser had something to add",
-        Occasion::Pinned => "an item was pinned, or no longer",
+        Occasion::Pinned => "pins were changed",
         Occasion::Edited => "it was edited",
         Occasion::Restored => "an earlier one was restored",
         Occasion::Imported => "it came with the session",

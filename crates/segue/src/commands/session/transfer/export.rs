@@ -206,7 +206,11 @@ fn tell(args: &ExportArgs, to: &Path, told: &[Value], places: &[(PathBuf, &str, 
         for (place, _, there) in places {
             print(&clean(&format!(
                 "{:<9}  {}",
-                there.outcome(),
+                if *there == There::Nothing {
+                    "new"
+                } else {
+                    there.outcome()
+                },
                 place.display()
             )));
         }

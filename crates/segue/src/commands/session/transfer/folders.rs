@@ -21,7 +21,7 @@ pub(super) fn existing(path: &Path) -> Result<PathBuf, CliError> {
     path.canonicalize().map_err(|error| {
         CliError::usage(format!("cannot look at {}", path.display()))
             .because(&error)
-            .hint("name a directory that is there: a project, a worktree of a feature, or the `.dagent` in it")
+            .hint("name something that is there: a project, a worktree of a feature, or the `.dagent` in it")
     })
 }
 

@@ -143,8 +143,13 @@ pub(super) fn tell(
             print(&style.dim(&clean(remark)));
         }
         if entries.is_empty() {
+            let wanted = if terms.format == "dagent" {
+                "a `.dagent` with sessions"
+            } else {
+                "a `.dagent` with chat.json or session.json"
+            };
             say(&format!(
-                "there is nothing to take in at {}",
+                "there is nothing to take in at {}; {wanted} was looked for",
                 place.display()
             ));
         } else {
