@@ -1,6 +1,6 @@
 //! The checkpoint: what a conversation comes to up to a turn, as items that each say where they come from.
 //!
-//! It is made without a model, from the record ([`extract`]), and what was known before is carried on ([`merge`]). A
+//! It is made without a model, from the record ([`extract()`]), and what was known before is carried on ([`merge()`]). A
 //! summariser may add to it, and only what the record bears out. Versions are kept as differences ([`Delta`]).
 
 mod cues;

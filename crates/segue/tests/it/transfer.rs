@@ -264,6 +264,26 @@ fn what_is_exported_is_imported_and_exported_as_it_was() {
 }
 
 #[test]
+fn a_feature_that_nothing_is_for_is_no_empty_export() {
+    let world = world();
+    let args = [
+        "session",
+        "export",
+        "--format",
+        "dagent",
+        "--feature",
+        "pya",
+    ];
+    assert_snapshot!(world.segue(args), @"
+    --- stderr
+    error: no session of this project is for feature pya
+    hint: `segue session list` shows what there is, with what it is for
+    --- exit 1
+    ");
+    assert!(!world.project().join("segue-export").exists());
+}
+
+#[test]
 fn nothing_that_differs_is_written_over() {
     let world = world();
     let said = world.json(["chat", "--json", "--feature", "pay", "hello"]);

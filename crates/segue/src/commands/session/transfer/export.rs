@@ -83,6 +83,12 @@ async fn chosen(app: &App, args: &ExportArgs) -> Result<Vec<Session>, CliError> 
             ..Filter::default()
         };
         let (all, _) = app.engine.list(&filter, Page::first(u32::MAX)).await?;
+        if let (true, Some(feature)) = (all.is_empty(), &args.feature) {
+            let error = CliError::failed(format!(
+                "no session of this project is for feature {feature}"
+            ));
+            return Err(error.hint("`segue session list` shows what there is, with what it is for"));
+        }
         return Ok(all.into_iter().map(|(session, _)| session).collect());
     }
     let mut sessions: Vec<Session> = Vec::new();
