@@ -118,7 +118,7 @@ impl Title {
 }
 
 /// Joins all lines with single blanks and drops control characters.
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for word in text.split(|c: char| c.is_whitespace() || c.is_control()) {
         if !line.is_empty() && !word.is_empty() {

@@ -1,5 +1,7 @@
 //! The sentences of a text, one by one.
 
+use crate::session::one_line;
+
 /// The longest sentence that is kept; of a longer one its beginning is.
 const LONGEST: usize = 600;
 
@@ -220,17 +222,6 @@ fn is_short_form(before: &str) -> bool {
 /// Whether there is something in it at all.
 fn is_said(text: &str) -> bool {
     text.chars().filter(|c| c.is_alphanumeric()).count() >= 2
-}
-
-fn one_line(text: &str) -> String {
-    let mut line = String::with_capacity(text.len());
-    for word in text.split(|c: char| c.is_whitespace() || c.is_control()) {
-        if !line.is_empty() && !word.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
-    }
-    line
 }
 
 fn shortened(line: &str) -> String {

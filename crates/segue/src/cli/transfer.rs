@@ -76,17 +76,8 @@ pub(crate) struct ImportArgs {
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) path: PathBuf,
 
-    /// Who is to carry them on; else whoever did, or the agent last used in the project
-    #[arg(short, long, value_name = "NAME")]
-    pub(crate) provider: Option<ProviderId>,
-
-    /// Say what would come, and change nothing
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-
-    /// Print what was done as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) coming: ComingArgs,
 }
 
 /// Take in the old `chat.json` and `nodes/TASK/session.json`
@@ -104,7 +95,14 @@ pub(crate) struct MigrateArgs {
     #[arg(value_name = "PATH", value_hint = ValueHint::AnyPath)]
     pub(crate) path: PathBuf,
 
-    /// Who is to carry them on; else the agent last used in the project
+    #[command(flatten)]
+    pub(crate) coming: ComingArgs,
+}
+
+/// How sessions are taken in, wherever they come from.
+#[derive(Debug, Args)]
+pub(crate) struct ComingArgs {
+    /// Who is to carry them on; else whoever did where that is known, or the agent last used in the project
     #[arg(short, long, value_name = "NAME")]
     pub(crate) provider: Option<ProviderId>,
 

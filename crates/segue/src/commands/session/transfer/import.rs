@@ -13,7 +13,7 @@ use crate::error::CliError;
 use crate::setup::App;
 
 pub(in super::super) async fn run(app: &App, args: &ImportArgs) -> Result<ExitCode, CliError> {
-    check(app, args.provider.as_ref())?;
+    check(app, args.coming.provider.as_ref())?;
     let place = existing(&args.path)?;
     if !place.is_dir() {
         return Err(
@@ -24,9 +24,9 @@ pub(in super::super) async fn run(app: &App, args: &ImportArgs) -> Result<ExitCo
     }
     let terms = Terms {
         format: "dagent",
-        provider: args.provider.as_ref(),
-        dry_run: args.dry_run,
-        json: args.json,
+        provider: args.coming.provider.as_ref(),
+        dry_run: args.coming.dry_run,
+        json: args.coming.json,
     };
     let (mut entries, mut remarks) = (Vec::new(), Vec::new());
     for path in folders(&place) {

@@ -26,7 +26,7 @@ struct Found {
 }
 
 pub(in super::super) async fn run(app: &App, args: &MigrateArgs) -> Result<ExitCode, CliError> {
-    check(app, args.provider.as_ref())?;
+    check(app, args.coming.provider.as_ref())?;
     let place = existing(&args.path)?;
     let found = if place.is_dir() {
         let folders = folders(&place);
@@ -44,9 +44,9 @@ pub(in super::super) async fn run(app: &App, args: &MigrateArgs) -> Result<ExitC
         };
         let terms = Terms {
             format: old.file.name(),
-            provider: args.provider.as_ref(),
-            dry_run: args.dry_run,
-            json: args.json,
+            provider: args.coming.provider.as_ref(),
+            dry_run: args.coming.dry_run,
+            json: args.coming.json,
         };
         let path = old.path.display().to_string();
         let session = match &content {
@@ -75,8 +75,8 @@ pub(in super::super) async fn run(app: &App, args: &MigrateArgs) -> Result<ExitC
     let terms = Terms {
         format: "",
         provider: None,
-        dry_run: args.dry_run,
-        json: args.json,
+        dry_run: args.coming.dry_run,
+        json: args.coming.json,
     };
     Ok(tell(&terms, &place, &entries, &[]))
 }
