@@ -77,24 +77,21 @@ fn test(rest: &[&str]) -> Result<()> {
         );
         return Ok(());
     }
-    for package in packages {
-        real(&package, &variables)?;
-    }
-    Ok(())
+    // Of the whole workspace, so that what was just built serves: a crate by itself has other features.
+    real(&["--workspace"], &variables)
 }
 
-/// Runs the tests of one crate with the real CLIs.
-fn real(package: &str, variables: &[(&str, OsString)]) -> Result<()> {
-    let only = ["test", "--package", package, "--test", "real"];
-    let args = [&only[..], &["--", "--ignored", REAL_THREADS]].concat();
-    cargo(&args, variables)
+/// Runs the tests of some crates with the real CLIs.
+fn real(of: &[&str], variables: &[(&str, OsString)]) -> Result<()> {
+    let real = ["--test", "real", "--", "--ignored", REAL_THREADS];
+    cargo(&[&["test"], of, &real].concat(), variables)
 }
 
 /// Makes the corpus anew: each test of the readers leaves what its CLI wrote.
 fn fixtures() -> Result<()> {
     let clis = clis::prepare(&root())?.into();
     let variables = [("SEGUE_CLIS", clis), ("SEGUE_FIXTURES", "1".into())];
-    real("segue-catalog", &variables)?;
+    real(&["--package", "segue-catalog"], &variables)?;
     println!(
         "now read what changed, and accept it: INSTA_UPDATE=always cargo test -p segue-catalog --test it corpus"
     );
