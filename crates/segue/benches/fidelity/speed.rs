@@ -75,7 +75,7 @@ fn compaction(extent: Extent) {
 
 fn added(extent: Extent) {
     let size = Size {
-        turns: extent.pick(2_500, 50),
+        turns: extent.pick(1_255, 50),
         budget: 100_000,
         seed: 6,
     };
