@@ -32,7 +32,7 @@ pub(crate) fn all(turns: &[ToldTurn], budget: u64, same: u64) -> Vec<(&'static s
             newest(turns, (full / 4).clamp(2_000, 15_000), |_| true),
         ),
         ("last user message (goose)", last(turns, users)),
-        ("nothing (seed 4)", String::new()),
+        ("nothing", String::new()),
     ]
 }
 
