@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::Command;
 
 use segue_core::{
-    AgentEvent, DecisionKind, FeatureId, Json, Opened, Part, PermissionAnswer, PermissionKind,
-    PermissionOption, PermissionPolicy, PermissionRequest, Project, Purpose, RoleChange, RoleName,
-    Roles, Scope, SessionStatus, ToolCall, ToolStatus,
+    AgentEvent, DecisionKind, FeatureId, Json, KeptContext, Opened, Part, PermissionAnswer,
+    PermissionKind, PermissionOption, PermissionPolicy, PermissionRequest, Project, Purpose,
+    RoleChange, RoleName, Roles, Scope, Session, SessionStatus, ToolCall, ToolStatus,
 };
 use segue_engine::{ChatRequest, Conversation, EngineError, Gathering, Target, TurnReport};
 use segue_store::Store;
@@ -28,6 +28,12 @@ struct Work {
 }
 
 impl Work {
+    /// What is kept of the project for a session.
+    async fn kept(&self, session: &Session) -> KeptContext {
+        let kept = self.stage.store.context(&session.id).await;
+        kept.unwrap().unwrap()
+    }
+
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join("CLAUDE.md"), "Use tabs.\n").unwrap();
@@ -243,13 +249,7 @@ async fn a_context_is_kept_until_its_sources_change() {
     let work = Work::new();
     let report = work.turn("one", Target::Scope(purpose("dev"))).await;
     let session = work.stage.session_of(&report).await;
-    let kept = work
-        .stage
-        .store
-        .context(&session.id)
-        .await
-        .unwrap()
-        .unwrap();
+    let kept = work.kept(&session).await;
     assert!(kept.tokens > 0);
     let engine = &work.stage.engine;
     let again = engine.context_of(&session, false).await.unwrap();
@@ -363,13 +363,7 @@ async fn commits_are_told_and_a_new_one_is_news() {
     work.stage.engine = work.stage.beside_it().with_git(Some("git".into()));
     let report = work.turn("one", Target::Scope(purpose("dev"))).await;
     let session = work.stage.session_of(&report).await;
-    let kept = work
-        .stage
-        .store
-        .context(&session.id)
-        .await
-        .unwrap()
-        .unwrap();
+    let kept = work.kept(&session).await;
     assert_eq!((kept.context.commits, kept.context.notes), (vec![], vec![]));
     git(
         work.path(),

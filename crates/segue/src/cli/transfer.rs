@@ -13,7 +13,7 @@ use segue_core::{FeatureId, ProviderId, SessionRef};
 #[command(after_help = "\
 Examples:
   segue session export latest --format markdown
-  segue session export --feature auth --format dagent --to /tmp/out
+  segue session export --feature auth --format dagent --to ../out
   segue session export --all --format dagent --to . --dry-run")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct ExportArgs {
@@ -70,7 +70,7 @@ pub(crate) enum Format {
 Examples:
   segue session import . --dry-run
   segue session import .dagent-worktrees/auth
-  segue session import /tmp/out --provider claude --json")]
+  segue session import ../out --provider claude --json")]
 pub(crate) struct ImportArgs {
     /// The directory: a project, a worktree of a feature, or the `.dagent` in it
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
