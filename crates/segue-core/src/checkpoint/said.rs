@@ -1,5 +1,7 @@
 //! The sentences of a turn, each with what it is and where it was said.
 
+use std::collections::HashSet;
+
 use super::ItemKind;
 use super::cues::{Sense, is_routine, refers_back, sense};
 use super::everyday::is_common;
@@ -41,6 +43,7 @@ pub(super) struct Said {
 /// The sentences of a turn.
 pub(super) fn sentences(turn: &ToldTurn, count: &dyn Fn(&str) -> u64) -> Vec<Said> {
     let mut said = Vec::new();
+    let mut asked: HashSet<String> = HashSet::new();
     // What an agent says between two calls of tools is about the next one; what counts comes at the end.
     let speaks = |part: &Part| matches!(part, Part::Text(text) if !text.trim().is_empty());
     let answer = turn
@@ -53,6 +56,12 @@ pub(super) fn sentences(turn: &ToldTurn, count: &dyn Fn(&str) -> u64) -> Vec<Sai
         }
         let narrates = message.role == Role::Assistant && answer != usize::try_from(at).ok();
         let mut units = units(&message.words(), message.role);
+        // An agent that repeats what it was told says nothing of its own.
+        if message.role == Role::Assistant {
+            units.retain(|(_, unit, _)| !asked.contains(&unit.plain));
+        } else {
+            asked.extend(units.iter().map(|(_, unit, _)| unit.plain.clone()));
+        }
         if units.len() > MOST {
             units.drain(MOST / 2..units.len() - MOST / 2);
         }
@@ -134,7 +143,7 @@ pub(super) fn together(said: Vec<Said>) -> Vec<Said> {
             next.goes_on
                 && !next.unit.text.ends_with(':')
                 && last.is_telling()
-                && (next.is_remark() || last.is_of_one_sort_with(&next))
+                && (next.is_remark_on(last) || last.is_of_one_sort_with(&next))
                 && (last.turn, last.message) == (next.turn, next.message)
                 && last.unit.text.len() + next.unit.text.len() < TOGETHER
         });
@@ -176,17 +185,26 @@ impl Said {
             Role::User => self.routine == next.routine || refers_back(&next.unit),
             _ => self.routine == next.routine && refers_back(&next.unit),
         };
-        let plain = |said: &Self| said.sense.filter(|sense| sense.strength > FAINT);
-        let apart = match (plain(self), plain(next)) {
-            (Some(a), Some(b)) => a.kind != b.kind,
-            (None, _) | (_, None) => false,
-        };
-        next.is_telling() && goes_along && !apart
+        next.is_telling() && goes_along && !self.is_plainly_apart_from(next)
     }
 
     /// Whether it says what something is, and leaves it to what comes before it to say what.
-    fn is_remark(&self) -> bool {
-        !self.is_telling() && self.sense.is_some_and(|sense| sense.strength > FAINT)
+    fn is_remark_on(&self, last: &Self) -> bool {
+        let says_what = !self.is_telling() && self.plain().is_some();
+        says_what && (refers_back(&self.unit) || !last.is_plainly_apart_from(self))
+    }
+
+    /// Whether both show what they are, and it is not the same.
+    fn is_plainly_apart_from(&self, other: &Self) -> bool {
+        match (self.plain(), other.plain()) {
+            (Some(a), Some(b)) => a.kind != b.kind,
+            (None, _) | (_, None) => false,
+        }
+    }
+
+    /// What it is, if it shows it.
+    fn plain(&self) -> Option<Sense> {
+        self.sense.filter(|sense| sense.strength > FAINT)
     }
 
     /// Whether it says nothing that anybody would miss: a word or two of courtesy, what only leads to a list, what an

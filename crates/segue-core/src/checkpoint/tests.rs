@@ -177,6 +177,30 @@ fn what_a_list_stands_under_says_what_it_is() {
 }
 
 #[test]
+fn what_is_open_stands_apart_from_what_was_decided_before_it() {
+    let found = extract(
+        &[turn(
+            1,
+            "Add a login form. Always run cargo test before you say you are done.",
+            "Always run cargo test before you say you are done. We use argon2 instead of bcrypt because the server \
+             has no AVX. Still to do: the reset mail.",
+        )],
+        "/w",
+        &words,
+    );
+    let made = merge(&Checkpoint::default(), found, 10_000, &words);
+    let reset = "Still to do: the reset mail.";
+    assert_eq!(texts(&made, ItemKind::Pending), [reset]);
+    let decided = texts(&made, ItemKind::Decision);
+    assert!(
+        decided.len() == 1 && !decided[0].contains(reset),
+        "{decided:?}"
+    );
+    // The agent only repeated it.
+    assert!(texts(&made, ItemKind::Done).is_empty());
+}
+
+#[test]
 fn a_plan_takes_the_place_of_the_one_before() {
     let planned = |n, steps: &[(&str, &str)]| {
         let steps = steps.iter();
