@@ -26,6 +26,7 @@ mod names;
 mod noted;
 mod outside;
 mod permission;
+mod piped;
 mod policy;
 mod process;
 mod project;
@@ -82,6 +83,7 @@ pub use outside::{Changed, Ours, Theirs, Verdict, completed, verdict, whose};
 pub use permission::{
     PermissionAnswer, PermissionKind, PermissionOption, PermissionPolicy, PermissionRequest,
 };
+pub use piped::with_piped;
 pub use policy::{
     Admission, Aftermath, Arrival, AutoCompaction, ContextLimits, Haste, LONGEST_WAIT, Next, Pause,
     Policy, Refused, Rest, Setback, Standing, admit, after_refusal, is_due, is_full,
