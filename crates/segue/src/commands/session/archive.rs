@@ -255,7 +255,7 @@ pub(super) async fn restore(app: &App, args: &RestoreArgs) -> Result<(), CliErro
         Times::Kept
     };
     for entry in &copies {
-        let restored = app.engine.restore(entry, times).await?;
+        let restored = app.engine.restore(entry, times, &app.project).await?;
         tell_restored(&restored, args);
     }
     Ok(())
@@ -276,6 +276,7 @@ fn tell_restored(restored: &Restored, args: &RestoreArgs) {
             "files": paths(&restored.files),
             "unchanged": paths(&restored.there),
             "taken_back_by_agent": restored.taken_back,
+            "session_id": restored.session.as_ref().map(|session| session.id.as_str()),
         }));
         return;
     }
@@ -293,6 +294,15 @@ fn tell_restored(restored: &Restored, args: &RestoreArgs) {
     print(&format!("Restored {id} ({title}) {from}."));
     for path in &restored.files {
         print(&format!("  {}", path.display()));
+    }
+    if let Some(session) = &restored.session {
+        let tags = session.tags.iter().map(|tag| format!(" #{tag}"));
+        let tags: String = tags.collect();
+        let title = one_line(session.title.as_str());
+        print(&format!(
+            "It is session {} again ({title}){tags}.",
+            session.id
+        ));
     }
     let provider = entry.manifest.provider.as_str();
     if let Some(command) = segue_agents::known::resume_command(provider, &entry.manifest.id) {
