@@ -23,6 +23,7 @@ mod mcp;
 mod message;
 mod model;
 mod names;
+mod next;
 mod noted;
 mod outside;
 mod permission;
@@ -78,6 +79,7 @@ pub use leg::{Leg, LegEnd, Opened};
 pub use links::{FeatureLinks, Linked, TaskLinks, links};
 pub use mcp::{McpReach, McpServer};
 pub use message::{InlineData, Message, Part, Role};
+pub use next::{Hint, NextStep};
 pub use noted::{noted_answer, noted_call};
 pub use outside::{Changed, Ours, Theirs, Verdict, completed, verdict, whose};
 pub use permission::{

@@ -81,7 +81,7 @@ async fn three_failures_begin_a_new_leg_and_three_more_stop() {
     let rotated = decided(&sixth, DecisionKind::Rotated);
     assert!(rotated[0].contains("once more"), "{rotated:?}");
     // What it says to do next is let through.
-    let hint = sixth.failure.unwrap().hint.unwrap();
+    let hint = sixth.failure.unwrap().hint.unwrap().to_string();
     let id = &first.session;
     let ways = [
         format!("segue session handoff {id} -p NAME"),
@@ -108,7 +108,7 @@ async fn three_failures_begin_a_new_leg_and_three_more_stop() {
     let mut request = stage.request("try", same(&first));
     request.anyway = true;
     let report = stage.chat(request, |_| {}).await.unwrap();
-    let hint = report.failure.unwrap().hint.unwrap();
+    let hint = report.failure.unwrap().hint.unwrap().to_string();
     assert!(ways.iter().all(|way| hint.contains(way)), "{hint}");
     let stopped = stage.chat(stage.request("try", same(&first)), |_| {}).await;
     let stopped = stopped.unwrap_err();
@@ -570,7 +570,8 @@ async fn a_rate_without_a_time_is_slowed_down_and_strictness_hands_nothing_over(
     .await;
     assert!(!report.stopped_by_policy);
     // By when it is asked again is told.
-    let hint = report.failure.as_ref().unwrap().hint.clone().unwrap();
+    let hint = report.failure.as_ref().unwrap().hint.as_ref();
+    let hint = hint.unwrap().to_string();
     assert!(hint.starts_with("it can be tried again at 2"), "{hint}");
     let next = stage.chat(stage.request("again", same(&report)), |_| {});
     let next = next.await.unwrap_err();

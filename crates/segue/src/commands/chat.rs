@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use segue_core::{Haste, SessionRef};
+use segue_core::{Haste, Hint, NextStep, SessionRef};
 use segue_engine::{ChatRequest, Conversation, Standpoint, Stop, Target, TurnReport};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -20,6 +20,7 @@ pub(super) use prompt::{prompt, sendable};
 
 use crate::cli::{ChatArgs, TalkArgs, TermsArgs};
 use crate::error::CliError;
+use crate::front::Front;
 use crate::setup::App;
 use crate::terminal::say;
 use crate::wire::{self, ChatJson, print_json};
@@ -155,21 +156,21 @@ pub(super) async fn resumable(
     standpoint: &Standpoint,
 ) -> Result<Conversation, CliError> {
     let found = app.engine.find_any(reference, standpoint).await?;
-    let (cwd, fork) = match &found {
+    let again = Hint::from("make it again");
+    let (cwd, hint) = match &found {
         Conversation::Session(session, _) => {
-            let fork = format!(
-                ", or branch off into the directory you are in with `segue session fork {}`",
-                session.id
-            );
-            (Some(session.project.cwd.as_str()), fork)
+            let hint = again
+                .say(", or branch off into the directory you are in with `")
+                .step(NextStep::Fork(session.id.clone()))
+                .say("`");
+            (Some(session.project.cwd.as_str()), hint)
         }
-        Conversation::Native(native) => (native.session.head.cwd.as_deref(), String::new()),
+        Conversation::Native(native) => (native.session.head.cwd.as_deref(), again),
     };
     match cwd {
-        Some(cwd) if !Path::new(cwd).is_dir() => Err(CliError::failed(format!(
-            "the session's directory {cwd} is not there"
-        ))
-        .hint(format!("make it again{fork}"))),
+        Some(cwd) if !Path::new(cwd).is_dir() => {
+            Err(CliError::failed(format!("the session's directory {cwd} is not there")).hint(hint))
+        }
         Some(_) | None => Ok(found),
     }
 }
@@ -202,7 +203,7 @@ fn tell(report: &TurnReport, form: Form) -> ExitCode {
     };
     if form == Form::Words {
         match &report.failure {
-            Some(failure) => play::tell_failure(&report.provider, failure),
+            Some(failure) => play::tell_failure(&report.provider, failure, Front::Shell),
             None => say(&format!(
                 "{}; {} with: segue chat --resume {}{} \"…\"",
                 play::why_cancelled(report),

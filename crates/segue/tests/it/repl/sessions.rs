@@ -38,7 +38,7 @@ fn another_session_is_resumed_by_number_or_id_and_a_failure_changes_nothing() {
     going on with [SESSION] (the older one), 1 turn(s), with rehearsal
     you are in this session already
     error: no session matches "nosuch"
-    hint: /sessions all shows every session there is
+    hint: `/sessions all` shows every session there is
     --- exit 1
     "#);
     let info = world.json(["session", "info", &older, "--json"]);
