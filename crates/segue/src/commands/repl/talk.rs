@@ -48,6 +48,8 @@ pub(super) struct Talk {
     agent: Option<ProviderId>,
     /// What came of the last turn in this session.
     last: Option<TurnReport>,
+    /// Whether it was said by a decision where the conversation goes on.
+    greeted: bool,
     /// Those that can be talked to.
     agents: Vec<ProviderId>,
     /// What was listed here, which others may have listed something else since.
@@ -66,6 +68,7 @@ impl Talk {
         // Nobody should type into a conversation that can't begin.
         let role = purpose.as_ref().and_then(|purpose| purpose.role.as_ref());
         app.engine.described(role)?;
+        let mut greeted = false;
         if target.conversation().is_none() {
             let idle = signals.idle();
             let request = ChatRequest {
@@ -78,6 +81,7 @@ impl Talk {
                     play::explain(&steps);
                 }
                 decisions.iter().for_each(say_decision);
+                greeted = decisions.iter().any(names_session);
                 target = Target::Session(session.id);
             }
         }
@@ -103,14 +107,18 @@ impl Talk {
             explain,
             target,
             agent,
+            greeted,
             last: None,
             listed: None,
             signals,
         })
     }
 
-    /// Says where the conversation goes on, if it does.
+    /// Says where the conversation goes on, if it does and that was not said yet.
     pub(super) async fn greet(&self) {
+        if self.greeted {
+            return;
+        }
         if let Target::Session(id) = &self.target
             && let Ok(session) = self.app.find(&by_id(id)).await
         {
@@ -413,6 +421,14 @@ impl Talk {
         self.end_summary().await;
         self.close_agents().await;
     }
+}
+
+/// Whether a decision tells which session goes on.
+fn names_session(decision: &Decision) -> bool {
+    matches!(
+        decision.kind,
+        DecisionKind::Session | DecisionKind::Continued
+    )
 }
 
 fn no_session() -> CliError {
