@@ -14,6 +14,7 @@ mod context;
 mod cost;
 mod event;
 mod failure;
+mod figure;
 mod head;
 mod id;
 mod json;
@@ -72,6 +73,7 @@ pub use event::{
     ToolStatus, TurnEnd,
 };
 pub use failure::{Failure, FailureClass};
+pub use figure::figure;
 pub use head::{ForkedOff, HeadMove, HeadMoveKind, Lineage};
 pub use id::{FeatureId, IdError, LegId, NativeId, ProviderId, SessionId, TurnId};
 pub use json::{Json, JsonError};

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use segue_core::{
     Author, Checkpoint, Decision, Occasion, Session, SessionId, SessionStatus, TurnId, Version,
-    can_go_on, total_saved, written,
+    can_go_on, figure, total_saved, written,
 };
 use segue_store::NewVersion;
 
@@ -108,7 +108,7 @@ pub enum CheckpointError {
         now: u32,
     },
     /// It is too long.
-    #[error("a checkpoint of {tokens} tokens leaves too little of the budget: it may have {room}")]
+    #[error("a checkpoint of {} tokens leaves too little of the budget: it may have {}", figure(*tokens), figure(*room))]
     TooLarge {
         /// How many tokens it has.
         tokens: u64,

@@ -2,8 +2,8 @@
 
 use segue_core::{
     Author, Checkpoint, Decision, DecisionKind, Leg, LegEnd, LegId, Occasion, ProviderId, Session,
-    SessionId, ToldTurn, Turn, TurnId, Version, can_go_on, extract, is_due, is_worth_it, merge,
-    written,
+    SessionId, ToldTurn, Turn, TurnId, Version, can_go_on, extract, figure, is_due, is_worth_it,
+    merge, written,
 };
 use segue_store::NewVersion;
 
@@ -40,8 +40,8 @@ pub struct Compaction {
 impl Compaction {
     /// What it stands for, with how many tokens that has.
     #[must_use]
-    pub fn stands_for(&self, tokens: &str) -> String {
-        let turns = self.turns;
+    pub fn stands_for(&self) -> String {
+        let (turns, tokens) = (self.turns, figure(self.replaced));
         if self.covers > turns {
             format!("{turns} turn(s) and the checkpoint before, {tokens} tokens in all,")
         } else {
@@ -312,8 +312,8 @@ pub(crate) fn told(version: &Version, compaction: &Compaction) -> String {
 fn done(version: &Version, compaction: &Compaction) -> String {
     format!(
         "{} were summed up in checkpoint {} of {} tokens",
-        compaction.stands_for(&compaction.replaced.to_string()),
+        compaction.stands_for(),
         version.n,
-        compaction.tokens
+        figure(compaction.tokens)
     )
 }

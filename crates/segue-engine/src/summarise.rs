@@ -11,7 +11,7 @@ use std::time::Duration;
 use segue_agents::Agent;
 use segue_core::{
     Author, Checkpoint, Decision, DecisionKind, Delta, Objection, Occasion, Piece, ProviderId,
-    Session, SessionId, Summary, TurnId, Version, pieces, question, summary, written,
+    Session, SessionId, Summary, TurnId, Version, figure, pieces, question, summary, written,
 };
 use segue_store::NewVersion;
 
@@ -274,7 +274,7 @@ fn added(proposal: &Proposal, said: &Summary, version: &Version) -> String {
         said.stated.len(),
         proposal.base.n,
         version.n,
-        version.tokens
+        figure(version.tokens)
     )
 }
 

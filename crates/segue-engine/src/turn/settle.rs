@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use segue_agents::known;
 use segue_core::{
     Aftermath, Decision, DecisionKind, Failure, FailureClass, Hint, Leg, LegEnd, LegId, NextStep,
-    Standing, TurnState, is_full, is_policy_stop,
+    Standing, TurnState, figure, is_full, is_policy_stop,
 };
 use segue_store::{Finish, Settled};
 
@@ -161,7 +161,9 @@ impl Run<'_> {
         let limit = policy.context.of(provider, model)?;
         let size = is_full(self.opened_leg.as_ref()?, self.report.usage, limit)?;
         let text = format!(
-            "the native session holds {size} tokens, more than {limit}, and is over; {next}"
+            "the native session holds {} tokens, more than {}, and is over; {next}",
+            figure(size),
+            figure(limit)
         );
         Some((LegEnd::Full, text))
     }

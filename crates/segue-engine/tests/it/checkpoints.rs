@@ -297,7 +297,7 @@ async fn what_a_person_writes_counts_unless_it_is_outdated_or_too_long() {
         .extend((100..300).map(|id| segue_core::Item { id, ..last.clone() }));
     let too_large = write(2, long).await.unwrap_err();
     assert!(
-        too_large.to_string().contains("it may have 40000"),
+        too_large.to_string().contains("it may have 40,000"),
         "{too_large}"
     );
     assert_eq!(stage.store.checkpoints(&session.id).await.unwrap().len(), 2);

@@ -252,7 +252,7 @@ async fn a_leg_above_its_limit_is_over() {
     let second = using(&stage, same(&first), context(350_001)).await;
     assert_eq!(second.leg, Some(1), "350,000 goes on");
     let told = decided(&second, DecisionKind::Rotated);
-    assert!(told[0].contains("holds 350001 tokens"), "{told:?}");
+    assert!(told[0].contains("holds 350,001 tokens"), "{told:?}");
     let third = using(&stage, same(&first), Usage::default()).await;
     assert_eq!(third.leg, Some(2));
     assert_eq!(third.opened.unwrap().0, Opened::Briefed);
@@ -625,7 +625,7 @@ async fn what_was_spent_before_a_leg_was_taken_up_again_counts() {
     let last = using(&stage, same(&first), spent(50_001)).await;
     assert_eq!((last.leg, &last.native_id), (Some(3), &first.native_id));
     let told = decided(&last, DecisionKind::Rotated);
-    assert!(told[0].contains("holds 350001 tokens"), "{told:?}");
+    assert!(told[0].contains("holds 350,001 tokens"), "{told:?}");
     let legs = stage.store.legs(&first.session).await.unwrap();
     assert_eq!(legs[2].total_tokens, Some(50_001), "what it spent itself");
 }

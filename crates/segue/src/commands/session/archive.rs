@@ -12,7 +12,7 @@ use super::list::not_a_time;
 use crate::cli::{ArchiveArgs, RestoreArgs};
 use crate::error::CliError;
 use crate::setup::App;
-use crate::terminal::{Style, Table, ago, one_line, print, say};
+use crate::terminal::{Style, Table, ago, bytes, one_line, print, say};
 use crate::wire::print_json;
 
 pub(super) async fn run(app: &App, args: &ArchiveArgs) -> Result<(), CliError> {
@@ -167,15 +167,6 @@ fn summary(done: &[Value]) -> String {
     let count = |what: &str| done.iter().filter(|row| row["outcome"] == what).count();
     let (new, again) = (count("archived"), count("renewed"));
     format!("{} archived, {} as before.", new + again, count("already"))
-}
-
-/// A size as people say it.
-fn bytes(bytes: u64) -> String {
-    match bytes {
-        0..1024 => format!("{bytes} B"),
-        1024..1_048_576 => format!("{} KiB", bytes.div_ceil(1024)),
-        _ => format!("{} MiB", bytes.div_ceil(1_048_576)),
-    }
 }
 
 fn entry_json(entry: &Entry) -> Value {

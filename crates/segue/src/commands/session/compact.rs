@@ -2,11 +2,10 @@
 
 use std::io::{IsTerminal, stderr};
 
-use segue_core::{NextStep, ProviderId, Session, Version, headed};
+use segue_core::{NextStep, ProviderId, Session, Version, figure, headed};
 use segue_engine::{Compaction, Conversation, Summariser};
 use serde_json::json;
 
-use super::preview::grouped;
 use crate::cli::{CompactArgs, SumsUp};
 use crate::config::Flags;
 use crate::error::CliError;
@@ -138,8 +137,8 @@ fn tell(
         });
         return;
     };
-    let what = compaction.stands_for(&grouped(compaction.replaced));
-    let tokens = grouped(compaction.tokens);
+    let what = compaction.stands_for();
+    let tokens = figure(compaction.tokens);
     match version {
         Some(version) => {
             let n = version.n;

@@ -96,7 +96,7 @@ fn a_new_session_is_begun_and_the_old_one_renamed() {
     You said: second
     This is where our conversation begins.
     last turn 1 in, 9 out, 10 in all
-    context   10 of 200000 (0 %)
+    context   10 of 200,000 (0 %)
     session   10 in 1 turn(s)
     --- stderr
     segue: using rehearsal, the built-in offline agent: no other was found on this machine
