@@ -239,7 +239,7 @@ pub(crate) fn attempt(row: &Row<'_>) -> Outcome<Attempt> {
     })
 }
 
-// Failures are counted once, in the standing; the column of the first schema is not used any more.
+// Failures are counted once, in the standing.
 pub(crate) const LEG: &str = "
     SELECT id, n, provider, nullif(native_id, ''), tip_id,
            coalesce((SELECT s.failures FROM standings s WHERE legs.ended_at IS NULL

@@ -43,7 +43,7 @@ async fn what_is_written_is_there_for_the_next_process() {
     let health = store.health().await.unwrap();
     assert_eq!(
         (health.format, health.sessions, health.problems),
-        (11, 2, vec![])
+        (12, 2, vec![])
     );
 }
 
@@ -68,7 +68,7 @@ async fn a_store_of_the_first_format_is_brought_up_to_date() {
     let store = SqliteStore::open(directory.path()).unwrap();
     store.create(new_session(1)).await.unwrap();
     let health = store.health().await.unwrap();
-    assert_eq!((health.format, health.sessions), (11, 2));
+    assert_eq!((health.format, health.sessions), (12, 2));
     // What was about a feature then is found by it now.
     let feature = FeatureId::parse("支払い").unwrap();
     let pay = Purpose::of(Scope::Feature(feature));

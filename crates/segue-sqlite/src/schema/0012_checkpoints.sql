@@ -1,0 +1,2 @@
+-- Failures are counted in standings.
+ALTER TABLE legs DROP COLUMN consecutive_failures;
