@@ -61,7 +61,8 @@ pub use chain::{
 pub use checkpoint::{
     Author, Checkpoint, Delta, DeltaError, Item, ItemKind, LoopState, Objection, Occasion, Piece,
     SUMMARISER, Slip, Summary, Version, again, carried_over, decode_delta, encode_delta, extract,
-    form, formed, headed, is_summariser, merge, pieces, question, summary, total_saved, written,
+    form, formed, headed, is_summariser, merge, newly_numbered, pieces, question, summary,
+    total_saved, written,
 };
 pub use context::{
     Commit, Context, ContextError, Document, FeatureContext, KeptContext, Source, Structure,

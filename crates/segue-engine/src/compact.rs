@@ -3,7 +3,7 @@
 use segue_core::{
     Author, Checkpoint, Decision, DecisionKind, Leg, LegEnd, LegId, Occasion, ProviderId, Session,
     SessionId, ToldTurn, Turn, TurnId, Version, can_go_on, extract, figure, is_due, is_worth_it,
-    merge, written,
+    merge, newly_numbered, written,
 };
 use segue_store::NewVersion;
 
@@ -91,6 +91,8 @@ impl Engine {
         let count = &segue_tokens::count;
         let found = extract(&since, &session.project.cwd, count);
         let checkpoint = merge(&before, found, room, count);
+        let given = self.last_item(&session.id).await?;
+        let checkpoint = newly_numbered(&before, checkpoint, given);
         Ok(Some(Compaction {
             covers: last.n,
             turns: u32::try_from(since.len()).unwrap_or(u32::MAX),
@@ -99,6 +101,13 @@ impl Engine {
             checkpoint,
             room,
         }))
+    }
+
+    /// The highest number that an item of a session's checkpoints ever had.
+    pub(crate) async fn last_item(&self, session: &SessionId) -> Result<u32, EngineError> {
+        let versions = self.store.checkpoints(session).await?;
+        let numbers = versions.iter().map(|version| version.last_item);
+        Ok(numbers.max().unwrap_or(0))
     }
 
     /// Compacts a session that nobody is at work in: its next prompt opens a native session that is told the checkpoint.

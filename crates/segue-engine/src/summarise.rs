@@ -11,7 +11,8 @@ use std::time::Duration;
 use segue_agents::Agent;
 use segue_core::{
     Author, Checkpoint, Decision, DecisionKind, Delta, Objection, Occasion, Piece, ProviderId,
-    Session, SessionId, Summary, TurnId, Version, figure, pieces, question, summary, written,
+    Session, SessionId, Summary, TurnId, Version, figure, newly_numbered, pieces, question,
+    summary, written,
 };
 use segue_store::NewVersion;
 
@@ -237,6 +238,7 @@ impl Engine {
         let count = &segue_tokens::count;
         let room = self.room_of(session, &session.provider).await?;
         let after = said.applied(&proposal.seen, &before, proposal.base.covers, room, count);
+        let after = newly_numbered(&before, after, self.last_item(&session.id).await?);
         if Delta::between(&before, &after).is_empty() {
             let why = "it had nothing to add that there is room for";
             return Ok((None, of_no_use(proposal, why)));

@@ -56,6 +56,7 @@ mod tests {
             by: Author::Record,
             why: Occasion::Budget,
             at: Timestamp::UNIX_EPOCH,
+            last_item: 0,
         };
         let cases: [Case; 8] = [
             ("none", &[], 0),

@@ -57,6 +57,8 @@ pub struct Version {
     pub why: Occasion,
     /// When.
     pub at: Timestamp,
+    /// The highest number that one of its items has.
+    pub last_item: u32,
 }
 
 impl Version {

@@ -1,2 +1,7 @@
 -- Failures are counted in standings.
 ALTER TABLE legs DROP COLUMN consecutive_failures;
+
+-- The highest number that an item of the version has, so that none is given twice in a session.
+ALTER TABLE checkpoints ADD COLUMN last_item INTEGER NOT NULL DEFAULT 0;
+UPDATE checkpoints
+SET last_item = coalesce((SELECT max(item.value ->> 'id') FROM json_each(delta, '$.set') item), 0);
