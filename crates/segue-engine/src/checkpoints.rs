@@ -292,6 +292,7 @@ impl Engine {
             replaced: before.tokens,
             by: Author::Person,
             why: Occasion::Pinned,
+            read: 0,
             at,
         };
         match wish {

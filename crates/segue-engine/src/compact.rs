@@ -165,6 +165,7 @@ impl Engine {
             replaced: compaction.replaced,
             by: Author::Record,
             why,
+            read: 0,
             at,
         };
         let ends = leg.map(|leg| (leg, LegEnd::Compacted));

@@ -45,6 +45,8 @@ pub struct Proposal {
     seen: Checkpoint,
     /// What it said; or why that was of no use.
     said: Result<Summary, String>,
+    /// The number of the last turn that it was shown to the end, of those that it said something of.
+    read: u32,
     /// How many pieces at the beginning of the record it was not shown.
     left_out: usize,
     /// What was done to keep native sessions from harm.
@@ -101,6 +103,7 @@ impl Engine {
             base,
             seen,
             said: Err("there is nothing to sum up".to_owned()),
+            read,
             left_out,
             protected: Vec::new(),
         };
@@ -150,8 +153,8 @@ impl Engine {
         }
         let chain = self.store.turns_to(head).await?;
         let leads = |version: &Version| chain.iter().any(|turn| turn.id == version.turn);
-        let covers = versions.filter(leads).map(|version| version.covers);
-        Ok(covers.max().unwrap_or(0))
+        let read = versions.filter(leads).map(|version| version.read);
+        Ok(read.max().unwrap_or(0))
     }
 
     /// Why an agent is not asked now, if it rests.
@@ -188,7 +191,10 @@ impl Engine {
             let (said, protected) = asking::ask(summariser, cwd, &asked, check).await;
             proposal.protected.extend(protected);
             match said {
-                Ok(said) => all.and(said, &known),
+                Ok(said) => {
+                    all.and(said, &known);
+                    proposal.read = proposal.read.max(piece.told);
+                }
                 Err(why) => {
                     proposal.said = Err(why);
                     break;
@@ -252,6 +258,7 @@ impl Engine {
             replaced: newest.tokens,
             by: Author::Summary,
             why: Occasion::Summed,
+            read: proposal.read,
             at: (self.world.now)(),
         };
         let version = self.store.add_checkpoint(&hold.lease, new, None).await?;

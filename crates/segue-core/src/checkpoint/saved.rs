@@ -57,6 +57,7 @@ mod tests {
             why: Occasion::Budget,
             at: Timestamp::UNIX_EPOCH,
             last_item: 0,
+            read: 0,
         };
         let cases: [Case; 8] = [
             ("none", &[], 0),

@@ -273,6 +273,7 @@ async fn what_was_summed_up_already_is_told_to_a_new_native_session_all_the_same
         replaced: found.replaced,
         by: Author::Record,
         why: Occasion::Told,
+        read: 0,
         at: Timestamp::UNIX_EPOCH,
     };
     stage.store.add_checkpoint(&lease, new, None).await.unwrap();

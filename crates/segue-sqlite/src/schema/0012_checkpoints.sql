@@ -5,3 +5,7 @@ ALTER TABLE legs DROP COLUMN consecutive_failures;
 ALTER TABLE checkpoints ADD COLUMN last_item INTEGER NOT NULL DEFAULT 0;
 UPDATE checkpoints
 SET last_item = coalesce((SELECT max(item.value ->> 'id') FROM json_each(delta, '$.set') item), 0);
+
+-- Up to which turn a summariser had read when it made the version; 0 if somebody else did.
+ALTER TABLE checkpoints ADD COLUMN read INTEGER NOT NULL DEFAULT 0;
+UPDATE checkpoints SET read = covers WHERE made_by = 'summary';
