@@ -48,13 +48,7 @@ pub fn at_work(id: &NativeId, files: &[PathBuf], home: &Path, whose: Whose) -> O
     // segue itself is told ids all the time.
     let is_segue = |pid: u32| own_program.is_some() && program_of(pid) == own_program;
     let counts = |pid: u32| whose == Whose::Anybodys || !lineage(pid).into_iter().any(is_segue);
-    let mut pids: Vec<u32> = names(Path::new("/proc"))
-        .iter()
-        .filter_map(|name| name.parse().ok())
-        .filter(|pid| !ours.contains(pid))
-        .collect();
-    pids.sort_unstable();
-    let busy = pids.into_iter().find_map(|pid| {
+    let busy = all_but(&ours).into_iter().find_map(|pid| {
         let process = PathBuf::from(format!("/proc/{pid}"));
         let args = arguments(&process);
         let named = args.iter().skip(1).any(|arg| names_it(arg, id))
@@ -67,6 +61,31 @@ pub fn at_work(id: &NativeId, files: &[PathBuf], home: &Path, whose: Whose) -> O
         })
     });
     busy.or_else(|| registered(id, &home.join("sessions"), counts))
+}
+
+/// Whether a command that stands before us in a pipe is still at work: a process that can write to our standard input.
+/// Those that led to us do not count, since they may hold a pipe open that nobody means to write to.
+#[must_use]
+pub fn is_piped_to() -> bool {
+    let Ok(input) = fs::read_link("/proc/self/fd/0") else {
+        return false;
+    };
+    let writes = |pid: &u32| {
+        let process = PathBuf::from(format!("/proc/{pid}"));
+        has_open(&process, std::slice::from_ref(&input), Whose::Strangers)
+    };
+    all_but(&lineage(std::process::id())).iter().any(writes)
+}
+
+/// All processes but these, the lowest number first.
+fn all_but(ours: &[u32]) -> Vec<u32> {
+    let mut pids: Vec<u32> = names(Path::new("/proc"))
+        .iter()
+        .filter_map(|name| name.parse().ok())
+        .filter(|pid| !ours.contains(pid))
+        .collect();
+    pids.sort_unstable();
+    pids
 }
 
 /// The program that a process runs, also if its file was replaced since.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use segue_acp::AcpError;
-use segue_core::{Failure, FailureClass};
+use segue_core::{Failure, FailureClass, Hint};
 
 use crate::Exit;
 use crate::classify::{self, Refusal};
@@ -132,10 +132,10 @@ impl AgentError {
     }
 
     /// What to do next, where this error knows better than its class.
-    fn hint(&self) -> Option<String> {
+    fn hint(&self) -> Option<Hint> {
         match self {
             Self::NoDirectory(_) => Some(
-                "make it again, or branch off into the directory you are in with `segue session fork`".to_owned(),
+                "make it again, or branch off into the directory you are in with `segue session fork`".into(),
             ),
             Self::NotStarted { .. } | Self::Crashed { .. } | Self::TimedOut { .. } | Self::Refused { .. } => None,
         }

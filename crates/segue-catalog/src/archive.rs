@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use segue_core::{NativeId, ProviderId, SessionId};
+use segue_core::{NativeId, ProviderId};
 
 pub use self::error::KeepError;
-pub use self::manifest::{Manifest, Packed};
+pub use self::manifest::{Called, Manifest, Packed, WentWith};
 pub use self::restore::{PutBack, Times};
 use crate::belongings::entries;
 use crate::{Found, IdHint, NativeSession, Reader, Start, outline, trash};
@@ -263,8 +263,8 @@ impl Entry {
     }
 
     /// The same copy, with a note of which of segue's own sessions went with it.
-    pub(crate) fn of_segues(mut self, session: &SessionId) -> Result<Self, KeepError> {
-        self.manifest.went_with = Some(session.clone());
+    pub(crate) fn of_segues(mut self, session: WentWith) -> Result<Self, KeepError> {
+        self.manifest.went_with = Some(session);
         pack::write_manifest(&self.manifest, &self.path)?;
         Ok(self)
     }

@@ -35,7 +35,9 @@ mod since;
 mod tally;
 mod trash;
 
-pub use archive::{Archive, Entry, KeepError, Kept, Manifest, Packed, PutBack, Saved, Times};
+pub use archive::{
+    Archive, Called, Entry, KeepError, Kept, Manifest, Packed, PutBack, Saved, Times, WentWith,
+};
 pub use belongings::{Belongings, Keeping, Piece, Role};
 pub use catalog::{Catalog, NativeSession, Natives};
 pub use claude::Claude;

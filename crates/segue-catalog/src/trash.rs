@@ -5,9 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
-use segue_core::SessionId;
 
-use crate::archive::{self, Entry, KeepError, Kept, lock, make_directory, pack, turns};
+use crate::archive::{self, Entry, KeepError, Kept, WentWith, lock, make_directory, pack, turns};
 use crate::belongings::{self, entries};
 use crate::{Keeping, Manifest, NativeSession, Reader};
 
@@ -64,7 +63,7 @@ impl Trash {
     }
 
     /// Notes in a copy which of segue's own sessions was deleted with it.
-    pub fn note(&self, copy: Entry, session: &SessionId) -> Result<Entry, KeepError> {
+    pub fn note(&self, copy: Entry, session: WentWith) -> Result<Entry, KeepError> {
         let _lock = lock(&self.root)?;
         copy.of_segues(session)
     }

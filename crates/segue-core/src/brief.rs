@@ -13,7 +13,7 @@ mod told;
 
 use std::fmt::Write as _;
 
-use crate::Message;
+use crate::{Message, figure};
 pub use added::with_added;
 pub use choose::{Missing, least_tokens};
 pub use reminder::with_reminder;
@@ -143,7 +143,7 @@ impl Brief {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BriefError {
     /// What has to be told is more than may be told.
-    #[error("what has to be told does not fit into {budget} tokens: the {} has {tokens}", .part.as_str())]
+    #[error("what has to be told does not fit into {} tokens: the {} has {}", figure(*budget), .part.as_str(), figure(*tokens))]
     TooLarge {
         /// The larger of the parts that have to be told.
         part: Section,

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use crate::Hint;
 use crate::names::names;
 
 /// The kind of a failure. Policy acts on it, and `--json` prints it.
@@ -53,7 +54,7 @@ pub struct Failure {
     /// What happened, in one line, with the agent's own words where it gave some.
     pub message: String,
     /// What to do next, where we know.
-    pub hint: Option<String>,
+    pub hint: Option<Hint>,
     /// The end of what the agent wrote to its error output.
     pub stderr: Option<String>,
     /// When it makes sense to try again, where the agent said so.
@@ -75,7 +76,7 @@ impl Failure {
 
     /// The same failure with a next step.
     #[must_use]
-    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+    pub fn with_hint(mut self, hint: impl Into<Hint>) -> Self {
         self.hint = Some(hint.into());
         self
     }

@@ -14,6 +14,7 @@ mod context;
 mod cost;
 mod event;
 mod failure;
+mod figure;
 mod head;
 mod id;
 mod json;
@@ -23,9 +24,11 @@ mod mcp;
 mod message;
 mod model;
 mod names;
+mod next;
 mod noted;
 mod outside;
 mod permission;
+mod piped;
 mod policy;
 mod process;
 mod project;
@@ -58,7 +61,8 @@ pub use chain::{
 pub use checkpoint::{
     Author, Checkpoint, Delta, DeltaError, Item, ItemKind, LoopState, Objection, Occasion, Piece,
     SUMMARISER, Slip, Summary, Version, again, carried_over, decode_delta, encode_delta, extract,
-    form, formed, headed, is_summariser, merge, pieces, question, summary, total_saved, written,
+    form, formed, headed, is_summariser, merge, newly_numbered, pieces, question, summary,
+    total_saved, written,
 };
 pub use context::{
     Commit, Context, ContextError, Document, FeatureContext, KeptContext, Source, Structure,
@@ -70,6 +74,7 @@ pub use event::{
     ToolStatus, TurnEnd,
 };
 pub use failure::{Failure, FailureClass};
+pub use figure::figure;
 pub use head::{ForkedOff, HeadMove, HeadMoveKind, Lineage};
 pub use id::{FeatureId, IdError, LegId, NativeId, ProviderId, SessionId, TurnId};
 pub use json::{Json, JsonError};
@@ -77,11 +82,13 @@ pub use leg::{Leg, LegEnd, Opened};
 pub use links::{FeatureLinks, Linked, TaskLinks, links};
 pub use mcp::{McpReach, McpServer};
 pub use message::{InlineData, Message, Part, Role};
+pub use next::{Hint, NextStep};
 pub use noted::{noted_answer, noted_call};
 pub use outside::{Changed, Ours, Theirs, Verdict, completed, verdict, whose};
 pub use permission::{
     PermissionAnswer, PermissionKind, PermissionOption, PermissionPolicy, PermissionRequest,
 };
+pub use piped::with_piped;
 pub use policy::{
     Admission, Aftermath, Arrival, AutoCompaction, ContextLimits, Haste, LONGEST_WAIT, Next, Pause,
     Policy, Refused, Rest, Setback, Standing, admit, after_refusal, is_due, is_full,

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use crate::names::names;
+use crate::piped::without_piped;
 use crate::{
     FeatureId, NativeId, Project, ProviderId, Purpose, Sent, SessionId, Tag, TurnId, TurnState,
 };
@@ -67,11 +68,11 @@ impl Title {
     }
 
     /// The title of a session nobody named: the beginning of its first prompt, after the tags and the brief it may
-    /// begin with.
+    /// begin with, and before what was piped.
     #[must_use]
     pub fn from_prompt(prompt: &str) -> Self {
         // A prompt may be megabytes; its first few hundred characters are all a title can use.
-        let start = Sent::words(prompt).trim_start();
+        let start = without_piped(Sent::words(prompt)).trim_start();
         let end = start
             .char_indices()
             .nth(400)
@@ -222,6 +223,7 @@ mod tests {
             ("[Feature: auth] [Role: dev]\n\nfix it", "fix it"),
             ("[Feature: auth]", "[Feature: auth]"),
             ("see [Feature: auth]", "see [Feature: auth]"),
+            ("why?\n\n```stdin\nerror: no\n```\n", "why?"),
         ];
         for (prompt, title) in cases {
             assert_eq!(Title::from_prompt(prompt).as_str(), title);

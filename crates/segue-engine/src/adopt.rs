@@ -6,7 +6,7 @@ use segue_agents::known::KNOWN;
 use segue_catalog::NativeTurn;
 use segue_core::{
     Decision, DecisionKind, Message, NativeId, Part, Project, ProviderId, Purpose, Role, Sent,
-    Session, Title, TurnState,
+    Session, SessionId, Title, TurnState,
 };
 use segue_store::{Adopted, AdoptedTurn, NewSession, StoreError};
 
@@ -15,6 +15,17 @@ use crate::{Engine, EngineError, Native, counted};
 
 /// What a native session is called that nobody named and in which nothing was said.
 const NAMELESS: &str = "a session without a name";
+
+/// What is known of a native session beside what it tells of itself.
+#[derive(Clone, Copy)]
+pub(crate) enum Beside<'a> {
+    /// Nothing.
+    Nothing,
+    /// What it is for, and why.
+    Purpose(&'a Purpose, &'a str),
+    /// Which session of ours it carried before that was deleted, and what that was called.
+    Was(&'a SessionId, &'a Title),
+}
 
 /// What a native session tells of itself.
 struct Told {
@@ -30,14 +41,14 @@ struct Told {
 
 impl Engine {
     /// The session that carries a native one; it is made now, out of all that was said there, if there is none yet. It
-    /// is then for what its own tags say, or else for the purpose it is `known` to have, and why. That it was made is
-    /// noted in its log, and to be said.
+    /// is then for what its own tags say, or else for the purpose it is known to have `beside`. That it was made is noted
+    /// in its log, and to be said.
     pub(crate) async fn adopt(
         &self,
         provider: &ProviderId,
         id: &NativeId,
         project: &Project,
-        known: Option<(&Purpose, &str)>,
+        beside: Beside<'_>,
     ) -> Result<(Session, Option<Decision>), EngineError> {
         if let Some(session) = self.carrier(provider, id).await? {
             return Ok((session, None));
@@ -60,15 +71,29 @@ impl Engine {
             },
         };
         let (turns, at_home) = (told.turns, told.project);
-        let purpose = told.purpose.as_ref().or(known.map(|(purpose, _)| purpose));
-        let title = told.title.unwrap_or_else(|| Title::from_prompt(NAMELESS));
+        let (known, why, was) = match beside {
+            Beside::Nothing => (None, String::new(), None),
+            Beside::Purpose(purpose, why) => {
+                let why = format!(", for {purpose}, since {why}");
+                (Some(purpose), why, None)
+            }
+            Beside::Was(session, title) => (None, String::new(), Some((session, title))),
+        };
+        let purpose = told.purpose.as_ref().or(known);
+        let title = was.map(|(_, title)| title.clone()).or(told.title);
+        let title = title.unwrap_or_else(|| Title::from_prompt(NAMELESS));
         let count = turns.len();
         let native = Adopted {
             native_id: id.clone(),
             turns,
         };
         let new = self.free_session(&at_home, &title, purpose, provider);
-        let new = new.await?;
+        let mut new = new.await?;
+        if let Some((before, _)) = was
+            && self.store.session(before).await?.is_none()
+        {
+            new.id = before.clone();
+        }
         let session = new.id.clone();
         match self.store.adopt(new, self.world.me.clone(), native).await {
             // Somebody else was quicker.
@@ -76,10 +101,8 @@ impl Engine {
             Err(error) => Err(error.into()),
             Ok(lease) => {
                 let s = if count == 1 { "" } else { "s" };
-                let why = known.map(|(purpose, why)| format!(", for {purpose}, since {why}"));
                 let text = format!(
-                    "took {named} over as session {session}, with its {count} turn{s}{}",
-                    why.unwrap_or_default()
+                    "took {named} over as session {session}, with its {count} turn{s}{why}"
                 );
                 let decision = Decision::new(DecisionKind::Session, text);
                 let at = (self.world.now)();
@@ -99,9 +122,14 @@ impl Engine {
         here: &Project,
     ) -> Result<(Session, Option<Decision>), EngineError> {
         let keeper = &native.session.provider;
-        let provider = self.driver(keeper).unwrap_or_else(|| usual_driver(keeper));
-        self.adopt(&provider, &native.session.head.id, here, None)
-            .await
+        let provider = self.driver_to_be(keeper);
+        let id = &native.session.head.id;
+        self.adopt(&provider, id, here, Beside::Nothing).await
+    }
+
+    /// Who drives the sessions of an agent, or will.
+    pub(crate) fn driver_to_be(&self, keeper: &ProviderId) -> ProviderId {
+        self.driver(keeper).unwrap_or_else(|| usual_driver(keeper))
     }
 
     /// A session to be made now, under an id that is free: what it is made of is too large to be handed over twice.

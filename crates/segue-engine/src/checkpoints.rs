@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use segue_core::{
     Author, Checkpoint, Decision, Occasion, Session, SessionId, SessionStatus, TurnId, Version,
-    can_go_on, total_saved, written,
+    can_go_on, figure, newly_numbered, total_saved, written,
 };
 use segue_store::NewVersion;
 
@@ -108,7 +108,7 @@ pub enum CheckpointError {
         now: u32,
     },
     /// It is too long.
-    #[error("a checkpoint of {tokens} tokens leaves too little of the budget: it may have {room}")]
+    #[error("a checkpoint of {} tokens leaves too little of the budget: it may have {}", figure(*tokens), figure(*room))]
     TooLarge {
         /// How many tokens it has.
         tokens: u64,
@@ -292,6 +292,7 @@ impl Engine {
             replaced: before.tokens,
             by: Author::Person,
             why: Occasion::Pinned,
+            read: 0,
             at,
         };
         match wish {
@@ -320,6 +321,8 @@ impl Engine {
                     return Err(CheckpointError::Outdated { then, now }.into());
                 }
                 let room = self.room_of(&session, &session.provider).await?;
+                let last = self.last_item(&session.id).await?;
+                let checkpoint = newly_numbered(&now, checkpoint, last);
                 let tokens = segue_tokens::count(&written(&checkpoint));
                 // One that is too large already may be made smaller step by step.
                 if tokens > room && tokens > before.tokens {

@@ -2,8 +2,8 @@
 
 use segue_core::{
     Author, Checkpoint, Decision, DecisionKind, Leg, LegEnd, LegId, Occasion, ProviderId, Session,
-    SessionId, ToldTurn, Turn, TurnId, Version, can_go_on, extract, is_due, is_worth_it, merge,
-    written,
+    SessionId, ToldTurn, Turn, TurnId, Version, can_go_on, extract, figure, is_due, is_worth_it,
+    merge, newly_numbered, written,
 };
 use segue_store::NewVersion;
 
@@ -40,8 +40,8 @@ pub struct Compaction {
 impl Compaction {
     /// What it stands for, with how many tokens that has.
     #[must_use]
-    pub fn stands_for(&self, tokens: &str) -> String {
-        let turns = self.turns;
+    pub fn stands_for(&self) -> String {
+        let (turns, tokens) = (self.turns, figure(self.replaced));
         if self.covers > turns {
             format!("{turns} turn(s) and the checkpoint before, {tokens} tokens in all,")
         } else {
@@ -91,6 +91,8 @@ impl Engine {
         let count = &segue_tokens::count;
         let found = extract(&since, &session.project.cwd, count);
         let checkpoint = merge(&before, found, room, count);
+        let given = self.last_item(&session.id).await?;
+        let checkpoint = newly_numbered(&before, checkpoint, given);
         Ok(Some(Compaction {
             covers: last.n,
             turns: u32::try_from(since.len()).unwrap_or(u32::MAX),
@@ -99,6 +101,13 @@ impl Engine {
             checkpoint,
             room,
         }))
+    }
+
+    /// The highest number that an item of a session's checkpoints ever had.
+    pub(crate) async fn last_item(&self, session: &SessionId) -> Result<u32, EngineError> {
+        let versions = self.store.checkpoints(session).await?;
+        let numbers = versions.iter().map(|version| version.last_item);
+        Ok(numbers.max().unwrap_or(0))
     }
 
     /// Compacts a session that nobody is at work in: its next prompt opens a native session that is told the checkpoint.
@@ -156,6 +165,7 @@ impl Engine {
             replaced: compaction.replaced,
             by: Author::Record,
             why,
+            read: 0,
             at,
         };
         let ends = leg.map(|leg| (leg, LegEnd::Compacted));
@@ -312,8 +322,8 @@ pub(crate) fn told(version: &Version, compaction: &Compaction) -> String {
 fn done(version: &Version, compaction: &Compaction) -> String {
     format!(
         "{} were summed up in checkpoint {} of {} tokens",
-        compaction.stands_for(&compaction.replaced.to_string()),
+        compaction.stands_for(),
         version.n,
-        compaction.tokens
+        figure(compaction.tokens)
     )
 }

@@ -16,6 +16,7 @@ pub use reference::{Fitting, Standpoint};
 pub(crate) use scoped::having;
 pub(crate) use trail::Trail;
 
+use crate::adopt::Beside;
 use crate::{ChatRequest, Engine, EngineError, Target};
 
 /// Which session a prompt is for, and who is to answer.
@@ -62,7 +63,7 @@ impl Engine {
                 if chosen.as_ref().is_none_or(|chosen| *chosen == provider) {
                     self.refuse_strangers_in(&provider, id).await?;
                 }
-                let adopted = self.adopt(&provider, id, &request.project, None);
+                let adopted = self.adopt(&provider, id, &request.project, Beside::Nothing);
                 let (session, adopted) = adopted.await?;
                 let text = format!("{provider}:{id}, which is session {}", named(&session));
                 trail.step(StepKind::Id, text);

@@ -11,7 +11,8 @@ use std::time::Duration;
 use segue_agents::Agent;
 use segue_core::{
     Author, Checkpoint, Decision, DecisionKind, Delta, Objection, Occasion, Piece, ProviderId,
-    Session, SessionId, Summary, TurnId, Version, pieces, question, summary, written,
+    Session, SessionId, Summary, TurnId, Version, figure, newly_numbered, pieces, question,
+    summary, written,
 };
 use segue_store::NewVersion;
 
@@ -44,6 +45,8 @@ pub struct Proposal {
     seen: Checkpoint,
     /// What it said; or why that was of no use.
     said: Result<Summary, String>,
+    /// The number of the last turn that it was shown to the end, of those that it said something of.
+    read: u32,
     /// How many pieces at the beginning of the record it was not shown.
     left_out: usize,
     /// What was done to keep native sessions from harm.
@@ -100,6 +103,7 @@ impl Engine {
             base,
             seen,
             said: Err("there is nothing to sum up".to_owned()),
+            read,
             left_out,
             protected: Vec::new(),
         };
@@ -149,8 +153,8 @@ impl Engine {
         }
         let chain = self.store.turns_to(head).await?;
         let leads = |version: &Version| chain.iter().any(|turn| turn.id == version.turn);
-        let covers = versions.filter(leads).map(|version| version.covers);
-        Ok(covers.max().unwrap_or(0))
+        let read = versions.filter(leads).map(|version| version.read);
+        Ok(read.max().unwrap_or(0))
     }
 
     /// Why an agent is not asked now, if it rests.
@@ -187,7 +191,10 @@ impl Engine {
             let (said, protected) = asking::ask(summariser, cwd, &asked, check).await;
             proposal.protected.extend(protected);
             match said {
-                Ok(said) => all.and(said, &known),
+                Ok(said) => {
+                    all.and(said, &known);
+                    proposal.read = proposal.read.max(piece.told);
+                }
                 Err(why) => {
                     proposal.said = Err(why);
                     break;
@@ -237,6 +244,7 @@ impl Engine {
         let count = &segue_tokens::count;
         let room = self.room_of(session, &session.provider).await?;
         let after = said.applied(&proposal.seen, &before, proposal.base.covers, room, count);
+        let after = newly_numbered(&before, after, self.last_item(&session.id).await?);
         if Delta::between(&before, &after).is_empty() {
             let why = "it had nothing to add that there is room for";
             return Ok((None, of_no_use(proposal, why)));
@@ -250,6 +258,7 @@ impl Engine {
             replaced: newest.tokens,
             by: Author::Summary,
             why: Occasion::Summed,
+            read: proposal.read,
             at: (self.world.now)(),
         };
         let version = self.store.add_checkpoint(&hold.lease, new, None).await?;
@@ -274,7 +283,7 @@ fn added(proposal: &Proposal, said: &Summary, version: &Version) -> String {
         said.stated.len(),
         proposal.base.n,
         version.n,
-        version.tokens
+        figure(version.tokens)
     )
 }
 

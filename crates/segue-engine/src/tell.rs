@@ -407,6 +407,8 @@ mod tests {
             by: Author::Record,
             why: Occasion::Budget,
             at: Timestamp::UNIX_EPOCH,
+            last_item: 0,
+            read: 0,
         };
         for (tokens, replaced, expected) in [
             // The newest messages fill what there is room for.

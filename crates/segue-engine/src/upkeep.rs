@@ -133,6 +133,8 @@ pub struct Restored {
     pub there: Vec<PathBuf>,
     /// How many sessions the agent took back itself.
     pub taken_back: usize,
+    /// The session of segue's own that it carries again, under its old title and tags.
+    pub session: Option<Session>,
 }
 
 impl Engine {

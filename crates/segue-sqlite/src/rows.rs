@@ -6,9 +6,9 @@ use jiff::Timestamp;
 use rusqlite::Row;
 use rusqlite::types::Type;
 use segue_core::{
-    Attempt, Failure, FailureClass, FeatureId, Leg, LegEnd, LegId, Message, NativeId, ProcessMark,
-    Project, ProviderId, Purpose, Role, RoleName, Scope, Session, SessionId, Tag, TaskId,
-    TaskState, Title, TitleSource, Turn, TurnId, TurnState, Usage, stored,
+    Attempt, Failure, FailureClass, FeatureId, Hint, Leg, LegEnd, LegId, Message, NativeId,
+    ProcessMark, Project, ProviderId, Purpose, Role, RoleName, Scope, Session, SessionId, Tag,
+    TaskId, TaskState, Title, TitleSource, Turn, TurnId, TurnState, Usage, stored,
 };
 use segue_store::{BoxError, Holder, Mark};
 
@@ -216,7 +216,7 @@ fn failure(row: &Row<'_>, first: usize) -> Outcome<Option<Failure>> {
     Ok(Some(Failure {
         class: named(row, first, FailureClass::from_name)?,
         message: row.get(first + 1)?,
-        hint: row.get(first + 2)?,
+        hint: row.get::<_, Option<String>>(first + 2)?.map(Hint::from),
         stderr: row.get(first + 3)?,
         retry_at: maybe_time(row, first + 4)?,
     }))
@@ -239,7 +239,7 @@ pub(crate) fn attempt(row: &Row<'_>) -> Outcome<Attempt> {
     })
 }
 
-// Failures are counted once, in the standing; the column of the first schema is not used any more.
+// Failures are counted once, in the standing.
 pub(crate) const LEG: &str = "
     SELECT id, n, provider, nullif(native_id, ''), tip_id,
            coalesce((SELECT s.failures FROM standings s WHERE legs.ended_at IS NULL

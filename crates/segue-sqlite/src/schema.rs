@@ -25,6 +25,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema/0009_context.sql"),
     include_str!("schema/0010_origins.sql"),
     include_str!("schema/0011_memory.sql"),
+    include_str!("schema/0012_checkpoints.sql"),
 ];
 
 /// The format that this build reads and writes.

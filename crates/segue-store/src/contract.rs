@@ -34,7 +34,8 @@ use crate::{Finish, Lease, LeaseRequest, NewLeg, NewSession, Store};
 
 pub use checkpoints::{
     a_checkpoint_follows_the_head, a_fork_keeps_its_checkpoints_to_itself,
-    a_fork_shares_checkpoints, every_version_of_a_checkpoint_can_be_read,
+    a_fork_shares_checkpoints, a_version_tells_what_was_read_and_numbered,
+    every_version_of_a_checkpoint_can_be_read,
 };
 pub use context::a_context_is_kept_with_its_session;
 pub use head::{
@@ -142,6 +143,7 @@ macro_rules! store_contract {
             every_version_of_a_checkpoint_can_be_read
             a_fork_shares_checkpoints
             a_fork_keeps_its_checkpoints_to_itself
+            a_version_tells_what_was_read_and_numbered
             a_context_is_kept_with_its_session
             an_imported_session_is_there_whole
             the_same_is_imported_once

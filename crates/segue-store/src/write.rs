@@ -198,6 +198,8 @@ pub struct NewVersion {
     pub by: Author,
     /// On which occasion.
     pub why: Occasion,
+    /// The number of the last turn that a summariser has read who made it; 0 if somebody else did.
+    pub read: u32,
     /// When.
     pub at: Timestamp,
 }

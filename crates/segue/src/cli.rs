@@ -120,17 +120,19 @@ impl Hidden {
 /// Say one thing to an agent and stream its answer
 ///
 /// The prompt is on the disk before it is sent, and the answer as it comes. A new session is started unless
-/// --resume, --continue, or what it is for (--feature, --task, --role) names one.
+/// --resume, --continue, or what it is for (--feature, --task, --role) names one. What is piped goes with the prompt, after
+/// it and set apart.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  segue chat \"why does the build fail?\"
+  segue chat \"explain this repository\"
+  make 2>&1 | segue chat \"why does the build fail?\"
   git diff | segue chat --continue -
   segue chat --resume latest --json \"and now?\"
   segue chat --feature auth --explain \"add the login form\"
   segue chat \"rehearse: think hm; tool; ask; say done\"    (rehearsal plays a script)")]
 pub(crate) struct ChatArgs {
-    /// What to say; `-`, or none at all in a pipe, reads it from standard input
+    /// What to say; `-`, or none at all in a pipe, takes all of it from standard input
     pub(crate) prompt: Option<String>,
 
     #[command(flatten)]

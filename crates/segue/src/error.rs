@@ -11,12 +11,13 @@ use jiff::Timestamp;
 use segue_agents::exec::unarchive_command;
 use segue_agents::known::KNOWN;
 use segue_catalog::KeepError;
-use segue_core::{ProviderId, RoleName, SessionId, Title};
+use segue_core::{Hint, NextStep, ProviderId, RoleName, SessionId, Title};
 use segue_engine::{CheckpointError, ConversationId, EngineError, Fitting, Obstacle};
 use segue_store::{Holder, StoreError};
 
 use about::About;
 
+use crate::front::Front;
 use crate::terminal::{Style, ago, clean, one_line, say};
 
 /// What kind of failure it is; the kind decides the exit code.
@@ -46,7 +47,7 @@ impl Kind {
 pub(crate) struct CliError {
     pub(crate) kind: Kind,
     pub(crate) message: String,
-    pub(crate) hints: Vec<String>,
+    pub(crate) hints: Vec<Hint>,
     /// When it makes sense to try again, where that is known.
     pub(crate) retry_at: Option<Timestamp>,
     /// What it is about, for programs.
@@ -79,7 +80,7 @@ impl CliError {
         let message = paragraphs.next().unwrap_or_default();
         let message = message.strip_prefix("error: ").unwrap_or(message);
         let hints = paragraphs.filter_map(|paragraph| paragraph.strip_prefix("tip: "));
-        let hints: Vec<String> = hints.map(str::to_owned).collect();
+        let hints: Vec<Hint> = hints.map(Hint::from).collect();
         Self {
             hints,
             ..Self::usage(message)
@@ -93,17 +94,18 @@ impl CliError {
         self
     }
 
-    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub(crate) fn hint(mut self, hint: impl Into<Hint>) -> Self {
         self.hints.push(hint.into());
         self
     }
 
-    /// Prints the error and says with what to exit.
-    pub(crate) fn report(&self) -> ExitCode {
+    /// Prints the error to a person who is there, and says with what to exit.
+    pub(crate) fn report(&self, front: Front<'_>) -> ExitCode {
         let style = Style::stderr();
         say(&format!("{} {}", style.red("error:"), clean(&self.message)));
         for hint in &self.hints {
-            say(&format!("{} {}", style.bold("hint:"), clean(hint)));
+            let hint = hint.worded(|step| front.words(step));
+            say(&format!("{} {}", style.bold("hint:"), clean(&hint)));
         }
         self.kind.exit_code()
     }
@@ -200,7 +202,7 @@ impl CliError {
         match error {
             EngineError::Store(error) => error.into(),
             EngineError::NoMatch(_) => Self::failed(error.to_string())
-                .hint("`segue session list --all` shows every session there is"),
+                .hint(command(NextStep::ListAll, "shows every session there is")),
             EngineError::Ambiguous { ref candidates, .. } => {
                 Self::usage(error.to_string()).hint(format!("say which:{}", told(candidates)))
             }
@@ -217,14 +219,15 @@ impl CliError {
             }
             EngineError::NoNumber { listed, .. } => {
                 Self::usage(error.to_string()).hint(match listed {
-                    0 => "`segue session list` shows one".to_owned(),
-                    listed => format!("it had {listed}; `segue session list` shows a new one"),
+                    0 => command(NextStep::List, "shows one"),
+                    listed => Hint::from(format!("it had {listed}; "))
+                        .then(command(NextStep::List, "shows a new one")),
                 })
             }
             EngineError::Deleted(_) => Self::failed(error.to_string())
                 .hint("`segue session archive` keeps copies of those that are still there"),
             EngineError::Gone(_) => {
-                Self::failed(error.to_string()).hint("`segue session list` shows what is there")
+                Self::failed(error.to_string()).hint(command(NextStep::List, "shows what is there"))
             }
             EngineError::OnlyNative(ref id) => Self::failed(error.to_string()).hint(format!(
                 "`segue session show {id}` reads it; `segue session adopt {id}` makes it one of segue's"
@@ -250,7 +253,7 @@ impl CliError {
             EngineError::NoDirectory(_) => Self::failed(error.to_string())
                 .hint("make it again: the agent takes a session back in the directory it works in"),
             EngineError::NoDirectoryOf(..) => Self::failed(error.to_string())
-                .hint("make it again, or start another session for the same with --new"),
+                .hint(Hint::from("make it again; ").step(NextStep::StartAnew)),
             EngineError::NoCopy(_) => {
                 Self::failed(error.to_string()).hint("`segue session archive --list` shows all copies")
             }
@@ -268,7 +271,7 @@ impl CliError {
                 .hint("`segue session info` lists the moves with their numbers"),
             EngineError::Hopeless { .. } | EngineError::NotYet { .. } => stopped(&error),
             EngineError::NothingSaid(_) => Self::failed(error.to_string())
-                .hint("start a session with the other agent: segue chat -p NAME \"…\""),
+                .hint(NextStep::StartWithAnother),
             EngineError::NotInstalled(ref agent) => Self::usage(error.to_string()).hint(format!(
                 "mend `path` of {agent} in the configuration; nothing was changed"
             )),
@@ -276,22 +279,30 @@ impl CliError {
     }
 }
 
+/// What a command does.
+fn command(step: NextStep, does: &str) -> Hint {
+    Hint::from("`").step(step).say(format!("` {does}"))
+}
+
 /// Why a checkpoint can't be shown or changed, and what can be done.
 fn of_checkpoint(cause: &CheckpointError) -> CliError {
     let words = cause.to_string();
     match cause {
         CheckpointError::None(id) => {
-            CliError::failed(words).hint(format!("`segue session compact {id}` makes one"))
+            CliError::failed(words).hint(command(NextStep::Compact(id.clone()), "makes one"))
         }
-        CheckpointError::NoneHere(id) => CliError::failed(words).hint(format!(
-            "`segue session compact {id}` makes one; `segue session checkpoint {id} list` shows those of other turns"
-        )),
+        CheckpointError::NoneHere(id) => CliError::failed(words).hint(
+            command(NextStep::Compact(id.clone()), "makes one").say(format!(
+                "; `segue session checkpoint {id} list` shows those of other turns"
+            )),
+        ),
         CheckpointError::Unknown { session, .. } => CliError::usage(words).hint(format!(
             "`segue session checkpoint {session} list` shows them"
         )),
-        CheckpointError::Elsewhere { session, .. } => CliError::failed(words).hint(format!(
-            "nothing was changed; `segue session undo {session}` takes the last revert back"
-        )),
+        CheckpointError::Elsewhere { session, .. } => {
+            let undo = command(NextStep::Undo(session.clone()), "takes the last revert back");
+            CliError::failed(words).hint(Hint::from("nothing was changed; ").then(undo))
+        }
         CheckpointError::NoItem { session, .. } => CliError::usage(words).hint(format!(
             "nothing was changed; `segue session checkpoint {session} show --all` lists all items with their numbers"
         )),
@@ -326,29 +337,6 @@ fn nobody(provider: &ProviderId, known: &[ProviderId], error: &EngineError) -> C
     })
 }
 
-impl CliError {
-    /// Why a prompt was not answered in a conversation, where commands say how to go on and options can't be given.
-    pub(crate) fn in_conversation(error: EngineError) -> Self {
-        let words = error.to_string();
-        let (others, go_on) = match &error {
-            EngineError::NotYet { others, .. } => (others, "or wait until then"),
-            EngineError::Hopeless { others, .. } => (others, "/new begins another session"),
-            EngineError::NoDirectoryOf(..) => {
-                return Self::failed(words).hint("make it again, or /new begins another session");
-            }
-            _ => return error.into(),
-        };
-        let other = others.first().map_or("NAME", |other| other.as_str());
-        let elsewhere = format!("have another agent go on: /handoff {other}");
-        Self {
-            hints: Vec::new(),
-            ..Self::from(error)
-        }
-        .hint(elsewhere)
-        .hint(go_on)
-    }
-}
-
 /// Why a policy let a prompt not through, and how to go on.
 fn stopped(error: &EngineError) -> CliError {
     let mut stopped = CliError::new(Kind::Policy, error.to_string());
@@ -360,23 +348,22 @@ fn stopped(error: &EngineError) -> CliError {
             ..
         } => {
             stopped.retry_at = Some(*until);
-            (session.as_ref(), others, "--now asks it all the same")
+            (session.as_ref(), others, NextStep::AskNow.into())
         }
         EngineError::Hopeless {
             session, others, ..
-        } => (
-            Some(session),
-            others,
-            "--anyway tries it once more; --new begins another session",
-        ),
+        } => {
+            let go_on = Hint::from(NextStep::TryAnyway(session.clone()))
+                .say("; ")
+                .step(NextStep::StartAnew);
+            (Some(session), others, go_on)
+        }
         _ => return stopped,
     };
-    let other = others.first().map_or("NAME", |other| other.as_str());
+    let other = others.first().cloned();
     let elsewhere = match session {
-        Some(session) => {
-            format!("have another agent go on: segue session handoff {session} -p {other}")
-        }
-        None => format!("ask another agent: -p {other}"),
+        Some(session) => NextStep::HandOver(session.clone(), other),
+        None => NextStep::AskAnother(other),
     };
     stopped.hint(elsewhere).hint(go_on)
 }
@@ -423,8 +410,9 @@ fn held(failed: CliError, session: &SessionId, by: &Holder) -> CliError {
     if by.turn == Some(1) {
         return failed;
     }
-    failed.hint(format!(
-        "`segue session fork {session}` branches off from what was said before"
+    failed.hint(command(
+        NextStep::Fork(session.clone()),
+        "branches off from what was said before",
     ))
 }
 

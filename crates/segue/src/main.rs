@@ -8,6 +8,7 @@ mod cli;
 mod commands;
 mod config;
 mod error;
+mod front;
 mod last_list;
 mod picker;
 mod setup;
@@ -21,6 +22,7 @@ use clap::{CommandFactory, Parser};
 use cli::{Cli, Command, Hidden, Reader};
 use commands::chat::Form;
 use error::CliError;
+use front::Front;
 
 fn main() -> ExitCode {
     let first = std::env::args_os().nth(1);
@@ -51,7 +53,7 @@ fn main() -> ExitCode {
             if reader == Reader::Program {
                 wire::print_error(&error);
             }
-            error.report()
+            error.report(Front::Shell)
         }
     }
 }

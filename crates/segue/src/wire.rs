@@ -4,7 +4,7 @@ mod session;
 mod transcript;
 
 use jiff::Timestamp;
-use segue_core::{Capabilities, Failure, Role, Step, ToolCall, TurnState, Usage};
+use segue_core::{Capabilities, Failure, Hint, Role, Step, ToolCall, TurnState, Usage};
 use segue_engine::{FoundIn, FoundTurn, SearchReport, TurnEvent, TurnReport};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -73,8 +73,8 @@ impl From<&Failure> for ErrorJson {
         Self {
             class: failure.class.as_str().to_owned(),
             message: failure.message.clone(),
-            hint: failure.hint.clone(),
-            hints: failure.hint.iter().cloned().collect(),
+            hint: failure.hint.as_ref().map(Hint::to_string),
+            hints: failure.hint.iter().map(Hint::to_string).collect(),
             stderr: failure.stderr.clone(),
             retry_at: failure.retry_at.map(|at| at.to_string()),
             held_by: None,
@@ -92,8 +92,8 @@ impl From<&CliError> for ErrorJson {
         Self {
             class: class.to_owned(),
             message: error.message.clone(),
-            hint: error.hints.first().cloned(),
-            hints: error.hints.clone(),
+            hint: error.hints.first().map(Hint::to_string),
+            hints: error.hints.iter().map(Hint::to_string).collect(),
             stderr: None,
             retry_at: error.retry_at.map(time),
             held_by: error.about.held_by.as_ref().map(|holder| {

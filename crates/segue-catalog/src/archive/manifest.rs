@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
-use segue_core::{NativeId, ProviderId, SessionId, Title, TitleSource};
+use segue_core::{NativeId, ProviderId, SessionId, Tag, Title, TitleSource};
 use serde::{Deserialize, Serialize};
 
 use super::KeepError;
@@ -35,7 +35,25 @@ pub struct Manifest {
     /// Its files.
     pub files: Vec<Packed>,
     /// The session of segue's own that was deleted with it.
-    pub went_with: Option<SessionId>,
+    pub went_with: Option<WentWith>,
+}
+
+/// A session of segue's own that was deleted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WentWith {
+    /// Its id.
+    pub id: SessionId,
+    /// What it was called, in the copy of the native session that carried it last.
+    pub called: Option<Called>,
+}
+
+/// What a session of segue's own was called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Called {
+    /// Its title.
+    pub title: Title,
+    /// Its tags.
+    pub tags: Vec<Tag>,
 }
 
 /// A file of a copy.
@@ -144,6 +162,15 @@ struct Told {
     files: Vec<ToldFile>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     went_with: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    called: Option<ToldName>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ToldName {
+    title: String,
+    title_from: String,
+    tags: Vec<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -174,6 +201,7 @@ struct ToldFile {
 impl From<&Manifest> for Told {
     fn from(manifest: &Manifest) -> Self {
         let head = &manifest.head;
+        let went_with = manifest.went_with.as_ref();
         let file = |file: &Packed| ToldFile {
             path: file.piece.name.clone(),
             role: match &file.piece.role {
@@ -210,9 +238,43 @@ impl From<&Manifest> for Told {
                 turns: manifest.turns,
             },
             files: manifest.files.iter().map(file).collect(),
-            went_with: manifest.went_with.as_ref().map(SessionId::to_string),
+            went_with: went_with.map(|gone| gone.id.to_string()),
+            called: went_with
+                .and_then(|gone| gone.called.as_ref())
+                .map(ToldName::from),
         }
     }
+}
+
+impl From<&Called> for ToldName {
+    fn from(called: &Called) -> Self {
+        Self {
+            title: called.title.as_str().to_owned(),
+            title_from: called.title.source().as_str().to_owned(),
+            tags: called.tags.iter().map(ToString::to_string).collect(),
+        }
+    }
+}
+
+impl ToldName {
+    fn understood(self) -> Called {
+        Called {
+            title: title(&self.title, Some(&self.title_from)),
+            tags: self
+                .tags
+                .iter()
+                .filter_map(|tag| Tag::parse(tag).ok())
+                .collect(),
+        }
+    }
+}
+
+/// A title, by the name of who gave it.
+fn title(text: &str, from: Option<&str>) -> Title {
+    let source = from.and_then(TitleSource::from_name);
+    let given = source.filter(|source| *source != TitleSource::Prompt);
+    let given = given.and_then(|source| Title::given(text, source).ok());
+    given.unwrap_or_else(|| Title::from_prompt(text))
 }
 
 impl Told {
@@ -227,15 +289,12 @@ impl Told {
         let id = NativeId::parse(&self.id).map_err(|error| error.to_string())?;
         let provider = ProviderId::parse(&self.provider).map_err(|error| error.to_string())?;
         let session = self.session;
-        let source = match session.title_from.as_deref() {
-            Some("user") => TitleSource::User,
-            Some("model") => TitleSource::Model,
-            _ => TitleSource::Prompt,
-        };
-        let title = session.title.map(|title| match source {
-            TitleSource::Prompt => Title::from_prompt(&title),
-            source => Title::given(&title, source).unwrap_or_else(|_| Title::from_prompt(&title)),
-        });
+        let title_from = session.title_from;
+        let title = session
+            .title
+            .map(|text| title(&text, title_from.as_deref()));
+        let went_with = self.went_with.and_then(|id| SessionId::parse(&id).ok());
+        let called = self.called.map(ToldName::understood);
         let files: Result<Vec<Packed>, String> =
             self.files.into_iter().map(ToldFile::understood).collect();
         Ok(Manifest {
@@ -256,7 +315,7 @@ impl Told {
             turns: session.turns,
             files: files?,
             // Without it the copy is as good.
-            went_with: self.went_with.and_then(|id| SessionId::parse(&id).ok()),
+            went_with: went_with.map(|id| WentWith { id, called }),
             id,
         })
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
+use segue_core::{SessionId, Tag, Title, TitleSource};
 use tempfile::TempDir;
 
 use super::*;
@@ -423,7 +424,19 @@ fn a_copy_in_the_trash_remembers_what_it_went_with() {
     let (session, at) = (world.session(), Timestamp::UNIX_EPOCH);
     let copy = world.catalog.discard(&session, &world.trash, at).unwrap();
     let id = SessionId::parse("20261116_080718_6ee7").unwrap();
-    let noted = world.trash.note(copy, &id).unwrap();
-    assert_eq!(noted.manifest.went_with, Some(id));
-    assert_eq!(world.trash.list().0, [noted]);
+    for called in [
+        None,
+        Some(Called {
+            title: Title::given("Pay \"twice\"", TitleSource::User).unwrap(),
+            tags: vec![Tag::parse("支払い").unwrap()],
+        }),
+    ] {
+        let gone = WentWith {
+            id: id.clone(),
+            called,
+        };
+        let noted = world.trash.note(copy.clone(), gone.clone()).unwrap();
+        assert_eq!(noted.manifest.went_with, Some(gone));
+        assert_eq!(world.trash.list().0, [noted]);
+    }
 }

@@ -354,7 +354,7 @@ fn what_has_to_be_told_and_does_not_fit_is_named() {
     };
     assert_eq!(
         error.to_string(),
-        "what has to be told does not fit into 100000 tokens: the context has 120000"
+        "what has to be told does not fit into 100,000 tokens: the context has 120,000"
     );
 }
 

@@ -83,7 +83,7 @@ pub fn formed(text: &str, before: &Checkpoint, turn: u32) -> Result<Checkpoint, 
 }
 
 /// What a person made of an earlier version, made of the one in force by now: what that one has beyond it stays. Where both
-/// changed an item, both are kept; numbers may mean other items by now, so that an item is the same only if it says the same.
+/// changed an item, both are kept: it is the same only if it says the same.
 #[must_use]
 pub fn carried_over(before: &Checkpoint, made: &Checkpoint, now: &Checkpoint) -> Checkpoint {
     let same = |item: &Item| {

@@ -31,6 +31,8 @@ pub struct Piece {
     pub text: String,
     /// Its size.
     pub tokens: u64,
+    /// The number of the last turn that is told to its end, in it or before it; 0 if none is.
+    pub told: u32,
 }
 
 /// The record of some turns, oldest first, in pieces of at most about `most` tokens each. What tools answered is told by
@@ -39,35 +41,38 @@ pub struct Piece {
 pub fn pieces(turns: &[ToldTurn], most: u64, count: &dyn Fn(&str) -> u64) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
     let mut open: Option<(Piece, u32)> = None;
+    let mut told = 0;
     for turn in turns {
         for message in &turn.messages {
             let Some(text) = fenced(message, most, count) else {
                 continue;
             };
             let tokens = count(&text) + 8;
-            let (mut piece, mut told) = match open.take() {
-                Some((piece, told)) if piece.tokens + tokens <= most => (piece, told),
+            let (mut piece, mut begun) = match open.take() {
+                Some((piece, begun)) if piece.tokens + tokens <= most => (piece, begun),
                 full => {
-                    pieces.extend(full.map(|(piece, _)| piece));
+                    pieces.extend(full.map(|(piece, _)| Piece { told, ..piece }));
                     (
                         Piece {
                             text: String::new(),
                             tokens: 0,
+                            told: 0,
                         },
                         0,
                     )
                 }
             };
-            if told != turn.n {
+            if begun != turn.n {
                 let _ = writeln!(piece.text, "[Turn {}]", turn.n);
-                told = turn.n;
+                begun = turn.n;
             }
             piece.text.push_str(&text);
             piece.tokens += tokens;
-            open = Some((piece, told));
+            open = Some((piece, begun));
         }
+        told = turn.n;
     }
-    pieces.extend(open.map(|(piece, _)| piece));
+    pieces.extend(open.map(|(piece, _)| Piece { told, ..piece }));
     pieces
 }
 
@@ -198,6 +203,19 @@ mod tests {
             );
         }
         assert!(all.iter().all(|piece| piece.text.starts_with("[Turn ")));
+        // Each says up to where it tells turns whole.
+        let told: Vec<u32> = all.iter().map(|piece| piece.told).collect();
+        assert!(told.is_sorted() && told.last() == Some(&4), "{told:?}");
+        for (piece, told) in all.iter().zip(&told) {
+            let next = format!("[Turn {}]\nassistant:", told + 1);
+            assert!(!piece.text.contains(&next), "{piece:?}");
+        }
+        let cut = [turn(
+            7,
+            vec![said(Role::User, "a b c"), said(Role::Assistant, "d e f")],
+        )];
+        let told = pieces(&cut, 13, &words).into_iter().map(|piece| piece.told);
+        assert_eq!(told.collect::<Vec<_>>(), [0, 7]);
         assert_eq!(pieces(&turns, 10_000, &words).len(), 1);
         assert_eq!(pieces(&[], 100, &words), []);
     }

@@ -56,6 +56,8 @@ mod tests {
             by: Author::Record,
             why: Occasion::Budget,
             at: Timestamp::UNIX_EPOCH,
+            last_item: 0,
+            read: 0,
         };
         let cases: [Case; 8] = [
             ("none", &[], 0),

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use super::extract::base;
 use super::{Author, Checkpoint, Item, ItemKind, merge};
+use crate::figure;
 use crate::session::one_line;
 
 /// How long a statement of a summariser may be, in bytes, and how many there may be.
@@ -41,7 +42,7 @@ pub enum Objection {
     #[error("at most {MOST} statements of at most {LONGEST} bytes each are taken")]
     TooMuch,
     /// The statements together are larger than what they sum up.
-    #[error("the statements have {tokens} tokens, more than the {most} that they may have")]
+    #[error("the statements have {} tokens, more than the {} that they may have", figure(*tokens), figure(*most))]
     TooLarge {
         /// What they have.
         tokens: u64,

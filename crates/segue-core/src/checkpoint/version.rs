@@ -57,6 +57,10 @@ pub struct Version {
     pub why: Occasion,
     /// When.
     pub at: Timestamp,
+    /// The number of the last turn that a summariser had read who made it; 0 if somebody else did.
+    pub read: u32,
+    /// The highest number that one of its items has.
+    pub last_item: u32,
 }
 
 impl Version {

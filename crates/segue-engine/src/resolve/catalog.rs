@@ -10,6 +10,7 @@ use segue_core::{
 use segue_store::Filter;
 
 use super::Trail;
+use crate::adopt::Beside;
 use crate::{ChatRequest, Engine, EngineError, Freshness, Native};
 
 /// A native session that has the purpose, and who can go on with it.
@@ -52,8 +53,8 @@ impl Engine {
         );
         trail.step(StepKind::Catalog, text);
         self.refuse_strangers_in(&provider, &id).await?;
-        let known = Some((purpose, why.as_str()));
-        let adopted = self.adopt(&provider, &id, &request.project, known);
+        let beside = Beside::Purpose(purpose, &why);
+        let adopted = self.adopt(&provider, &id, &request.project, beside);
         let (session, adopted) = adopted.await?;
         if adopted.is_none() {
             let text = format!("continuing session {} for {purpose}", session.id);

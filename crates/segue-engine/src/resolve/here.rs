@@ -8,6 +8,7 @@ use segue_core::{DecisionKind, NativeId, Project, ProviderId, Session, StepKind,
 use segue_store::Filter;
 
 use super::{Trail, named};
+use crate::adopt::Beside;
 use crate::{Engine, EngineError};
 
 impl Engine {
@@ -38,9 +39,10 @@ impl Engine {
                 // It carried one of ours, which has gone on elsewhere.
                 continue;
             }
+            let beside = Beside::Nothing;
             let (session, adopted) = match carrier {
                 Some(session) => (session, None),
-                None => self.adopt(&provider, &id, project, None).await?,
+                None => self.adopt(&provider, &id, project, beside).await?,
             };
             trail.done.extend(adopted);
             newest_at = Some(at);

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use jiff::Timestamp;
 use segue_core::{
-    Decision, DecisionKind, Failure, FailureClass, LegEnd, Message, Next, Pause, ProviderId,
-    Refused, Rest, Role, Standing, TurnState, Usage, after_refusal,
+    Decision, DecisionKind, Failure, FailureClass, Hint, LegEnd, Message, Next, NextStep, Pause,
+    ProviderId, Refused, Rest, Role, Standing, TurnState, Usage, after_refusal,
 };
 use segue_store::Finish;
 
@@ -173,10 +173,7 @@ impl Run<'_> {
         {
             let alone = self.engine.refuse_strangers_in(&session.provider, native);
             if let Err(in_use) = alone.await {
-                let hint = format!(
-                    "once it is done, ask again: segue chat --resume {} \"…\"",
-                    session.id
-                );
+                let hint = Hint::from("once it is done, ").step(NextStep::GoOn(session.id));
                 let failure = Failure::new(FailureClass::NotStarted, in_use.to_string());
                 return Ok(Some(Outcome::failed(failure.with_hint(hint))));
             }

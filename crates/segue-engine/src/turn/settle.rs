@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use segue_agents::known;
 use segue_core::{
-    Aftermath, Decision, DecisionKind, Failure, FailureClass, Leg, LegEnd, LegId, ProviderId,
-    Standing, TurnState, is_full, is_policy_stop,
+    Aftermath, Decision, DecisionKind, Failure, FailureClass, Hint, Leg, LegEnd, LegId, NextStep,
+    Standing, TurnState, figure, is_full, is_policy_stop,
 };
 use segue_store::{Finish, Settled};
 
@@ -161,7 +161,9 @@ impl Run<'_> {
         let limit = policy.context.of(provider, model)?;
         let size = is_full(self.opened_leg.as_ref()?, self.report.usage, limit)?;
         let text = format!(
-            "the native session holds {size} tokens, more than {limit}, and is over; {next}"
+            "the native session holds {} tokens, more than {}, and is over; {next}",
+            figure(size),
+            figure(limit)
         );
         Some((LegEnd::Full, text))
     }
@@ -203,13 +205,12 @@ impl Run<'_> {
         let provider = std::slice::from_ref(&self.report.provider);
         let others = self.engine.others(&self.request, Some(id), provider);
         let others = others.await?;
-        let other = others.first().map_or("NAME", ProviderId::as_str);
-        let way_out = format!(
-            "have another agent go on: segue session handoff {id} -p {other}; or try it once more: \
-             segue chat --resume {id} --anyway \"…\""
-        );
-        let hint = match &failure.hint {
-            Some(hint) => format!("{hint}; {way_out}"),
+        let other = others.into_iter().next();
+        let way_out = Hint::from(NextStep::HandOver(id.clone(), other))
+            .say("; or ")
+            .step(NextStep::TryAnyway(id.clone()));
+        let hint = match failure.hint.clone() {
+            Some(hint) => hint.say("; ").then(way_out),
             None => way_out,
         };
         Ok(failure.with_hint(hint))
@@ -222,43 +223,37 @@ fn with_next_step(failure: Failure, report: &TurnReport, rested: Option<Timestam
         return failure;
     }
     let id = &report.session;
-    let go_on = format!("segue chat --resume {id} \"…\"");
+    let go_on = NextStep::GoOn(id.clone());
     let provider = report.provider.as_str();
     let hint = match failure.class {
-        FailureClass::NotStarted => "`segue doctor` shows which agents can be started".to_owned(),
-        FailureClass::TimedOut => {
-            format!(
-                "give it longer: segue chat --resume {id} --open-timeout 120 --timeout 3600 \"…\""
-            )
-        }
+        FailureClass::NotStarted => "`segue doctor` shows which agents can be started".into(),
+        FailureClass::TimedOut => NextStep::GiveLonger(id.clone()).into(),
         FailureClass::Quota | FailureClass::RateLimited => {
             let limited = failure.class == FailureClass::RateLimited;
             let when = match failure.retry_at.or(rested.filter(|_| limited)) {
-                Some(at) => format!("it can be tried again at {}", moment(at)),
-                None => "wait a while".to_owned(),
+                Some(at) => format!("it can be tried again at {}, then ", moment(at)),
+                None => "wait a while, then ".to_owned(),
             };
-            format!("{when}: {go_on}; or go on with another agent by -p NAME")
+            Hint::from(when)
+                .step(go_on)
+                .say("; or ")
+                .step(NextStep::HandOver(id.clone(), None))
         }
         FailureClass::ContextTooLong => {
-            format!("the next prompt opens a new native session with the newest messages: {go_on}")
+            Hint::from("the next prompt opens a new native session with the newest messages; ")
+                .step(go_on)
         }
         FailureClass::NotLoggedIn => {
-            format!(
-                "{}, then go on with: {go_on}",
-                known::how_to_log_in(provider)
-            )
+            Hint::from(format!("{}, then ", known::how_to_log_in(provider))).step(go_on)
         }
         FailureClass::UntrustedFolder => {
-            format!(
-                "{}, then go on with: {go_on}",
-                known::how_to_trust(provider)
-            )
+            Hint::from(format!("{}, then ", known::how_to_trust(provider))).step(go_on)
         }
         FailureClass::SessionUnknown => {
-            format!("without --strict a new native session is told what was said: {go_on}")
+            Hint::from("without --strict a new native session is told what was said; ").step(go_on)
         }
         FailureClass::Crashed | FailureClass::Agent | FailureClass::NotUnderstood => {
-            format!("what was said is kept; go on with: {go_on}")
+            Hint::from("what was said is kept; ").step(go_on)
         }
     };
     failure.with_hint(hint)

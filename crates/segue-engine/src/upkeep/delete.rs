@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use segue_agents::busy::{self, Busy, Whose};
 use segue_agents::forget_kept;
-use segue_catalog::{Catalog, Entry, KeepError, NativeSession};
-use segue_core::{Leg, MatchedBy, NativeId, ProviderId, Session, SessionId};
+use segue_catalog::{Called, Catalog, Entry, KeepError, NativeSession, WentWith};
+use segue_core::{Leg, MatchedBy, NativeId, ProviderId, Session, SessionId, TitleSource};
 
 use super::{DeletePlan, Deleted, Doomed, Extent, Fate, Means, Spared, Upkeep};
 use crate::native::keeper;
@@ -247,10 +247,10 @@ impl Engine {
     ) -> Result<Option<PathBuf>, EngineError> {
         let upkeep = self.upkeep()?.clone();
         let (fate, at) = (plan.fate, (self.world.now)());
-        let goes_with = plan.session.as_ref().map(|session| session.id.clone());
+        let goes_with = plan.goes_with(doomed);
         if doomed.means == Means::Copy {
             let moved = delete_copy(&upkeep, &doomed.session, fate, at)?;
-            return Ok(moved.map(|entry| noted(&upkeep, entry, goes_with.as_ref()).path));
+            return Ok(moved.map(|entry| noted(&upkeep, entry, goes_with).path));
         }
         let session = doomed.session.clone();
         let trash = upkeep.trash.clone();
@@ -259,7 +259,7 @@ impl Engine {
             Fate::Trash => {
                 let copied =
                     self.with_catalog(move |catalog| catalog.discard(&session, &trash, at));
-                Some(noted(&upkeep, copied.await?, goes_with.as_ref()))
+                Some(noted(&upkeep, copied.await?, goes_with))
             }
         };
         if let Err(error) = self.refuse_if_busy(doomed).await {
@@ -331,8 +331,29 @@ fn directory(session: &NativeSession) -> &Path {
     cwd.filter(|cwd| cwd.is_dir()).unwrap_or(Path::new("/"))
 }
 
+impl DeletePlan {
+    /// The session of segue's own that a native one goes with, and what it was called if that was given to it. The native
+    /// session that carried it last is the one that can become it again.
+    fn goes_with(&self, doomed: &Doomed) -> Option<WentWith> {
+        let session = self.session.as_ref()?;
+        let last = self.natives.last().map(Doomed::id);
+        let is_last = last == Some(doomed.id()) && self.extent == Extent::Everything;
+        let title = &session.title;
+        let is_given = title.source() != TitleSource::Prompt;
+        // What the agent calls it by itself comes back by itself.
+        let is_ours = is_given && doomed.session.head.title.as_ref() != Some(title);
+        let is_called = is_ours || !session.tags.is_empty();
+        let called = (is_last && is_called).then(|| Called {
+            title: session.title.clone(),
+            tags: session.tags.clone(),
+        });
+        let id = session.id.clone();
+        Some(WentWith { id, called })
+    }
+}
+
 /// A copy that can be found by what segue called the session. It is as good without.
-fn noted(upkeep: &Upkeep, copy: Entry, goes_with: Option<&SessionId>) -> Entry {
+fn noted(upkeep: &Upkeep, copy: Entry, goes_with: Option<WentWith>) -> Entry {
     let noted = goes_with.and_then(|session| upkeep.trash.note(copy.clone(), session).ok());
     noted.unwrap_or(copy)
 }

@@ -3,11 +3,13 @@
 use std::path::Path;
 
 use jiff::Timestamp;
-use segue_catalog::{Archive, Entry, KeepError, Kept, NativeSession, Saved, Times};
-use segue_core::{Candidate, MatchedBy, Pick, ProviderId, SessionId, pick};
+use segue_catalog::{Archive, Entry, KeepError, Kept, NativeSession, Saved, Times, WentWith};
+use segue_core::{Candidate, MatchedBy, Pick, Project, ProviderId, Session, SessionId, pick};
+use segue_store::Retag;
 
 use super::Restored;
 use super::delete::{named, natives_of};
+use crate::adopt::Beside;
 use crate::native::keeper;
 use crate::{Conversation, ConversationId, Engine, EngineError, Fitting};
 
@@ -22,6 +24,12 @@ fn candidate(text: &str, session: &SessionId) -> Option<Candidate> {
     };
     let id = session.clone();
     Some(Candidate { id, by })
+}
+
+/// Whether a copy is of a native session that was deleted with a session of segue's own.
+fn went_with(copy: &Entry, session: &SessionId) -> bool {
+    let gone = copy.manifest.went_with.as_ref();
+    gone.is_some_and(|gone| gone.id == *session)
 }
 
 impl Engine {
@@ -148,10 +156,10 @@ impl Engine {
         };
         let (mut all, _) = self.copies()?;
         all.sort_by_key(|entry| std::cmp::Reverse(entry.manifest.at));
-        let went_with = all
+        let gone = all
             .iter()
-            .filter_map(|entry| candidate(text, entry.manifest.went_with.as_ref()?));
-        let mut candidates: Vec<Candidate> = went_with.collect();
+            .filter_map(|entry| candidate(text, &entry.manifest.went_with.as_ref()?.id));
+        let mut candidates: Vec<Candidate> = gone.collect();
         candidates.extend(self.store.candidates(text).await?);
         let session = match pick(&candidates) {
             Pick::One(session) => session,
@@ -165,7 +173,7 @@ impl Engine {
         let mut found: Vec<Entry> = Vec::new();
         for entry in all {
             let (provider, id) = (&entry.manifest.provider, &entry.manifest.id);
-            let is_its = entry.manifest.went_with.as_ref() == Some(&session)
+            let is_its = went_with(&entry, &session)
                 || legs
                     .iter()
                     .any(|(of, leg)| keeper(of) == *provider && leg == id);
@@ -192,8 +200,7 @@ impl Engine {
         for candidate in fitting {
             let known = self.store.session(&candidate.id).await?;
             let mut copies = copies.iter();
-            let copy =
-                copies.find(|entry| entry.manifest.went_with.as_ref() == Some(&candidate.id));
+            let copy = copies.find(|entry| went_with(entry, &candidate.id));
             let fitting = match (known, copy) {
                 (Some(session), _) => Fitting::from(&session),
                 (None, Some(copy)) => Fitting {
@@ -210,8 +217,14 @@ impl Engine {
         Ok(EngineError::Ambiguous { text, candidates })
     }
 
-    /// Puts a copy back where the session was. A copy in the trash is not needed any more then.
-    pub async fn restore(&self, entry: &Entry, times: Times) -> Result<Restored, EngineError> {
+    /// Puts a copy back where the session was; a session of segue's own that had a title or tags and was deleted with it
+    /// is there again, too. A copy in the trash is not needed any more then.
+    pub async fn restore(
+        &self,
+        entry: &Entry,
+        times: Times,
+        here: &Project,
+    ) -> Result<Restored, EngineError> {
         let upkeep = self.upkeep()?.clone();
         let manifest = &entry.manifest;
         let (provider, id) = (&manifest.provider, &manifest.id);
@@ -238,6 +251,8 @@ impl Engine {
         if !self.is_live(provider, id).await? {
             return Err(EngineError::NotBack(named(&entry.session())));
         }
+        // Before the only note of it is thrown away.
+        let session = self.called_again(entry, here).await?;
         if entry.kept == Kept::Trash {
             upkeep.trash.purge(entry)?;
         }
@@ -246,7 +261,36 @@ impl Engine {
             taken_back: put_back.exports.len(),
             files: put_back.files,
             there: put_back.there,
+            session,
         })
+    }
+
+    /// Makes a restored native session one of segue's again that is called what it was, if it was called anything.
+    async fn called_again(
+        &self,
+        entry: &Entry,
+        here: &Project,
+    ) -> Result<Option<Session>, EngineError> {
+        let manifest = &entry.manifest;
+        let Some(WentWith {
+            id: was,
+            called: Some(called),
+        }) = &manifest.went_with
+        else {
+            return Ok(None);
+        };
+        let provider = self.driver_to_be(&manifest.provider);
+        let beside = Beside::Was(was, &called.title);
+        let (session, _) = self.adopt(&provider, &manifest.id, here, beside).await?;
+        // It may have become one by itself, where an earlier try was cut off.
+        if session.title != called.title {
+            self.store.rename(&session.id, &called.title).await?;
+        }
+        let tags = Retag {
+            add: called.tags.clone(),
+            ..Retag::default()
+        };
+        Ok(Some(self.store.retag(&session.id, tags).await?))
     }
 
     /// Has an agent take sessions back that are in its database.

@@ -105,7 +105,7 @@ async fn strict_fails_rather_than_begin_anew() {
     let second = stage.chat(request, |_| {}).await.unwrap();
     let failure = second.failure.unwrap();
     assert_eq!(failure.class, FailureClass::SessionUnknown);
-    assert!(failure.hint.unwrap().contains("--strict"));
+    assert!(failure.hint.unwrap().to_string().contains("--strict"));
     // After a revert there is nothing that could be gone on with, and nobody is even started.
     *stage.agent.goes_on.lock().unwrap() = Opened::Resumed;
     stage.turn("two", same(&first)).await;

@@ -297,10 +297,50 @@ async fn what_a_person_writes_counts_unless_it_is_outdated_or_too_long() {
         .extend((100..300).map(|id| segue_core::Item { id, ..last.clone() }));
     let too_large = write(2, long).await.unwrap_err();
     assert!(
-        too_large.to_string().contains("it may have 40000"),
+        too_large.to_string().contains("it may have 40,000"),
         "{too_large}"
     );
     assert_eq!(stage.store.checkpoints(&session.id).await.unwrap().len(), 2);
     let words = told(&stage, &report, "three").await;
     assert!(words.contains("ask Ada first"), "{words}");
+}
+
+/// A number that an item had is never another one's, whatever became of the item.
+#[tokio::test]
+async fn numbers_of_items_are_given_once() {
+    let stage = Stage::new();
+    let report = compacted(&stage, 4, &[2, 4]).await;
+    let session = stage.session_of(&report).await;
+    let view = stage.engine.checkpoint(&session, None).await.unwrap();
+    // The person drops the one with the highest number, and then writes another.
+    let last = view.checkpoint.next_id() - 1;
+    let mut without = view.checkpoint.clone();
+    without.items.retain(|item| item.id != last);
+    let write = async |then, checkpoint| {
+        let wrote = stage.engine.write_checkpoint(&session, then, checkpoint);
+        wrote.await.unwrap().view
+    };
+    let view = write(view.version.n, without).await;
+    let text = format!("{}\nGoal:\n- ship it\n", form(&view.checkpoint));
+    let made = formed(&text, &view.checkpoint, 4).unwrap();
+    let view = write(view.version.n, made).await;
+    let mut goals = view.checkpoint.of(ItemKind::Goal);
+    let new = goals.find(|item| item.text == "ship it").unwrap().id;
+    assert!(new > last, "{new} after {last}");
+    // Another way on from before knows nothing of these, and gives other numbers.
+    let session = stage.engine.revert(&session, 3).await.unwrap().session;
+    let earlier = stage.engine.checkpoint(&session, None).await.unwrap();
+    stage.turn("Never use tabs.", same(&report)).await;
+    let session = stage.session_of(&report).await;
+    stage.engine.compact(&session).await.unwrap().made.unwrap();
+    let view = stage.engine.checkpoint(&session, None).await.unwrap();
+    let items = view.checkpoint.items.iter();
+    let fresh: Vec<u32> = items
+        .map(|item| item.id)
+        .filter(|id| earlier.checkpoint.item(*id).is_none())
+        .collect();
+    assert!(
+        !fresh.is_empty() && fresh.iter().all(|id| *id > new),
+        "{fresh:?}"
+    );
 }

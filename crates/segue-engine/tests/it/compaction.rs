@@ -73,7 +73,7 @@ async fn at_nine_tenths_of_the_budget_and_not_before_what_was_said_is_summed_up(
     let told = compacted(&report);
     assert_eq!(told.len(), 1, "{report:?}");
     assert!(
-        told[0].starts_with("2 turn(s) of 3600 tokens were summed up in checkpoint 1 of "),
+        told[0].starts_with("2 turn(s) of 3,600 tokens were summed up in checkpoint 1 of "),
         "{told:?}"
     );
     let last = events.last().unwrap();
@@ -141,7 +141,7 @@ async fn a_prompt_that_is_too_much_for_what_is_held_is_told_to_a_new_native_sess
     let (opened, why) = report.opened.clone().unwrap();
     assert_eq!(opened, Opened::Briefed);
     assert!(
-        why.starts_with("1 turn(s) of 3000 tokens were summed up in checkpoint 1 of "),
+        why.starts_with("1 turn(s) of 3,000 tokens were summed up in checkpoint 1 of "),
         "{why}"
     );
     let sent = prompts(&stage).pop().unwrap();
@@ -273,6 +273,7 @@ async fn what_was_summed_up_already_is_told_to_a_new_native_session_all_the_same
         replaced: found.replaced,
         by: Author::Record,
         why: Occasion::Told,
+        read: 0,
         at: Timestamp::UNIX_EPOCH,
     };
     stage.store.add_checkpoint(&lease, new, None).await.unwrap();

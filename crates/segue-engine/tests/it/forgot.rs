@@ -104,6 +104,7 @@ async fn what_is_pinned_and_what_was_added_are_told_together() {
         replaced: 50,
         by: Author::Person,
         why: Occasion::Pinned,
+        read: 0,
         at: jiff::Timestamp::now(),
     };
     stage

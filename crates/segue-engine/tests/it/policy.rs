@@ -81,7 +81,7 @@ async fn three_failures_begin_a_new_leg_and_three_more_stop() {
     let rotated = decided(&sixth, DecisionKind::Rotated);
     assert!(rotated[0].contains("once more"), "{rotated:?}");
     // What it says to do next is let through.
-    let hint = sixth.failure.unwrap().hint.unwrap();
+    let hint = sixth.failure.unwrap().hint.unwrap().to_string();
     let id = &first.session;
     let ways = [
         format!("segue session handoff {id} -p NAME"),
@@ -108,7 +108,7 @@ async fn three_failures_begin_a_new_leg_and_three_more_stop() {
     let mut request = stage.request("try", same(&first));
     request.anyway = true;
     let report = stage.chat(request, |_| {}).await.unwrap();
-    let hint = report.failure.unwrap().hint.unwrap();
+    let hint = report.failure.unwrap().hint.unwrap().to_string();
     assert!(ways.iter().all(|way| hint.contains(way)), "{hint}");
     let stopped = stage.chat(stage.request("try", same(&first)), |_| {}).await;
     let stopped = stopped.unwrap_err();
@@ -252,7 +252,7 @@ async fn a_leg_above_its_limit_is_over() {
     let second = using(&stage, same(&first), context(350_001)).await;
     assert_eq!(second.leg, Some(1), "350,000 goes on");
     let told = decided(&second, DecisionKind::Rotated);
-    assert!(told[0].contains("holds 350001 tokens"), "{told:?}");
+    assert!(told[0].contains("holds 350,001 tokens"), "{told:?}");
     let third = using(&stage, same(&first), Usage::default()).await;
     assert_eq!(third.leg, Some(2));
     assert_eq!(third.opened.unwrap().0, Opened::Briefed);
@@ -570,7 +570,8 @@ async fn a_rate_without_a_time_is_slowed_down_and_strictness_hands_nothing_over(
     .await;
     assert!(!report.stopped_by_policy);
     // By when it is asked again is told.
-    let hint = report.failure.as_ref().unwrap().hint.clone().unwrap();
+    let hint = report.failure.as_ref().unwrap().hint.as_ref();
+    let hint = hint.unwrap().to_string();
     assert!(hint.starts_with("it can be tried again at 2"), "{hint}");
     let next = stage.chat(stage.request("again", same(&report)), |_| {});
     let next = next.await.unwrap_err();
@@ -624,7 +625,7 @@ async fn what_was_spent_before_a_leg_was_taken_up_again_counts() {
     let last = using(&stage, same(&first), spent(50_001)).await;
     assert_eq!((last.leg, &last.native_id), (Some(3), &first.native_id));
     let told = decided(&last, DecisionKind::Rotated);
-    assert!(told[0].contains("holds 350001 tokens"), "{told:?}");
+    assert!(told[0].contains("holds 350,001 tokens"), "{told:?}");
     let legs = stage.store.legs(&first.session).await.unwrap();
     assert_eq!(legs[2].total_tokens, Some(50_001), "what it spent itself");
 }

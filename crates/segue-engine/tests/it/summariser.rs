@@ -111,6 +111,7 @@ async fn pin(stage: &Stage, report: &TurnReport, kind: ItemKind) -> Item {
         replaced: version.tokens,
         by: Author::Person,
         why: Occasion::Pinned,
+        read: 0,
         at: jiff::Timestamp::now(),
     };
     stage.store.add_checkpoint(&lease, new, None).await.unwrap();
@@ -417,6 +418,17 @@ async fn a_version_made_meanwhile_is_added_to_and_not_replaced() {
         texts.contains(&"SQLite for the cache, since it is one file"),
         "{texts:?}"
     );
+    // What was said while it read is still to be read, and only that.
+    assert_eq!(version.read, 4);
+    let unread = stage.engine.unread(&first.session).await.unwrap();
+    assert_eq!(unread.map(|version| version.n), Some(4));
+    answers(&stage, [r#"{"completed": ["commits are signed"]}"#]);
+    let (version, _) = summed(&stage, &first).await.made.unwrap();
+    assert_eq!((version.n, version.read), (5, 5));
+    let question = asked(&stage).pop().unwrap();
+    let (_, record) = question.split_once("[The record since]").unwrap();
+    assert!(record.contains("Always sign commits.") && !record.contains("Port the cache"));
+    assert!(proposed(&stage, &first).await.is_none());
 }
 
 #[tokio::test]
@@ -476,6 +488,15 @@ async fn a_long_record_is_read_in_pieces() {
     }
     let by_it = after.items.iter().filter(|item| item.by == Author::Summary);
     assert_eq!(by_it.count(), 2);
+    // What came to nothing is still to be read.
+    let (version, _) = in_force(&stage, &first).await;
+    assert!(
+        version.read > 0 && version.read < version.covers,
+        "{version:?}"
+    );
+    answers(&stage, [r#"{"completed": ["looked at the log again"]}"#; 4]);
+    let (version, _) = summed(&stage, &first).await.made.unwrap();
+    assert_eq!(version.read, version.covers);
 }
 
 #[tokio::test]

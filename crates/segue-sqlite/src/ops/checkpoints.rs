@@ -14,8 +14,7 @@ use crate::rows::{self, micros};
 /// After how many changes one is written whole again, so that none is far from its beginning.
 const CHANGES: u32 = 16;
 
-const COLUMNS: &str =
-    "c.n, c.turn_id, c.covers, c.tokens, c.replaced, c.made_by, c.why, c.at, c.id, c.depth";
+const COLUMNS: &str = "c.n, c.turn_id, c.covers, c.tokens, c.replaced, c.made_by, c.why, c.at, c.id, c.depth, c.last_item, c.read";
 
 /// A version, its key, and how many changes it is away from one that is whole.
 type Kept = (Version, i64, u32);
@@ -30,6 +29,8 @@ fn version(row: &Row<'_>) -> rusqlite::Result<Kept> {
         by: rows::named(row, 5, Author::from_name)?,
         why: rows::named(row, 6, Occasion::from_name)?,
         at: rows::time(row, 7)?,
+        last_item: row.get(10)?,
+        read: row.get(11)?,
     };
     Ok((version, row.get(8)?, row.get(9)?))
 }
@@ -64,10 +65,13 @@ pub(crate) fn add(
         by: new.by,
         why: new.why,
         at: new.at,
+        read: new.read,
+        last_item: new.checkpoint.next_id().saturating_sub(1),
     };
     db.prepare_cached(
-        "INSERT INTO checkpoints (session_id, n, turn_id, base, depth, covers, delta, tokens, replaced, made_by, why, at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+        "INSERT INTO checkpoints (session_id, n, turn_id, base, depth, covers, delta, tokens, replaced, made_by, why, at,
+             last_item, read)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
     )?
     .execute(params![
         held.session.as_str(),
@@ -81,7 +85,9 @@ pub(crate) fn add(
         version.replaced,
         version.by.as_str(),
         version.why.as_str(),
-        micros(version.at)
+        micros(version.at),
+        version.last_item,
+        version.read
     ])?;
     Ok(version)
 }

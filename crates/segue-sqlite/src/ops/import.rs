@@ -98,6 +98,7 @@ fn hang(
         replaced: imported.replaced,
         by: Author::Summary,
         why: Occasion::Imported,
+        read: 0,
         at: imported.at,
     };
     checkpoints::add(db, held, &new, None)?;

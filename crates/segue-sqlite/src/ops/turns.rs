@@ -3,7 +3,8 @@
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, ToSql, params};
 use segue_core::{
-    Attempt, Failure, LegId, Message, Part, Role, SessionId, Turn, TurnId, TurnState, Usage, stored,
+    Attempt, Failure, Hint, LegId, Message, Part, Role, SessionId, Turn, TurnId, TurnState, Usage,
+    stored,
 };
 use segue_store::{Draft, DraftKind, Entry, Finish, Lease, Settled, StoreError};
 
@@ -215,7 +216,7 @@ pub(crate) fn finish(db: &Connection, held: &Lease, turn: TurnId, finish: &Finis
         usage.context_window,
         failure.map(|failure| failure.class.as_str()),
         failure.map(|failure| &failure.message),
-        failure.and_then(|failure| failure.hint.as_ref()),
+        failure.and_then(|failure| failure.hint.as_ref().map(Hint::to_string)),
         failure.and_then(|failure| failure.stderr.as_ref()),
         at,
         failure.and_then(|failure| failure.retry_at.map(micros))
@@ -264,7 +265,7 @@ fn settle_attempt(db: &Connection, turn: TurnId, finish: &Finish) -> Outcome<()>
                 finish.state.as_str(),
                 failure.map(|failure| failure.class.as_str()),
                 failure.map(|failure| &failure.message),
-                failure.and_then(|failure| failure.hint.as_ref()),
+                failure.and_then(|failure| failure.hint.as_ref().map(Hint::to_string)),
                 failure.and_then(|failure| failure.stderr.as_ref()),
                 micros(finish.at),
                 failure.and_then(|failure| failure.retry_at.map(micros))

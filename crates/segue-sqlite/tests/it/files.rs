@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use segue_core::{FeatureId, Project, ProviderId, Purpose, Scope, SessionId, Title};
+use segue_core::{FeatureId, Project, ProviderId, Purpose, Scope, SessionId, Title, TurnId};
 use segue_sqlite::{FILE_NAME, SqliteStore};
 use segue_store::{Filter, NewSession, Page, Store, StoreError};
 
@@ -43,7 +43,7 @@ async fn what_is_written_is_there_for_the_next_process() {
     let health = store.health().await.unwrap();
     assert_eq!(
         (health.format, health.sessions, health.problems),
-        (11, 2, vec![])
+        (12, 2, vec![])
     );
 }
 
@@ -68,7 +68,7 @@ async fn a_store_of_the_first_format_is_brought_up_to_date() {
     let store = SqliteStore::open(directory.path()).unwrap();
     store.create(new_session(1)).await.unwrap();
     let health = store.health().await.unwrap();
-    assert_eq!((health.format, health.sessions), (11, 2));
+    assert_eq!((health.format, health.sessions), (12, 2));
     // What was about a feature then is found by it now.
     let feature = FeatureId::parse("支払い").unwrap();
     let pay = Purpose::of(Scope::Feature(feature));
@@ -79,6 +79,68 @@ async fn a_store_of_the_first_format_is_brought_up_to_date() {
     let found = store.find(&filter, Page::first(2)).await.unwrap().sessions;
     let purposes: Vec<_> = found.into_iter().map(|session| session.purpose).collect();
     assert_eq!(purposes, [Some(pay)]);
+}
+
+/// Every migration in order, for a store of an older segue.
+const MIGRATIONS: [&str; 11] = [
+    include_str!("../../src/schema/0001_sessions.sql"),
+    include_str!("../../src/schema/0002_retry.sql"),
+    include_str!("../../src/schema/0003_tags.sql"),
+    include_str!("../../src/schema/0004_tokens.sql"),
+    include_str!("../../src/schema/0005_scopes.sql"),
+    include_str!("../../src/schema/0006_policy.sql"),
+    include_str!("../../src/schema/0007_outside.sql"),
+    include_str!("../../src/schema/0008_checkpoints.sql"),
+    include_str!("../../src/schema/0009_context.sql"),
+    include_str!("../../src/schema/0010_origins.sql"),
+    include_str!("../../src/schema/0011_memory.sql"),
+];
+
+#[tokio::test]
+async fn a_store_of_the_eleventh_format_keeps_its_legs_and_checkpoints() {
+    let directory = tempfile::tempdir().unwrap();
+    {
+        #[expect(clippy::disallowed_methods, reason = "an older segue made it")]
+        let old = rusqlite::Connection::open(directory.path().join(FILE_NAME)).unwrap();
+        for migration in MIGRATIONS {
+            old.execute_batch(migration).unwrap();
+        }
+        old.execute_batch(
+            r#"INSERT INTO projects (key) VALUES ('k');
+             INSERT INTO sessions (id, project_id, cwd, title, title_from, provider, created_at, updated_at)
+             VALUES ('20251207_143022_k3f9', 1, '/', 't', 'prompt', 'claude', 0, 0);
+             INSERT INTO turns (session_id, n, state, started_at)
+             VALUES ('20251207_143022_k3f9', 1, 'finished', 0);
+             UPDATE sessions SET head_id = 1;
+             INSERT INTO legs (session_id, n, provider, native_id, tip_id, consecutive_failures, opened_at)
+             VALUES ('20251207_143022_k3f9', 1, 'claude', 'abc', 1, 2, 0);
+             INSERT INTO checkpoints
+                 (session_id, n, turn_id, base, depth, covers, delta, tokens, replaced, made_by, why, at)
+             VALUES
+                 ('20251207_143022_k3f9', 1, 1, NULL, 0, 1, '{"v":1,"set":[{"id":9,"kind":"goal","text":"x","turn":1,"message":0,"by":"record","weight":1}]}', 5, 9, 'record', 'asked', 0),
+                 ('20251207_143022_k3f9', 2, 1, 1, 1, 1, '{"v":1,"gone":[9]}', 5, 9, 'summary', 'summed', 0);"#,
+        )
+        .unwrap();
+        old.pragma_update(None, "application_id", 0x5345_4755)
+            .unwrap();
+        old.pragma_update(None, "user_version", 11).unwrap();
+    }
+    let store = SqliteStore::open(directory.path()).unwrap();
+    let health = store.health().await.unwrap();
+    assert_eq!((health.format, health.problems), (12, vec![]));
+    let id = SessionId::parse("20251207_143022_k3f9").unwrap();
+    let legs = store.legs(&id).await.unwrap();
+    let legs: Vec<_> = legs
+        .iter()
+        .map(|leg| (leg.n, leg.tip, leg.consecutive_failures))
+        .collect();
+    assert_eq!(legs, [(1, Some(TurnId(1)), 0)]);
+    let versions = store.checkpoints(&id).await.unwrap();
+    let told: Vec<_> = versions
+        .iter()
+        .map(|version| (version.n, version.read, version.last_item))
+        .collect();
+    assert_eq!(told, [(1, 0, 9), (2, 1, 0)]);
 }
 
 #[tokio::test]

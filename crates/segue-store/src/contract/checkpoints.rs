@@ -1,6 +1,6 @@
 //! Checkpoints hang on turns, and follow the head.
 
-use segue_core::{Author, Checkpoint, Item, ItemKind, Occasion, SessionId, TurnId};
+use segue_core::{Author, Checkpoint, Item, ItemKind, Occasion, SessionId, TurnId, Version};
 
 use super::{at, claim, id, new_session, open_session, whole_turn};
 use crate::{ForkPoint, NewSession, NewVersion, Store, StoreError};
@@ -31,6 +31,7 @@ fn version(turn: TurnId, covers: u32, items: Vec<Item>) -> NewVersion {
         replaced: 100,
         by: Author::Record,
         why: Occasion::Budget,
+        read: 0,
         at: at(5),
     }
 }
@@ -51,6 +52,28 @@ async fn in_force(
     let (version, checkpoint) = store.checkpoint_at(session, turn).await.unwrap()?;
     let items = checkpoint.items.into_iter().map(|item| item.text);
     Some((version.n, items.collect()))
+}
+
+/// What a version was made of is kept with it: up to where a summariser read, and the numbers that were given.
+pub async fn a_version_tells_what_was_read_and_numbered(store: &dyn Store) {
+    let (session, lease) = open_session(store, 1).await;
+    let one = whole_turn(store, &lease, "one").await;
+    let new = |read, items: &[u32]| NewVersion {
+        read,
+        ..version(one.id, 1, items.iter().map(|id| item(*id, "x")).collect())
+    };
+    let mut made = Vec::new();
+    for new in [new(0, &[1, 7]), new(1, &[1]), new(0, &[])] {
+        made.push(store.add_checkpoint(&lease, new, None).await.unwrap());
+    }
+    let told = |versions: &[Version]| -> Vec<(u32, u32)> {
+        let told = versions
+            .iter()
+            .map(|version| (version.read, version.last_item));
+        told.collect()
+    };
+    assert_eq!(told(&made), [(0, 7), (1, 1), (0, 0)]);
+    assert_eq!(store.checkpoints(&session.id).await.unwrap(), made);
 }
 
 /// The one in force is the nearest at or above the head, whichever way the head went; all versions stay.

@@ -24,7 +24,7 @@ pub(crate) struct HandoffArgs {
     #[arg(short, long, value_name = "NAME", value_hint = ValueHint::Other)]
     pub(crate) provider: ProviderId,
 
-    /// What to say to it right away
+    /// What to say to it right away, with what is piped; `-` takes all of it from standard input
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) prompt: Option<String>,
 

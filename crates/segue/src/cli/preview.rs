@@ -20,7 +20,7 @@ pub(crate) struct PreviewArgs {
     #[command(flatten)]
     pub(crate) one: OneArgs,
 
-    /// The prompt that would follow; `-` reads it from standard input
+    /// The prompt that would follow, with what is piped; `-` takes all of it from standard input
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) prompt: Option<String>,
 

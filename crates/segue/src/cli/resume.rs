@@ -8,7 +8,7 @@ use super::TermsArgs;
 /// Go on with a session: here, or in the agent's own program
 ///
 /// With a prompt it is one turn, as `segue chat --resume`; without one, on a terminal, it is a conversation, as
-/// `segue repl --resume`. In a pipe the prompt is read from standard input. With --exec the terminal is handed to the
+/// `segue repl --resume`. What is piped goes with the prompt, or is it. With --exec the terminal is handed to the
 /// agent's own program, in the directory of the session.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -24,7 +24,7 @@ pub(crate) struct ResumeArgs {
     #[arg(value_name = "ID", value_parser = SessionRef::parse)]
     pub(crate) id: Option<SessionRef>,
 
-    /// What to say; `-` reads it from standard input
+    /// What to say; `-` takes all of it from standard input
     pub(crate) prompt: Option<String>,
 
     /// Start the agent's own program in segue's place

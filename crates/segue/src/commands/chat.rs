@@ -3,22 +3,24 @@
 pub(super) mod aim;
 pub(crate) mod play;
 mod printer;
+mod prompt;
 mod question;
 
-use std::io::{IsTerminal, Read};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use segue_core::{Haste, SessionRef};
+use segue_core::{Haste, Hint, NextStep, SessionRef};
 use segue_engine::{ChatRequest, Conversation, Standpoint, Stop, Target, TurnReport};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use aim::Aim;
+pub(super) use prompt::{prompt, sendable};
 
-use crate::cli::{ChatArgs, TermsArgs};
+use crate::cli::{ChatArgs, TalkArgs, TermsArgs};
 use crate::error::CliError;
+use crate::front::Front;
 use crate::setup::App;
 use crate::terminal::say;
 use crate::wire::{self, ChatJson, print_json};
@@ -52,9 +54,22 @@ impl Form {
 }
 
 pub(crate) async fn run(args: ChatArgs) -> Result<ExitCode, CliError> {
-    let form = Form::of(&args);
+    let said = prompt(args.prompt.as_deref());
+    ask(said, &args.talk, Form::of(&args)).await
+}
+
+/// Has a prompt answered, if it is one that can be sent.
+pub(super) async fn ask(
+    said: Result<String, CliError>,
+    talk: &TalkArgs,
+    form: Form,
+) -> Result<ExitCode, CliError> {
     let mut told = play::Told::default();
-    match turn(args, form, &mut told).await {
+    let outcome = match said {
+        Ok(prompt) => turn(prompt, talk, form, &mut told).await,
+        Err(error) => Err(error),
+    };
+    match outcome {
         Ok(report) => Ok(tell(&report, form)),
         Err(error) if form == Form::Words => Err(error),
         Err(error) => {
@@ -65,16 +80,20 @@ pub(crate) async fn run(args: ChatArgs) -> Result<ExitCode, CliError> {
 }
 
 /// Runs the turn and tells what happens on the way, which is `told` to the caller as well.
-async fn turn(args: ChatArgs, form: Form, told: &mut play::Told) -> Result<TurnReport, CliError> {
-    let prompt = prompt(args.prompt.as_deref())?;
+async fn turn(
+    prompt: String,
+    talk: &TalkArgs,
+    form: Form,
+    told: &mut play::Told,
+) -> Result<TurnReport, CliError> {
     let app = App::open()?;
-    let aim = Aim::of(&app, &args.talk).await?;
+    let aim = Aim::of(&app, talk).await?;
     let (stop, stopped) = watch::channel(Stop::No);
     let listening = tokio::spawn(listen_for_signals(stop));
     let request = ChatRequest {
         text_up_to: form.text_up_to(),
         explain: aim.explain,
-        ..request(&app, &args.talk.terms, prompt, aim.target, stopped.clone())
+        ..request(&app, &talk.terms, prompt, aim.target, stopped.clone())
     };
     let (outcome, all) = play::play(&app.engine, request, form, impatience(stopped)).await;
     *told = all;
@@ -137,21 +156,21 @@ pub(super) async fn resumable(
     standpoint: &Standpoint,
 ) -> Result<Conversation, CliError> {
     let found = app.engine.find_any(reference, standpoint).await?;
-    let (cwd, fork) = match &found {
+    let again = Hint::from("make it again");
+    let (cwd, hint) = match &found {
         Conversation::Session(session, _) => {
-            let fork = format!(
-                ", or branch off into the directory you are in with `segue session fork {}`",
-                session.id
-            );
-            (Some(session.project.cwd.as_str()), fork)
+            let hint = again
+                .say(", or branch off into the directory you are in with `")
+                .step(NextStep::Fork(session.id.clone()))
+                .say("`");
+            (Some(session.project.cwd.as_str()), hint)
         }
-        Conversation::Native(native) => (native.session.head.cwd.as_deref(), String::new()),
+        Conversation::Native(native) => (native.session.head.cwd.as_deref(), again),
     };
     match cwd {
-        Some(cwd) if !Path::new(cwd).is_dir() => Err(CliError::failed(format!(
-            "the session's directory {cwd} is not there"
-        ))
-        .hint(format!("make it again{fork}"))),
+        Some(cwd) if !Path::new(cwd).is_dir() => {
+            Err(CliError::failed(format!("the session's directory {cwd} is not there")).hint(hint))
+        }
         Some(_) | None => Ok(found),
     }
 }
@@ -174,43 +193,6 @@ async fn listen_for_signals(stop: watch::Sender<Stop>) {
     }
 }
 
-/// The prompt, from the argument or from standard input.
-pub(super) fn prompt(argument: Option<&str>) -> Result<String, CliError> {
-    let text = match argument {
-        Some(text) if text != "-" => text.to_owned(),
-        None if std::io::stdin().is_terminal() => {
-            return Err(
-                CliError::usage("there is no prompt").hint("segue chat \"what you want to say\"")
-            );
-        }
-        Some(_) | None => {
-            let mut text = String::new();
-            std::io::stdin()
-                .lock()
-                .read_to_string(&mut text)
-                .map_err(|error| {
-                    CliError::usage("cannot read the prompt from standard input").because(&error)
-                })?;
-            text
-        }
-    };
-    if text.trim().is_empty() {
-        return Err(CliError::usage("the prompt is empty"));
-    }
-    sendable(&text)?;
-    Ok(text)
-}
-
-/// Whether an agent can take the text at all.
-pub(super) fn sendable(text: &str) -> Result<(), CliError> {
-    if text.contains('\0') {
-        return Err(CliError::usage(
-            "the prompt contains a NUL character, which no agent can take",
-        ));
-    }
-    Ok(())
-}
-
 /// Tells how the turn ended, and says with what to exit.
 fn tell(report: &TurnReport, form: Form) -> ExitCode {
     if form != Form::Words {
@@ -221,7 +203,7 @@ fn tell(report: &TurnReport, form: Form) -> ExitCode {
     };
     if form == Form::Words {
         match &report.failure {
-            Some(failure) => play::tell_failure(&report.provider, failure),
+            Some(failure) => play::tell_failure(&report.provider, failure, Front::Shell),
             None => say(&format!(
                 "{}; {} with: segue chat --resume {}{} \"…\"",
                 play::why_cancelled(report),

@@ -11,6 +11,7 @@ use crate::config::{
     self, Entry, Flags, Found, Key, Layer, Origin, Owner, Place, Problem, Source, State, bare,
 };
 use crate::error::{CliError, Kind};
+use crate::front::Front;
 use crate::setup;
 use crate::terminal::{Style, Table, clean, one_line, print, say};
 use crate::wire::print_json;
@@ -177,7 +178,7 @@ fn check_file(file: &Path) -> Result<(Vec<Source>, Vec<Problem>), CliError> {
 
 fn tell_checked(checked: &[Source], problems: &[Problem]) {
     for problem in problems {
-        CliError::from(problem).report();
+        CliError::from(problem).report(Front::Shell);
     }
     for source in checked {
         let in_it = |problem: &&Problem| problem.place.file() == Some(source.path.as_path());

@@ -1,8 +1,9 @@
 //! `segue mcp`: an MCP server for the agent that is at work in a session.
 
+use std::iter;
 use std::process::ExitCode;
 
-use segue_core::SessionId;
+use segue_core::{Hint, SessionId};
 use segue_engine::Standpoint;
 use segue_mcp::{Desk, LazyDesk};
 
@@ -22,7 +23,11 @@ pub(crate) async fn run(args: McpArgs) -> Result<ExitCode, CliError> {
         }
         None => LazyDesk::later(|| match App::open() {
             Ok(app) => Ok(desk(app, None)),
-            Err(error) => Err([vec![error.message], error.hints].concat().join("; ")),
+            Err(error) => {
+                let hints = error.hints.iter().map(Hint::to_string);
+                let words: Vec<String> = iter::once(error.message).chain(hints).collect();
+                Err(words.join("; "))
+            }
         }),
     };
     segue_mcp::serve(desk, VERSION, tokio::io::stdin(), tokio::io::stdout())

@@ -8,6 +8,7 @@ use segue_core::ProviderId;
 use super::session;
 use crate::cli::{OneArgs, SessionCommand, ShowArgs};
 use crate::error::CliError;
+use crate::front::Front;
 use crate::picker::{self, Chosen, Machine, Next, Options, Order, Place, reference};
 use crate::setup::{self, App};
 use crate::terminal::{Style, one_line, say};
@@ -47,7 +48,12 @@ pub(crate) async fn run() -> Result<ExitCode, CliError> {
                 turn: None,
                 full: false,
             };
-            session::perform(&App::open_to_look()?, SessionCommand::Show(show)).await?;
+            session::perform(
+                &App::open_to_look()?,
+                Front::Shell,
+                SessionCommand::Show(show),
+            )
+            .await?;
             Ok(ExitCode::SUCCESS)
         }
         Next::Handoff(agent) => {

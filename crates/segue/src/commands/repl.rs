@@ -2,7 +2,6 @@
 
 mod command;
 mod editor;
-mod hints;
 mod input;
 mod reader;
 mod show;
@@ -18,6 +17,7 @@ use talk::Talk;
 
 use crate::cli::ReplArgs;
 use crate::error::{CliError, Kind};
+use crate::front::Front;
 use crate::setup::App;
 use crate::terminal::{Style, say};
 
@@ -60,14 +60,14 @@ async fn converse(talk: &mut Talk, reader: &mut Reader, signals: &Signals) -> Op
                 Ok(Typed::Command(Command::Exit)) => break,
                 Ok(Typed::Command(command)) => {
                     let outcome = talk.obey(command).await;
-                    outcome.map_err(|error| told(hints::here(error, talk.session())))
+                    outcome.map_err(|error| told(error, talk.front()))
                 }
-                Err(error) => Err(told(error)),
+                Err(error) => Err(told(error, talk.front())),
             },
             Read::Nothing => Ok(()),
-            Read::Bad(error) => Err(told(error)),
+            Read::Bad(error) => Err(told(error, talk.front())),
             Read::Broken(error) => {
-                failed = Some(told(error));
+                failed = Some(told(error, talk.front()));
                 break;
             }
             Read::End => break,
@@ -82,7 +82,7 @@ async fn converse(talk: &mut Talk, reader: &mut Reader, signals: &Signals) -> Op
     clippy::needless_pass_by_value,
     reason = "an error that is told is done with"
 )]
-fn told(error: CliError) -> Kind {
-    error.report();
+fn told(error: CliError, front: Front<'_>) -> Kind {
+    error.report(front);
     error.kind
 }

@@ -25,6 +25,7 @@ use segue_core::{Session, SessionRef, Title, TitleSource};
 
 use crate::cli::{AnySessionCommand, OneArgs, RenameArgs, SessionArgs, SessionCommand};
 use crate::error::CliError;
+use crate::front::Front;
 use crate::setup::App;
 use crate::terminal::{clean, print};
 use crate::wire::{SessionJson, print_json};
@@ -35,7 +36,7 @@ pub(super) use resume::in_its_own as depart;
 pub(crate) async fn run(args: SessionArgs) -> Result<ExitCode, CliError> {
     match args.command {
         AnySessionCommand::Plain(command) => {
-            perform(&App::open_to_look()?, command).await?;
+            perform(&App::open_to_look()?, Front::Shell, command).await?;
             Ok(ExitCode::SUCCESS)
         }
         AnySessionCommand::Export(args) => transfer::export(&App::open_to_look()?, &args).await,
@@ -46,10 +47,14 @@ pub(crate) async fn run(args: SessionArgs) -> Result<ExitCode, CliError> {
     }
 }
 
-/// Does what one of the commands says.
-pub(super) async fn perform(app: &App, command: SessionCommand) -> Result<(), CliError> {
+/// Does what one of the commands says, and tells it to a person who is there.
+pub(super) async fn perform(
+    app: &App,
+    front: Front<'_>,
+    command: SessionCommand,
+) -> Result<(), CliError> {
     match command {
-        SessionCommand::List(args) => list::run(app, &args).await,
+        SessionCommand::List(args) => list::run(app, front, &args).await,
         SessionCommand::Info(args) => show::info(app, &args).await,
         SessionCommand::Show(args) => show::transcript(app, &args).await,
         SessionCommand::Preview(args) => preview::run(app, &args).await,
@@ -61,7 +66,7 @@ pub(super) async fn perform(app: &App, command: SessionCommand) -> Result<(), Cl
         SessionCommand::Revert(args) => head::revert(app, &args).await,
         SessionCommand::Undo(args) => head::undo(app, &args).await,
         SessionCommand::Fork(args) => head::fork(app, &args).await,
-        SessionCommand::Compact(args) => compact::run(app, &args).await,
+        SessionCommand::Compact(args) => compact::run(app, front, &args).await,
         SessionCommand::Checkpoint(args) => checkpoint::run(app, &args).await,
         SessionCommand::Delete(args) => delete::run(app, &args).await,
         SessionCommand::Forget(args) => delete::forget(app, &args).await,

@@ -87,7 +87,7 @@ impl From<&Problem> for CliError {
     fn from(problem: &Problem) -> Self {
         let error = Self::usage(problem.to_string());
         match &problem.hint {
-            Some(hint) => error.hint(hint),
+            Some(hint) => error.hint(hint.as_str()),
             None => error,
         }
     }

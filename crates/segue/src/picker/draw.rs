@@ -11,6 +11,7 @@ use ratatui::Frame;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
+use segue_core::figure;
 
 use super::layout::Layout;
 use super::source::{Order, Place, Total};
@@ -128,8 +129,8 @@ fn info_line(state: &State, width: usize) -> Line<'static> {
 fn counted(total: Total) -> String {
     match total {
         Total::Exactly(1) => "1 conversation".to_owned(),
-        Total::Exactly(count) => format!("{} conversations", text::number(count)),
-        Total::AtLeast(count) => format!("{}+ conversations", text::number(count)),
+        Total::Exactly(count) => format!("{} conversations", figure(count as u64)),
+        Total::AtLeast(count) => format!("{}+ conversations", figure(count as u64)),
     }
 }
 

@@ -356,7 +356,7 @@ fn in_words(error: CliError) -> String {
     let mut words = error.message;
     if let Some(hint) = error.hints.first() {
         words.push_str("; ");
-        words.push_str(hint);
+        words.push_str(&hint.to_string());
     }
     words
 }

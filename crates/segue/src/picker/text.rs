@@ -141,19 +141,6 @@ fn split(text: &str, width: usize) -> (&str, &str) {
     (text, "")
 }
 
-/// A number as people read it.
-pub(super) fn number(number: usize) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -222,18 +209,6 @@ mod tests {
         ];
         for (line, width, expected) in cases {
             assert_eq!(wrap(line, width), expected, "{line:?} in {width}");
-        }
-    }
-
-    #[test]
-    fn numbers_are_grouped() {
-        for (value, expected) in [
-            (0, "0"),
-            (999, "999"),
-            (1000, "1,000"),
-            (1_234_567, "1,234,567"),
-        ] {
-            assert_eq!(number(value), expected);
         }
     }
 }

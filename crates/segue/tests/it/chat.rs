@@ -110,7 +110,8 @@ fn a_prompt_that_can_not_be_sent_is_refused_and_changes_nothing() {
     ");
     assert_snapshot!(world.segue_with_input(["chat", "-"], b"\xff\xfe"), @"
     --- stderr
-    error: cannot read the prompt from standard input: stream did not contain valid UTF-8
+    error: standard input is not valid UTF-8 (at byte 0); nothing was sent
+    hint: `iconv -f LATIN1 -t UTF-8` makes it so; or name the file in the prompt
     --- exit 2
     ");
     assert_eq!(count_sessions(&world), 0);
@@ -359,13 +360,14 @@ fn help_of_a_command_teaches_as_well() {
     Say one thing to an agent and stream its answer
 
     The prompt is on the disk before it is sent, and the answer as it comes. A new session is started
-    unless --resume, --continue, or what it is for (--feature, --task, --role) names one.
+    unless --resume, --continue, or what it is for (--feature, --task, --role) names one. What is piped
+    goes with the prompt, after it and set apart.
 
     Usage: segue chat [OPTIONS] [PROMPT]
 
     Arguments:
       [PROMPT]
-              What to say; `-`, or none at all in a pipe, reads it from standard input
+              What to say; `-`, or none at all in a pipe, takes all of it from standard input
 
     Options:
           --resume <ID>
@@ -441,7 +443,8 @@ fn help_of_a_command_teaches_as_well() {
               Print help (see a summary with '-h')
 
     Examples:
-      segue chat "why does the build fail?"
+      segue chat "explain this repository"
+      make 2>&1 | segue chat "why does the build fail?"
       git diff | segue chat --continue -
       segue chat --resume latest --json "and now?"
       segue chat --feature auth --explain "add the login form"

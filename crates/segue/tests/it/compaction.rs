@@ -374,6 +374,12 @@ fn a_conversation_is_compacted_on_the_way() {
         .count();
     assert_eq!(told, 1, "{output}");
     assert!(output.stdout.contains("nothing was said since"), "{output}");
+    // What can be done next is said as it is done here.
+    assert!(
+        output.stdout.contains("\nLook at it with: /checkpoint\n")
+            && !output.stdout.contains("segue session checkpoint"),
+        "{output}"
+    );
     assert!(
         output.stdout.contains("\nsums up turn 1 in ")
             && output

@@ -248,12 +248,12 @@ fn a_store_of_a_newer_segue() {
     set(99);
     assert_snapshot!(world.segue(["chat", "--continue", "hi"]), @"
     --- stderr
-    error: the store [WORLD]/home/segue.db has format 99, and this segue knows only up to 11
+    error: the store [WORLD]/home/segue.db has format 99, and this segue knows only up to 12
     hint: update segue, or set SEGUE_HOME to another directory
     --- exit 1
     ");
     assert_eq!(world.segue(["session", "list"]).code, Some(1));
-    set(11);
+    set(12);
     assert_eq!(count_sessions(&world), 1);
 }
 

@@ -486,3 +486,44 @@ fn a_session_of_segues_is_brought_back_by_its_own_id() {
     assert_eq!(restored["from"], "trash");
     assert_eq!(claude(&world).len(), before.len());
 }
+
+#[test]
+fn title_and_tags_come_back_with_what_they_were_given_to() {
+    let world = with_session();
+    let named = world.json(["session", "rename", NAME, "Pay twice", "--json"]);
+    let id = named["id"].as_str().unwrap();
+    let _ = world.json(["session", "tag", id, "billing", "urgent", "--json"]);
+    let deleted = world.segue(["session", "delete", "--yes", id]);
+    assert_eq!(deleted.code, Some(0), "{deleted}");
+    assert_snapshot!(world.segue(["session", "restore", NAME]), @r#"
+    Restored claude:0b5e4c3a-1111-4222-8333-444455556666 (Shopping) from the trash.
+      [WORLD]/.claude/projects/-p/0b5e4c3a-1111-4222-8333-444455556666.jsonl
+      [WORLD]/.claude/projects/-p/0b5e4c3a-1111-4222-8333-444455556666/tool-results/a.txt
+      [WORLD]/.claude/todos/0b5e4c3a-1111-4222-8333-444455556666-agent-0b5e4c3a-1111-4222-8333-444455556666.json
+    It is session [SESSION] again (Pay twice) #billing #urgent.
+    Go on with: claude --resume 0b5e4c3a-1111-4222-8333-444455556666   or: segue chat --resume claude:0b5e4c3a-1111-4222-8333-444455556666 "…"
+    --- exit 0
+    "#);
+    let told = |json: &serde_json::Value| {
+        let told = (&json["title"], &json["title_from"], &json["tags"]);
+        serde_json::json!(told)
+    };
+    let back = world.json(["session", "info", id, "--json"]);
+    assert_eq!(
+        told(&back["session"]),
+        serde_json::json!(["Pay twice", "user", ["billing", "urgent"]])
+    );
+    let listed = world.json(["session", "list", "--json"]);
+    assert_eq!(listed.as_array().unwrap().len(), 1, "{listed:#}");
+
+    // Without a title of segue's own and without tags it is the agent's own again.
+    let _ = world.json(["session", "delete", "--yes", "--json", id]);
+    let _ = world.json(["session", "restore", "--json", id]);
+    let _ = world.json(["session", "forget", "--yes", "--json", id]);
+    let _ = world.json(["session", "adopt", NAME, "--json"]);
+    let adopted = world.json(["session", "list", "--json"]);
+    let adopted = adopted[0]["id"].as_str().unwrap();
+    let _ = world.json(["session", "delete", "--yes", "--json", adopted]);
+    let restored = world.json(["session", "restore", "--json", NAME]);
+    assert_eq!(restored["session_id"], serde_json::Value::Null);
+}

@@ -21,6 +21,7 @@ mod keep;
 mod kills;
 mod mcp;
 mod native;
+mod piped;
 mod policy;
 mod preview;
 mod recall;

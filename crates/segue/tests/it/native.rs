@@ -339,7 +339,7 @@ fn gemini_is_asked_only_when_its_files_cannot_be_read_and_a_person_says_so() {
     --- stderr
     segue: some of gemini's sessions are missing here: cannot read [WORLD]/.gemini/tmp: Not a directory (os error 20)
     segue: add --ask to have Gemini CLI list them itself, which starts it and calls the model
-    no sessions in this project (--all looks everywhere); start one with: segue chat "…"
+    no sessions in this project (`segue session list --all` looks everywhere); start one with: segue chat "…"
     --- exit 0
     "#);
     assert_snapshot!(world.segue(["session", "list", "--ask"]), @"

@@ -56,24 +56,24 @@ fn a_session_that_fails_again_and_again_is_stopped() {
     fail();
     let sixth = fail();
     assert!(sixth.stderr.contains("no other is opened"), "{sixth}");
-    assert_snapshot!(fail(), @r"
+    assert_snapshot!(fail(), @r#"
     --- stderr
     error: rehearsal failed 3 times in a row in session [SESSION], and as often again in a new native session
     hint: have another agent go on: segue session handoff [SESSION] -p acp:second
-    hint: --anyway tries it once more; --new begins another session
+    hint: try it once more: segue chat --resume [SESSION] --anyway "…"; --new begins another session
     --- exit 4
-    ");
-    assert_snapshot!(world.segue_with_input(["repl", "--resume", "latest"], b"hello?\n"), @r"
+    "#);
+    assert_snapshot!(world.segue_with_input(["repl", "--resume", "latest"], b"hello?\n"), @"
     --- stderr
     error: rehearsal failed 3 times in a row in session [SESSION], and as often again in a new native session
     hint: have another agent go on: /handoff acp:second
-    hint: /new begins another session
+    hint: try it once more: /quit, then segue repl --resume [SESSION] --anyway; /new begins another session
     --- exit 4
     ");
     let turns = || world.json(["session", "info", "latest", "--json"])["session"]["turns"].clone();
     assert_eq!(turns(), 7);
     assert_snapshot!(world.segue(["chat", "--resume", "latest", "--json", "hello?"]), @r#"
-    {"session_id":"[SESSION]","turn":null,"provider":"rehearsal","native_session_id":null,"leg":null,"opened":null,"opened_why":null,"text":"","stop":"failed","usage":{"input_tokens":null,"output_tokens":null,"cached_tokens":null,"total_tokens":null,"context_tokens":null,"context_window":null},"decisions":[],"error":{"class":"policy","message":"rehearsal failed 3 times in a row in session [SESSION], and as often again in a new native session","hint":"have another agent go on: segue session handoff [SESSION] -p acp:second","hints":["have another agent go on: segue session handoff [SESSION] -p acp:second","--anyway tries it once more; --new begins another session"],"stderr":null,"retry_at":null,"held_by":null}}
+    {"session_id":"[SESSION]","turn":null,"provider":"rehearsal","native_session_id":null,"leg":null,"opened":null,"opened_why":null,"text":"","stop":"failed","usage":{"input_tokens":null,"output_tokens":null,"cached_tokens":null,"total_tokens":null,"context_tokens":null,"context_window":null},"decisions":[],"error":{"class":"policy","message":"rehearsal failed 3 times in a row in session [SESSION], and as often again in a new native session","hint":"have another agent go on: segue session handoff [SESSION] -p acp:second","hints":["have another agent go on: segue session handoff [SESSION] -p acp:second","try it once more: segue chat --resume [SESSION] --anyway \"…\"; --new begins another session"],"stderr":null,"retry_at":null,"held_by":null}}
     --- exit 4
     "#);
     assert_eq!(
@@ -160,7 +160,7 @@ fn a_spent_quota_hands_the_prompt_over_and_is_remembered() {
     segue: acp:second takes the prompt over from rehearsal, which rests until [TIME] UTC
     segue: started a new native session and told it the story so far: acp:second takes over from rehearsal
     error: the agent answered the prompt with an error: Your quota will reset after 2h52m39s
-    hint: it can be tried again at [TIME] UTC: segue chat --resume [SESSION] "…"; or go on with another agent by -p NAME
+    hint: it can be tried again at [TIME] UTC, then go on with: segue chat --resume [SESSION] "…"; or have another agent go on: segue session handoff [SESSION] -p NAME
     --- exit 4
     "#);
     let sessions = count_sessions(&world);

@@ -149,10 +149,10 @@ fn without_a_session_commands_say_so() {
         "/usage",
         "/resume 1",
     ];
-    assert_snapshot!(repl(&world, &lines), @r#"
+    assert_snapshot!(repl(&world, &lines), @"
     --- stderr
     no session yet: the next prompt starts one
-    no sessions in this project (--all looks everywhere); start one with: segue chat "…"
+    no sessions in this project (`/sessions all` looks everywhere); the first prompt starts one
     error: there is no session yet
     hint: the first prompt starts one
     error: there is no session yet
@@ -160,13 +160,13 @@ fn without_a_session_commands_say_so() {
     error: there is no session yet
     hint: the first prompt starts one
     error: there is no number 1 in the last list of this project
-    hint: /sessions shows one
+    hint: `/sessions` shows one
     --- exit 2
-    "#);
+    ");
     assert_snapshot!(repl(&world, &["/resume nosuch"]), @r#"
     --- stderr
     error: no session matches "nosuch"
-    hint: /sessions all shows every session there is
+    hint: `/sessions all` shows every session there is
     --- exit 1
     "#);
     assert_eq!(repl(&world, &["/exit", "not sent"]).code, Some(0));

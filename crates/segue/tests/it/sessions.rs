@@ -32,7 +32,7 @@ fn a_list_names_each_session_once_and_by_number() {
     let world = world();
     assert_snapshot!(world.segue(["session", "list"]), @r#"
     --- stderr
-    no sessions in this project (--all looks everywhere); start one with: segue chat "…"
+    no sessions in this project (`segue session list --all` looks everywhere); start one with: segue chat "…"
     --- exit 0
     "#);
     session(&world, 2);

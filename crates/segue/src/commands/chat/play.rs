@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, watch};
 use super::Form;
 use super::printer::{self, Printer};
 use crate::error::{CliError, Kind};
+use crate::front::Front;
 use crate::terminal::{Style, clean, say};
 
 /// How many events may wait to be printed before the turn does.
@@ -129,7 +130,11 @@ pub(in crate::commands) fn failed(report: &TurnReport) -> Option<Kind> {
 }
 
 /// Tells why an agent failed, with what it wrote to its error output.
-pub(in crate::commands) fn tell_failure(provider: &ProviderId, failure: &Failure) {
+pub(in crate::commands) fn tell_failure(
+    provider: &ProviderId,
+    failure: &Failure,
+    front: Front<'_>,
+) {
     if let Some(stderr) = &failure.stderr {
         let style = Style::stderr();
         say(&style.dim(&format!("{provider} wrote to its error output:")));
@@ -144,7 +149,7 @@ pub(in crate::commands) fn tell_failure(provider: &ProviderId, failure: &Failure
         retry_at: failure.retry_at,
         about: Box::default(),
     };
-    error.report();
+    error.report(front);
 }
 
 /// Why a turn without a failure was not finished, in words.

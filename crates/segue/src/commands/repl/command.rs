@@ -315,7 +315,8 @@ mod tests {
         for (text, message, hint) in cases {
             let error = parse(text).unwrap_err();
             assert!(error.message.contains(message), "{text}: {error:?}");
-            assert!(error.hints.concat().contains(hint), "{text}: {error:?}");
+            let hints: String = error.hints.iter().map(ToString::to_string).collect();
+            assert!(hints.contains(hint), "{text}: {error:?}");
         }
     }
 

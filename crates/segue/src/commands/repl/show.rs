@@ -1,6 +1,6 @@
 //! What the commands show about themselves, the session and its figures.
 
-use segue_core::{NativeId, Opened, Session, SessionId, Usage};
+use segue_core::{NativeId, Opened, Session, SessionId, Usage, figure};
 
 use super::command::COMMANDS;
 use crate::terminal::{Style, one_line, print};
@@ -45,7 +45,7 @@ pub(super) fn session(session: &Session, opened: Option<&(Opened, String)>) {
         ("agent", session.provider.to_string()),
         ("native id", native.to_owned()),
         ("turns", session.turns.to_string()),
-        ("tokens", figure(session.total_tokens)),
+        ("tokens", known(session.total_tokens)),
         ("opened", opened),
     ];
     if let Some(purpose) = &session.purpose {
@@ -61,7 +61,7 @@ pub(super) fn usage(last: Option<&Usage>, session: &Session) {
         fields.push(("context", context(last)));
     }
     let turns = session.turns;
-    let total = figure(session.total_tokens);
+    let total = known(session.total_tokens);
     fields.push(("session", format!("{total} in {turns} turn(s)")));
     print_fields(&fields);
 }
@@ -74,20 +74,20 @@ fn print_fields(fields: &[(&str, String)]) {
     }
 }
 
-fn figure(tokens: Option<u64>) -> String {
-    tokens.map_or_else(|| "unknown".to_owned(), |tokens| tokens.to_string())
+fn known(tokens: Option<u64>) -> String {
+    tokens.map_or_else(|| "unknown".to_owned(), figure)
 }
 
 fn in_words(usage: &Usage) -> String {
     let cached = match usage.cached_tokens {
-        Some(cached) => format!(" ({cached} of them from a cache)"),
+        Some(cached) => format!(" ({} of them from a cache)", figure(cached)),
         None => String::new(),
     };
     format!(
         "{} in{cached}, {} out, {} in all",
-        figure(usage.input_tokens),
-        figure(usage.output_tokens),
-        figure(usage.total_tokens)
+        known(usage.input_tokens),
+        known(usage.output_tokens),
+        known(usage.total_tokens)
     )
 }
 
@@ -96,9 +96,10 @@ fn context(usage: &Usage) -> String {
     match (usage.context_tokens, usage.context_window) {
         (Some(used), Some(window @ 1..)) => {
             let percent = used.saturating_mul(100) / window;
+            let (used, window) = (figure(used), figure(window));
             format!("{used} of {window} ({percent} %)")
         }
-        (used, _) => figure(used),
+        (used, _) => known(used),
     }
 }
 

@@ -17,7 +17,7 @@ use summaries::Summaries;
 
 use super::command::Command;
 use super::signals::Signals;
-use super::{hints, reader, show};
+use super::{reader, show};
 use crate::cli::{
     CheckpointArgs, CompactArgs, ListArgs, OneArgs, OrderArgs, Policy, SessionCommand, ShowArgs,
     SumsUp, TalkArgs, TermsArgs,
@@ -27,6 +27,7 @@ use crate::commands::chat::{self, Form, play};
 use crate::commands::session;
 use crate::config::Flags;
 use crate::error::{CliError, Kind};
+use crate::front::Front;
 use crate::last_list;
 use crate::setup::{self, App};
 use crate::terminal::{say, say_decision};
@@ -47,6 +48,8 @@ pub(super) struct Talk {
     agent: Option<ProviderId>,
     /// What came of the last turn in this session.
     last: Option<TurnReport>,
+    /// Whether it was said by a decision where the conversation goes on.
+    greeted: bool,
     /// Those that can be talked to.
     agents: Vec<ProviderId>,
     /// What was listed here, which others may have listed something else since.
@@ -65,6 +68,7 @@ impl Talk {
         // Nobody should type into a conversation that can't begin.
         let role = purpose.as_ref().and_then(|purpose| purpose.role.as_ref());
         app.engine.described(role)?;
+        let mut greeted = false;
         if target.conversation().is_none() {
             let idle = signals.idle();
             let request = ChatRequest {
@@ -77,6 +81,7 @@ impl Talk {
                     play::explain(&steps);
                 }
                 decisions.iter().for_each(say_decision);
+                greeted = decisions.iter().any(names_session);
                 target = Target::Session(session.id);
             }
         }
@@ -102,14 +107,18 @@ impl Talk {
             explain,
             target,
             agent,
+            greeted,
             last: None,
             listed: None,
             signals,
         })
     }
 
-    /// Says where the conversation goes on, if it does.
+    /// Says where the conversation goes on, if it does and that was not said yet.
     pub(super) async fn greet(&self) {
+        if self.greeted {
+            return;
+        }
         if let Target::Session(id) = &self.target
             && let Ok(session) = self.app.find(&by_id(id)).await
         {
@@ -142,6 +151,11 @@ impl Talk {
         }
     }
 
+    /// Where what can be done next is told.
+    pub(super) fn front(&self) -> Front<'_> {
+        Front::Talk(self.session())
+    }
+
     /// The conversation that is gone on with, once there is one.
     fn conversation(&self) -> Result<ConversationId, CliError> {
         self.target.conversation().ok_or_else(no_session)
@@ -162,7 +176,7 @@ impl Talk {
 
     /// Has a prompt answered; says what kind of failure it was, if it was one, which is told by then.
     pub(super) async fn prompt(&mut self, prompt: String) -> Result<(), Kind> {
-        chat::sendable(&prompt).map_err(super::told)?;
+        chat::sendable(&prompt).map_err(|error| super::told(error, self.front()))?;
         self.take_up_summary().await;
         self.notice_handoff().await;
         let stop = self.signals.turn_begins();
@@ -182,15 +196,12 @@ impl Talk {
         if let Some((session, _)) = all.began {
             self.target = Target::Session(session);
         }
-        let report = outcome.map_err(|error| {
-            let error = CliError::in_conversation(error);
-            super::told(hints::here(error, self.session()))
-        })?;
+        let report = outcome.map_err(|error| super::told(error.into(), self.front()))?;
         let failed = play::failed(&report);
         match (&report.failure, failed) {
             (Some(failure), _) => {
-                let failure = hints::failure_here(failure, &report.session);
-                play::tell_failure(&report.provider, &failure);
+                let front = Front::Talk(Some(&report.session));
+                play::tell_failure(&report.provider, failure, front);
             }
             (None, Some(_)) if report.sent => say(play::why_cancelled(&report)),
             (None, Some(_)) => {
@@ -260,7 +271,7 @@ impl Talk {
             ask: false,
             json: false,
         };
-        session::perform(&self.app, SessionCommand::List(args)).await?;
+        session::perform(&self.app, self.front(), SessionCommand::List(args)).await?;
         self.listed = Some(last_list::recall(&self.app.home, &self.app.project));
         Ok(())
     }
@@ -275,7 +286,7 @@ impl Talk {
             }
             Target::Native(provider, id) => {
                 let id = ConversationId::Native(provider.clone(), id.clone());
-                session::perform(&self.app, SessionCommand::Info(one(&id)?)).await
+                session::perform(&self.app, self.front(), SessionCommand::Info(one(&id)?)).await
             }
             Target::Scope(purpose) => {
                 say(&format!(
@@ -340,7 +351,7 @@ impl Talk {
             turn: None,
             full: false,
         };
-        session::perform(&self.app, SessionCommand::Show(args)).await
+        session::perform(&self.app, self.front(), SessionCommand::Show(args)).await
     }
 
     async fn rename(&mut self, title: &str) -> Result<(), CliError> {
@@ -371,7 +382,7 @@ impl Talk {
             summariser: Some(SumsUp::Nobody),
             json: false,
         };
-        session::perform(&self.app, SessionCommand::Compact(args)).await?;
+        session::perform(&self.app, self.front(), SessionCommand::Compact(args)).await?;
         self.read_summary().await;
         Ok(())
     }
@@ -382,7 +393,7 @@ impl Talk {
             command: None,
             json: false,
         };
-        session::perform(&self.app, SessionCommand::Checkpoint(args)).await?;
+        session::perform(&self.app, self.front(), SessionCommand::Checkpoint(args)).await?;
         Ok(())
     }
 
@@ -410,6 +421,14 @@ impl Talk {
         self.end_summary().await;
         self.close_agents().await;
     }
+}
+
+/// Whether a decision tells which session goes on.
+fn names_session(decision: &Decision) -> bool {
+    matches!(
+        decision.kind,
+        DecisionKind::Session | DecisionKind::Continued
+    )
 }
 
 fn no_session() -> CliError {

@@ -12,7 +12,7 @@ use super::list::not_a_time;
 use crate::cli::{ArchiveArgs, RestoreArgs};
 use crate::error::CliError;
 use crate::setup::App;
-use crate::terminal::{Style, Table, ago, one_line, print, say};
+use crate::terminal::{Style, Table, ago, bytes, one_line, print, say};
 use crate::wire::print_json;
 
 pub(super) async fn run(app: &App, args: &ArchiveArgs) -> Result<(), CliError> {
@@ -169,15 +169,6 @@ fn summary(done: &[Value]) -> String {
     format!("{} archived, {} as before.", new + again, count("already"))
 }
 
-/// A size as people say it.
-fn bytes(bytes: u64) -> String {
-    match bytes {
-        0..1024 => format!("{bytes} B"),
-        1024..1_048_576 => format!("{} KiB", bytes.div_ceil(1024)),
-        _ => format!("{} MiB", bytes.div_ceil(1_048_576)),
-    }
-}
-
 fn entry_json(entry: &Entry) -> Value {
     let (manifest, head) = (&entry.manifest, &entry.manifest.head);
     json!({
@@ -255,7 +246,7 @@ pub(super) async fn restore(app: &App, args: &RestoreArgs) -> Result<(), CliErro
         Times::Kept
     };
     for entry in &copies {
-        let restored = app.engine.restore(entry, times).await?;
+        let restored = app.engine.restore(entry, times, &app.project).await?;
         tell_restored(&restored, args);
     }
     Ok(())
@@ -276,6 +267,7 @@ fn tell_restored(restored: &Restored, args: &RestoreArgs) {
             "files": paths(&restored.files),
             "unchanged": paths(&restored.there),
             "taken_back_by_agent": restored.taken_back,
+            "session_id": restored.session.as_ref().map(|session| session.id.as_str()),
         }));
         return;
     }
@@ -293,6 +285,15 @@ fn tell_restored(restored: &Restored, args: &RestoreArgs) {
     print(&format!("Restored {id} ({title}) {from}."));
     for path in &restored.files {
         print(&format!("  {}", path.display()));
+    }
+    if let Some(session) = &restored.session {
+        let tags = session.tags.iter().map(|tag| format!(" #{tag}"));
+        let tags: String = tags.collect();
+        let title = one_line(session.title.as_str());
+        print(&format!(
+            "It is session {} again ({title}){tags}.",
+            session.id
+        ));
     }
     let provider = entry.manifest.provider.as_str();
     if let Some(command) = segue_agents::known::resume_command(provider, &entry.manifest.id) {

@@ -4,7 +4,7 @@ mod edit;
 mod json;
 mod show;
 
-use segue_core::{Delta, Item, Session, headed};
+use segue_core::{Delta, Item, Session, figure, headed};
 use segue_engine::{Changed, CheckpointView, Place};
 
 use crate::cli::{CheckpointArgs, CheckpointCommand};
@@ -12,8 +12,6 @@ use crate::error::CliError;
 use crate::setup::App;
 use crate::terminal::{Table, ago, print, say_decision};
 use crate::wire::print_json;
-
-use super::preview::grouped;
 
 pub(super) async fn run(app: &App, args: &CheckpointArgs) -> Result<(), CliError> {
     let session = app.find(&args.id).await?;
@@ -122,8 +120,8 @@ async fn list(app: &App, session: &Session, json: bool) -> Result<(), CliError> 
             mark.to_owned(),
             version.n.to_string(),
             format!("1-{}", version.covers),
-            grouped(version.tokens),
-            grouped(version.replaced),
+            figure(version.tokens),
+            figure(version.replaced),
             ago(version.at, now),
             show::why(version.why).to_owned(),
         ]);

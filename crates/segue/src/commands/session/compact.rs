@@ -2,21 +2,21 @@
 
 use std::io::{IsTerminal, stderr};
 
-use segue_core::{ProviderId, Session, Version, headed};
+use segue_core::{NextStep, ProviderId, Session, Version, figure, headed};
 use segue_engine::{Compaction, Conversation, Summariser};
 use serde_json::json;
 
-use super::preview::grouped;
 use crate::cli::{CompactArgs, SumsUp};
 use crate::config::Flags;
 use crate::error::CliError;
+use crate::front::Front;
 use crate::setup::{self, App};
 use crate::terminal::{Style, print, say, say_decision};
 use crate::wire::print_json;
 
-pub(super) async fn run(app: &App, args: &CompactArgs) -> Result<(), CliError> {
+pub(super) async fn run(app: &App, front: Front<'_>, args: &CompactArgs) -> Result<(), CliError> {
     if args.dry_run {
-        return preview(app, args).await;
+        return preview(app, front, args).await;
     }
     // One that is not there is told before anything is changed.
     let reader = reader(app, args)?;
@@ -29,7 +29,7 @@ pub(super) async fn run(app: &App, args: &CompactArgs) -> Result<(), CliError> {
     };
     let made = compacted.made.as_ref();
     let made = made.map(|(version, compaction)| (Some(version), compaction));
-    tell(args, &session, made, read.as_ref());
+    tell((args, front), &session, made, read.as_ref());
     Ok(())
 }
 
@@ -73,7 +73,7 @@ struct Read {
 }
 
 /// Shows what it would come to; nothing is kept of it.
-async fn preview(app: &App, args: &CompactArgs) -> Result<(), CliError> {
+async fn preview(app: &App, front: Front<'_>, args: &CompactArgs) -> Result<(), CliError> {
     let session = match app.find_any(&args.id).await? {
         Conversation::Session(session, _) => app.up_to_date(*session).await,
         Conversation::Native(native) => {
@@ -92,13 +92,13 @@ async fn preview(app: &App, args: &CompactArgs) -> Result<(), CliError> {
         None => None,
     };
     let would = compaction.as_ref().map(|found| (None, found));
-    tell(args, &session, would, None);
+    tell((args, front), &session, would, None);
     Ok(())
 }
 
 /// Tells what it came to, or would; a version is there if it was kept.
 fn tell(
-    args: &CompactArgs,
+    (args, front): (&CompactArgs, Front<'_>),
     session: &Session,
     found: Option<(Option<&Version>, &Compaction)>,
     read: Option<&Read>,
@@ -137,8 +137,8 @@ fn tell(
         });
         return;
     };
-    let what = compaction.stands_for(&grouped(compaction.replaced));
-    let tokens = grouped(compaction.tokens);
+    let what = compaction.stands_for();
+    let tokens = figure(compaction.tokens);
     match version {
         Some(version) => {
             let n = version.n;
@@ -154,10 +154,11 @@ fn tell(
     if compaction.tokens >= compaction.replaced {
         print("That takes no less than what it stands for: there is little to sum up yet.");
     }
-    print(&match version {
-        Some(_) => format!("Look at it with: segue session checkpoint {id}"),
-        None => format!("Do it with: segue session compact {id}"),
-    });
+    let (lead, step) = match version {
+        Some(_) => ("Look at it", NextStep::LookAtCheckpoint(id.clone())),
+        None => ("Do it", NextStep::Compact(id.clone())),
+    };
+    print(&format!("{lead} with: {}", front.words(&step)));
 }
 
 /// How many items of each kind there are.

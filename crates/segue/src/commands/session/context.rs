@@ -1,10 +1,9 @@
 //! `segue session context`
 
-use segue_core::{Context, Document, TaskSummary};
+use segue_core::{Context, Document, TaskSummary, figure};
 use segue_engine::{Conversation, EngineError, Gathered, Gathering};
 use serde_json::{Value, json};
 
-use super::preview::grouped;
 use crate::cli::ContextArgs;
 use crate::error::CliError;
 use crate::setup::App;
@@ -36,7 +35,7 @@ pub(super) async fn run(app: &App, args: &ContextArgs) -> Result<(), CliError> {
     print("");
     print(&format!(
         "{} tokens; {}",
-        grouped(gathered.kept.tokens),
+        figure(gathered.kept.tokens),
         words(&gathered)
     ));
     if role.is_none() {

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use segue_core::{ProviderId, Session, SessionRef};
 
-use crate::cli::{ChatArgs, HandoffArgs, OneArgs, TalkArgs, TermsArgs};
-use crate::commands::chat;
+use crate::cli::{HandoffArgs, OneArgs, TalkArgs, TermsArgs};
+use crate::commands::chat::{self, Form};
 use crate::error::CliError;
 use crate::setup::App;
 use crate::terminal::{Style, one_line, say, say_decision};
@@ -43,13 +43,8 @@ pub(super) async fn run(args: HandoffArgs) -> Result<ExitCode, CliError> {
             ..TermsArgs::default()
         },
     };
-    chat::run(ChatArgs {
-        prompt: Some(prompt),
-        talk,
-        json: args.json,
-        events: false,
-    })
-    .await
+    let form = if args.json { Form::Json } else { Form::Words };
+    chat::ask(Ok(prompt), &talk, form).await
 }
 
 /// Hands a session over, a native one once it is segue's; says what was done, and what does not carry over.

@@ -4,7 +4,7 @@ mod order;
 
 use jiff::{Timestamp, Zoned};
 use segue_catalog::index::State;
-use segue_core::{Purpose, SessionStatus, Tag, WhenError, parse_when};
+use segue_core::{NextStep, Purpose, SessionStatus, Tag, WhenError, parse_when};
 use segue_engine::{Conversation, Conversations, Native};
 use segue_store::Filter;
 
@@ -12,12 +12,13 @@ use super::asked;
 use crate::catch_up::{Behind, CaughtUp, tell_without_index};
 use crate::cli::ListArgs;
 use crate::error::CliError;
+use crate::front::Front;
 use crate::last_list;
 use crate::setup::App;
 use crate::terminal::{Style, Table, ago, one_line, say};
 use crate::wire::{self, print_json};
 
-pub(super) async fn run(app: &App, args: &ListArgs) -> Result<(), CliError> {
+pub(super) async fn run(app: &App, front: Front<'_>, args: &ListArgs) -> Result<(), CliError> {
     let now = Timestamp::now();
     let filter = filter(app, args)?;
     let limit = if args.limit == 0 {
@@ -66,7 +67,7 @@ pub(super) async fn run(app: &App, args: &ListArgs) -> Result<(), CliError> {
     let ids: Vec<_> = listed.rows.iter().map(Conversation::id).collect();
     last_list::remember(&app.home, (!args.all).then_some(&app.project), &ids);
     if listed.rows.is_empty() {
-        say(&nothing(args));
+        say(&nothing(args, front));
         return Ok(());
     }
     let long = table(&listed.rows, args.all, now, Ids::Long);
@@ -167,18 +168,19 @@ fn table(rows: &[Conversation], all: bool, now: Timestamp, ids: Ids) -> Table {
 }
 
 /// Why there is nothing to list, and what to do about it.
-fn nothing(args: &ListArgs) -> String {
+fn nothing(args: &ListArgs, front: Front<'_>) -> String {
     let scoped = args.feature.is_some() || args.task.is_some() || args.role.is_some();
     let narrowed = scoped || args.since.is_some() || !args.tag.is_empty();
     if narrowed || !args.provider.is_empty() {
         return "no sessions match".to_owned();
     }
     let elsewhere = if args.all {
-        ""
+        String::new()
     } else {
-        " in this project (--all looks everywhere)"
+        let all = front.words(&NextStep::ListAll);
+        format!(" in this project (`{all}` looks everywhere)")
     };
-    format!("no sessions{elsewhere}; start one with: segue chat \"…\"")
+    format!("no sessions{elsewhere}; {}", front.words(&NextStep::Start))
 }
 
 /// Whether something is special about a conversation.

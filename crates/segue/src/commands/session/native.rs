@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use jiff::Timestamp;
 use segue_agents::known;
 use segue_catalog::{NativeTurn, Skipped};
-use segue_core::TurnState;
+use segue_core::{TurnState, figure};
 use segue_engine::Native;
 
 use super::show::{Layout, print_turn, turn_index};
@@ -48,7 +48,9 @@ pub(super) fn info(app: &App, native: &Native, json: bool) -> Result<(), CliErro
         field("branch", branch);
     }
     let tokens = wire::total_tokens(&survey.turns);
-    let tokens = tokens.map_or(String::new(), |tokens| format!(", {tokens} tokens"));
+    let tokens = tokens.map_or(String::new(), |tokens| {
+        format!(", {} tokens", figure(tokens))
+    });
     field("turns", &format!("{}{tokens}", survey.turns.len()));
     if survey.compactions > 0 {
         let times = survey.compactions;

@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use segue_core::figure;
 use segue_engine::{Conversation, EngineError, Preview};
 use serde_json::json;
 
@@ -85,22 +86,22 @@ fn show(preview: &Preview, prompt: &str) {
     for (name, tokens) in rows {
         let bar = bar(tokens, preview.budget.max(tokens), BAR, unicode);
         let name = style.dim(&format!("{name:<10}"));
-        let line = format!("{name} {:>9}  {bar}", grouped(tokens));
+        let line = format!("{name} {:>9}  {bar}", figure(tokens));
         print(line.trim_end());
     }
     let name = style.dim(&format!("{:<10}", "budget"));
     let whole = bar(1, 1, BAR, unicode);
     print(&format!(
         "{name} {:>9}  {}",
-        grouped(preview.budget),
+        figure(preview.budget),
         style.dim(&whole)
     ));
     let provider = &preview.provider;
-    let ours = grouped(total);
+    let ours = figure(total);
     print(&match preview.reported_tokens {
         Some(tokens) => format!(
             "about {} tokens for {provider} ({ours} by the tokenizer)",
-            grouped(tokens)
+            figure(tokens)
         ),
         None => format!("{ours} tokens by the tokenizer; how {provider} counts is not known yet"),
     });
@@ -120,7 +121,7 @@ fn left_out(preview: &Preview) -> Vec<String> {
     let (left_out, missing) = (preview.brief.left_out, preview.brief.missing);
     let mut lines = Vec::new();
     if let Some(more) = over(preview) {
-        let more = grouped(more);
+        let more = figure(more);
         lines.push(format!(
             "over the budget by {more} tokens: a prompt is sent whole, however long it is"
         ));
@@ -133,48 +134,16 @@ fn left_out(preview: &Preview) -> Vec<String> {
         )),
     }
     if missing.messages > 0 {
-        let count = grouped(missing.messages.into());
+        let count = figure(missing.messages.into());
         lines.push(format!(
             "{count} message(s) are left out in a turn that is too long as a whole"
         ));
     }
     if missing.shortened > 0 {
-        let (count, bytes) = (grouped(missing.shortened.into()), grouped(missing.bytes));
+        let (count, bytes) = (figure(missing.shortened.into()), figure(missing.bytes));
         lines.push(format!(
             "{count} message(s) are shortened by {bytes} bytes: tools in older turns, and what is more than its share"
         ));
     }
     lines
-}
-
-/// A number with a mark between thousands.
-pub(super) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn thousands_are_marked() {
-        let cases = [
-            (0, "0"),
-            (999, "999"),
-            (1_000, "1,000"),
-            (123_456, "123,456"),
-            (12_345_678, "12,345,678"),
-        ];
-        for (number, expected) in cases {
-            assert_eq!(grouped(number), expected);
-        }
-    }
 }

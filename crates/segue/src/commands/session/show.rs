@@ -4,7 +4,8 @@ use std::ops::ControlFlow;
 
 use jiff::Timestamp;
 use segue_core::{
-    Decision, DecisionKind, Message, Part, Role, SessionStatus, Tag, TurnState, noted_answer,
+    Decision, DecisionKind, Message, Part, Role, SessionStatus, Tag, TurnState, figure,
+    noted_answer,
 };
 use segue_engine::{Conversation, SessionView, Transcript};
 
@@ -67,9 +68,9 @@ fn print_info(view: &SessionView) {
         let tags: Vec<&str> = session.tags.iter().map(Tag::as_str).collect();
         field("tags", &tags.join(" "));
     }
-    let tokens = session
-        .total_tokens
-        .map_or(String::new(), |tokens| format!(", {tokens} tokens"));
+    let tokens = session.total_tokens.map_or(String::new(), |tokens| {
+        format!(", {} tokens", figure(tokens))
+    });
     field("turns", &format!("{}{tokens}", session.turns));
     field("status", &status(view));
     field("created", &moment(session.created_at));

@@ -5,6 +5,7 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
+use segue_core::figure;
 
 use super::{BOLD, DIM, PLAIN, coloured, put};
 use crate::picker::source::{Place, Row, Standing};
@@ -145,7 +146,7 @@ fn row_line(state: &State, row: &Row, columns: &Columns, is_selected: bool) -> L
     cell(row.project.as_deref(), columns.project);
     cell(row.branch.as_deref(), columns.branch);
     if columns.turns > 0 {
-        let turns = text::pad_left(&text::number(row.turns as usize), columns.turns);
+        let turns = text::pad_left(&figure(row.turns.into()), columns.turns);
         spans.push(Span::styled(turns, dim));
     }
     Line::from(spans)

@@ -4,6 +4,7 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Style};
 use ratatui::text::{Line, Span};
+use segue_core::figure;
 
 use super::{BOLD, DIM, PLAIN, coloured, list, put};
 use crate::picker::layout::Layout;
@@ -65,7 +66,7 @@ fn lines(state: &State, row: &Row, width: usize) -> Vec<Line<'static>> {
 fn facts(state: &State, row: &Row, width: usize) -> Line<'static> {
     let turns = match row.turns {
         1 => "1 turn".to_owned(),
-        turns => format!("{} turns", text::number(turns as usize)),
+        turns => format!("{} turns", figure(turns.into())),
     };
     let standing = match row.standing {
         Standing::Idle => None,

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use segue_catalog::index::State;
-use segue_core::{Message, Role, Sent, SessionStatus};
+use segue_core::{Message, Role, Sent, SessionStatus, figure};
 use segue_engine::{Conversation, Native, Snippet};
 
 use crate::picker::source::{Exchange, Marked, Piece, Row, Standing};
@@ -80,7 +80,7 @@ pub(super) fn facts(conversation: &Conversation) -> Vec<String> {
             facts.extend(
                 session
                     .total_tokens
-                    .map(|tokens| format!("{tokens} tokens")),
+                    .map(|tokens| format!("{} tokens", figure(tokens))),
             );
         }
         Conversation::Native(native) => {
@@ -94,7 +94,7 @@ pub(super) fn facts(conversation: &Conversation) -> Vec<String> {
             );
             if let Some(known) = &native.known {
                 let tokens = known.usage.total_tokens;
-                let tokens = tokens.map(|tokens| format!("{tokens} tokens"));
+                let tokens = tokens.map(|tokens| format!("{} tokens", figure(tokens)));
                 let both: Vec<String> = known.model.clone().into_iter().chain(tokens).collect();
                 if !both.is_empty() {
                     facts.push(both.join(" · "));

@@ -38,7 +38,7 @@ fn another_session_is_resumed_by_number_or_id_and_a_failure_changes_nothing() {
     going on with [SESSION] (the older one), 1 turn(s), with rehearsal
     you are in this session already
     error: no session matches "nosuch"
-    hint: /sessions all shows every session there is
+    hint: `/sessions all` shows every session there is
     --- exit 1
     "#);
     let info = world.json(["session", "info", &older, "--json"]);
@@ -96,7 +96,7 @@ fn a_new_session_is_begun_and_the_old_one_renamed() {
     You said: second
     This is where our conversation begins.
     last turn 1 in, 9 out, 10 in all
-    context   10 of 200000 (0 %)
+    context   10 of 200,000 (0 %)
     session   10 in 1 turn(s)
     --- stderr
     segue: using rehearsal, the built-in offline agent: no other was found on this machine

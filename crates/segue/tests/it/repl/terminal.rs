@@ -160,6 +160,20 @@ fn the_prompt_says_who_answers_and_in_which_session() {
 }
 
 #[test]
+fn it_is_said_once_where_the_conversation_goes_on() {
+    let world = world();
+    let _ = world.json(["chat", "--json", "--feature", "tea", "green or black?"]);
+    for options in ["--continue", "--feature tea"] {
+        let mut person = Person::sit_down(&world, &format!("repl {options}"));
+        person.sees_the_prompt().types(CTRL_D);
+        let (screen, code) = person.leaves();
+        assert_eq!(code, Some(0), "{screen}");
+        let said = screen.matches("(green or black?)").count();
+        assert_eq!(said, 1, "{options}: {screen}");
+    }
+}
+
+#[test]
 fn resuming_without_a_prompt_is_a_conversation() {
     let world = world();
     let id = session(&world, "before");

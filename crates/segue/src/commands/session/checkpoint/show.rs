@@ -2,10 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use segue_core::{Author, Item, ItemKind, Occasion, Session, headed};
+use segue_core::{Author, Item, ItemKind, Occasion, Session, figure, headed};
 use segue_engine::{CheckpointView, Place};
 
-use crate::commands::session::preview::grouped;
 use crate::commands::session::stats::{bar, writes_unicode};
 use crate::terminal::{Style, ago, height, one_line, shorten, try_print, width, wrap};
 
@@ -79,7 +78,7 @@ fn written(
     };
     print(&format!(
         "sums up {turns} in {} tokens; the session has {} turn(s)",
-        grouped(version.tokens),
+        figure(version.tokens),
         session.turns
     ));
     print(&budget(view, style));
@@ -117,14 +116,14 @@ fn budget(view: &CheckpointView, style: Style) -> String {
     format!(
         "{filled}{}  {} of {} tokens {}; {} saved in all",
         style.dim(&rest),
-        grouped(fullness.held),
-        grouped(fullness.budget),
+        figure(fullness.held),
+        figure(fullness.budget),
         if fullness.is_open {
             "held"
         } else {
             "to be told next"
         },
-        grouped(view.total_saved)
+        figure(view.total_saved)
     )
 }
 

@@ -9,6 +9,7 @@ use segue_formats::{Portable, Read};
 use serde_json::{Value, json};
 
 use crate::error::CliError;
+use crate::front::Front;
 use crate::setup::App;
 use crate::terminal::{Style, clean, print, say};
 use crate::wire::print_json;
@@ -168,7 +169,7 @@ pub(super) fn tell(
     }
     match error {
         None => ExitCode::SUCCESS,
-        Some(message) => CliError::failed(message).hint(HINT).report(),
+        Some(message) => CliError::failed(message).hint(HINT).report(Front::Shell),
     }
 }
 

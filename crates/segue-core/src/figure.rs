@@ -1,0 +1,34 @@
+//! Numbers as people read them.
+
+/// A number with a mark between thousands: 3,117.
+#[must_use]
+pub fn figure(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_marked() {
+        let cases = [
+            (0, "0"),
+            (999, "999"),
+            (1_000, "1,000"),
+            (123_456, "123,456"),
+            (12_345_678, "12,345,678"),
+        ];
+        for (number, expected) in cases {
+            assert_eq!(figure(number), expected);
+        }
+    }
+}
