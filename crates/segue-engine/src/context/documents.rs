@@ -67,6 +67,9 @@ fn beginning(path: &Path, most: usize) -> Result<Option<(String, u64)>, String> 
     // A little more, so that what is cut is cut here, where lines and characters are known.
     let read = file.take(limit.saturating_add(8)).read_to_end(&mut bytes);
     read.map_err(|error| error.to_string())?;
+    if bytes.contains(&0) {
+        return Err("it is no text in UTF-8".to_owned());
+    }
     let whole = bytes.len() <= most;
     let text = String::from_utf8_lossy(&bytes);
     let text = excerpt(&text, most).to_owned();

@@ -100,6 +100,8 @@ fn documents_are_told_as_far_as_there_is_room() {
     );
     std::os::unix::fs::symlink("CLAUDE.md", root.join("AGENTS.md")).unwrap();
     fs::create_dir(root.join("GEMINI.md")).unwrap();
+    // As some editors write it: in two bytes for each letter.
+    fs::write(root.join("sub/CLAUDE.md"), b"\xff\xfeU\0s\0e\0").unwrap();
     let mut place = place(root, Scope::Project);
     place.cwd = root.join("sub");
     let mut notes = Vec::new();
@@ -122,7 +124,13 @@ fn documents_are_told_as_far_as_there_is_room() {
             ("sub/AGENTS.md", 20, false)
         ]
     );
-    assert_eq!(notes, ["GEMINI.md can't be read: it is no file"]);
+    assert_eq!(
+        notes,
+        [
+            "GEMINI.md can't be read: it is no file",
+            "sub/CLAUDE.md can't be read: it is no text in UTF-8"
+        ]
+    );
 }
 
 #[test]
