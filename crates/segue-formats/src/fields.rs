@@ -46,11 +46,17 @@ pub(crate) fn map<'a>(from: &'a Map<String, Value>, name: &str) -> Option<&'a Ma
     from.get(name)?.as_object()
 }
 
-/// A time: RFC 3339, or milliseconds since 1970.
+/// Below this a number of milliseconds since 1970 would be a time before these programs, and one of seconds is not.
+const SECONDS: i64 = 100_000_000_000;
+
+/// A time: RFC 3339, or milliseconds or seconds since 1970.
 pub(crate) fn time(value: Option<&Value>) -> Option<Timestamp> {
     match value? {
         Value::String(text) => text.trim().parse().ok(),
-        Value::Number(millis) => Timestamp::from_millisecond(millis.as_i64()?).ok(),
+        Value::Number(number) => match number.as_i64()? {
+            seconds @ 0..SECONDS => Timestamp::from_second(seconds).ok(),
+            millis => Timestamp::from_millisecond(millis).ok(),
+        },
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
     }
 }
@@ -81,4 +87,27 @@ pub(crate) fn one_line(text: &str) -> String {
     let words = text.split(|c: char| c.is_whitespace() || c.is_control());
     let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
     words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_time_is_read_however_it_is_counted() {
+        let at: Timestamp = "2025-01-01T00:00:01Z".parse().unwrap();
+        for (value, expected) in [
+            (json!("2025-01-01T00:00:01Z"), Some(at)),
+            (json!(" 2025-01-01T01:00:01+01:00 "), Some(at)),
+            (json!(1_735_689_601_000_i64), Some(at)),
+            (json!(1_735_689_601), Some(at)),
+            (json!(i64::MAX), None),
+            (json!("yesterday"), None),
+            (json!([]), None),
+        ] {
+            assert_eq!(time(Some(&value)), expected, "{value}");
+        }
+    }
 }
