@@ -49,7 +49,13 @@ pub(super) async fn run(app: &App, session: &Session) -> Result<Changed, CliErro
     let file = path.clone();
     let edited = tokio::task::spawn_blocking(move || open(&editor(), &file, &offered)).await;
     edited.map_err(|error| CliError::failed(error.to_string()))??;
-    let written = fs::read_to_string(&path).map_err(|error| unusable(&path, &error))?;
+    let written = fs::read_to_string(&path).map_err(|error| unread(&path, &error))?;
+    if written.trim().is_empty() {
+        // Nothing was written that could be gone on with, and some editors empty a file by failing.
+        let _ = fs::remove_file(&path);
+        let error = CliError::usage("nothing is left of it");
+        return Err(error.hint("nothing was changed; the next `edit` begins anew"));
+    }
     let made = formed(&written, &base.checkpoint, view.version.covers)
         .map_err(|slips| wrong(&slips, &path))?;
     let made = carried_over(&base.checkpoint, &made, &view.checkpoint);
@@ -146,6 +152,15 @@ fn kept(error: CliError, path: &Path) -> CliError {
         "nothing was changed; what you wrote is in {}, and the next `edit` goes on with it",
         path.display()
     ))
+}
+
+/// What an editor left that can't be read: a text that is no text is still there.
+fn unread(path: &Path, error: &io::Error) -> CliError {
+    let unusable = unusable(path, error);
+    match error.kind() {
+        io::ErrorKind::NotFound => unusable.hint("nothing was changed"),
+        _ => kept(unusable, path),
+    }
 }
 
 fn unusable(path: &Path, error: &io::Error) -> CliError {
