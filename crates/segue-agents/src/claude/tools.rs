@@ -86,7 +86,9 @@ fn kind(name: &str) -> &'static str {
         "Edit" | "Write" | "MultiEdit" | "NotebookEdit" => "edit",
         "Bash" | "KillShell" | "Monitor" => "execute",
         "WebFetch" | "WebSearch" => "fetch",
-        "Task" | "Agent" | PLANNER => "think",
+        "Task" | "Agent" | "TaskCreate" | "TaskUpdate" | "TaskList" | "TaskGet" | PLANNER => {
+            "think"
+        }
         "EnterPlanMode" | "ExitPlanMode" => "switch_mode",
         _ => "other",
     }
@@ -172,6 +174,8 @@ mod tests {
             ("WebFetch", "fetch"),
             ("Agent", "think"),
             ("TodoWrite", "think"),
+            ("TaskCreate", "think"),
+            ("TaskUpdate", "think"),
             ("ExitPlanMode", "switch_mode"),
             ("mcp__segue__read", "other"),
             ("SomethingNew", "other"),
