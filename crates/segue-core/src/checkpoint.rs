@@ -9,16 +9,21 @@ mod everyday;
 mod extract;
 mod form;
 mod merge;
+mod moved;
 mod novelty;
 mod numbers;
+mod pasted;
 mod question;
 mod said;
 mod saved;
+mod settled;
 mod stored;
 mod summary;
+mod tasks;
 mod tools;
 mod units;
 mod version;
+mod withdrawn;
 mod written;
 
 use crate::names::names;
@@ -211,6 +216,8 @@ impl Checkpoint {
     }
 }
 
+#[cfg(test)]
+mod changes;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]

@@ -9,7 +9,8 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use self::phrases::{
-    CHOICES, DONE, FAILURES, GOALS, OBSTACLES, OPEN, OWED, REASONS, RULES, SOON, UNDER_WAY, WISHES,
+    BLOCKED, CHOICES, DONE, FAILURES, GOALS, OBSTACLES, OPEN, OWED, REASONS, REPORTS, RULES, SOON,
+    UNDER_WAY, WISHES, WORKS,
 };
 use super::ItemKind;
 use super::units::Unit;
@@ -47,9 +48,11 @@ struct Cues {
 }
 
 /// Of two that fit as well the first counts.
-const CUES: [Cues; 18] = [
+const CUES: [Cues; 21] = [
     cues(Role::User, ItemKind::Directive, 6, RULES),
     cues(Role::User, ItemKind::Goal, 5, GOALS),
+    cues(Role::User, ItemKind::Request, 4, WORKS),
+    cues(Role::User, ItemKind::Blocker, 5, BLOCKED),
     cues(Role::User, ItemKind::Attempt, 4, FAILURES),
     cues(Role::User, ItemKind::Decision, 4, CHOICES),
     cues(Role::User, ItemKind::Pending, 4, OPEN),
@@ -57,6 +60,7 @@ const CUES: [Cues; 18] = [
     cues(Role::User, ItemKind::Pending, 3, OWED),
     cues(Role::User, ItemKind::Blocker, 3, OBSTACLES),
     cues(Role::User, ItemKind::Directive, 2, WISHES),
+    cues(Role::Assistant, ItemKind::Blocker, 6, BLOCKED),
     cues(Role::Assistant, ItemKind::Attempt, 5, FAILURES),
     cues(Role::Assistant, ItemKind::Decision, 5, CHOICES),
     cues(Role::Assistant, ItemKind::Pending, 5, OPEN),
@@ -150,6 +154,15 @@ pub(super) fn sense(unit: &Unit, role: Role) -> Option<Sense> {
     }
 }
 
+/// Whether a person tells, in plain words, that something was seen to.
+pub(super) fn is_report(plain: &str) -> bool {
+    static TOLD: LazyLock<Vec<String>> = LazyLock::new(|| {
+        let phrases = REPORTS.split(", ");
+        phrases.map(|phrase| format!(" {phrase} ")).collect()
+    });
+    TOLD.iter().any(|phrase| plain.contains(phrase))
+}
+
 /// Whether what comes after some words is only supposed.
 fn is_condition(words: &[&str]) -> bool {
     let suppose = [
@@ -192,6 +205,14 @@ const BACK: [&str; 26] = [
 /// Whether a sentence speaks of what was said right before it.
 pub(super) fn refers_back(unit: &Unit) -> bool {
     unit.words().any(|word| BACK.contains(&word))
+}
+
+/// Whether a sentence can't be told without what was said right before it: it begins with that, or names it by a word
+/// that means nothing else.
+pub(super) fn leans_back(unit: &Unit) -> bool {
+    let stands_for = ["it", "its", "they", "them", "those", "these", "both"];
+    unit.words().take(2).any(|word| BACK.contains(&word))
+        || unit.words().any(|word| stands_for.contains(&word))
 }
 
 /// Whether a sentence is of the moment alone by its form: a question of the user, a step that the agent announces.

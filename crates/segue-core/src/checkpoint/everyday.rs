@@ -5,8 +5,13 @@ use std::sync::LazyLock;
 
 /// Whether a word, in small letters, is one of those; the shortest all are.
 pub(super) fn is_common(word: &str) -> bool {
-    static ALL: LazyLock<HashSet<&str>> = LazyLock::new(|| COMMON.split(' ').collect());
+    static ALL: LazyLock<HashSet<&str>> = LazyLock::new(|| common().collect());
     word.len() < 3 || ALL.contains(word)
+}
+
+/// All of those with three letters and more.
+pub(super) fn common() -> impl Iterator<Item = &'static str> {
+    COMMON.split(' ')
 }
 
 const COMMON: &str = "\

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use super::cues::Sense;
 use super::novelty::novelty;
 use super::said::{FAINT, NEW, Said, TELLING, sentences, together};
+use super::tasks::Tasks;
 use super::tools::{Deed, deeds};
 use super::{Author, Item, ItemKind};
 use crate::{Role, ToldTurn};
@@ -28,10 +29,11 @@ pub fn extract(turns: &[ToldTurn], cwd: &str, count: &dyn Fn(&str) -> u64) -> Ve
     for (said, novelty) in said.iter_mut().zip(novelty) {
         said.novelty = novelty;
     }
+    let mut tasks = Tasks::default();
     let done: Vec<(u32, Deed)> = turns
         .iter()
         .flat_map(|turn| {
-            let deeds = deeds(&turn.messages, cwd).into_iter();
+            let deeds = deeds(&turn.messages, cwd, &mut tasks).into_iter();
             deeds.map(|deed| (turn.n, deed))
         })
         .collect();
@@ -106,6 +108,12 @@ fn meant(said: &Said, names_changed: bool) -> Option<Sense> {
             if said.routine && !(sense.kind == ItemKind::Directive && sense.strength >= PLAIN) =>
         {
             as_kind(ItemKind::Request, 0)
+        }
+        // What a person says has to be done is what they ask for; what is left for later they say more plainly.
+        (Some(Sense { kind, strength }), Role::User)
+            if kind == ItemKind::Pending && strength <= FAINT =>
+        {
+            as_kind(ItemKind::Request, strength)
         }
         // A wish that names nothing is for now.
         (Some(sense), Role::User)

@@ -2,9 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::everyday::is_common;
 use super::extract::{WORTH_A_NOTE, base};
+use super::settled::settled;
 use super::tools::STEP;
 use super::units::plain;
+use super::withdrawn::taken_back;
 use super::{Author, Checkpoint, Item, ItemKind, written};
 
 /// How much of the room each kind has to itself, of 100. What it does not need goes to whoever tells most.
@@ -33,8 +36,8 @@ fn most(kind: ItemKind) -> usize {
     }
 }
 
-/// Of how many of the newest turns with such items it is still told what was under way and what was next.
-const NOW: usize = 2;
+/// Of how many of the newest turns it is still told what was under way and what was next.
+const NOW: u32 = 2;
 
 /// After how many items that there is no room for nobody looks for a smaller one.
 const MISSES: usize = 100;
@@ -57,7 +60,8 @@ pub fn merge(
         next = next.saturating_add(1);
         Item { id, ..item }
     }));
-    let items = newest_of_each(distinct(aged(settled(replanned(items)))));
+    let items = newest_of_each(replanned(items));
+    let items = distinct(aged(settled(taken_back(items))));
     let items = chosen(items, room, count);
     Checkpoint {
         items,
@@ -154,101 +158,31 @@ fn distinct(items: Vec<Item>) -> Vec<Item> {
     items
 }
 
-/// Words that say where something stands and not what it is.
-const COMMON: [&str; 18] = [
-    "also",
-    "been",
-    "done",
-    "from",
-    "have",
-    "into",
-    "later",
-    "left",
-    "missing",
-    "need",
-    "needs",
-    "remaining",
-    "still",
-    "that",
-    "this",
-    "todo",
-    "will",
-    "with",
-];
-
-/// Without what was open and is done since: most of its words are in something later that is said to be done.
-fn settled(mut items: Vec<Item>) -> Vec<Item> {
-    // A summariser says what is settled by its number; what else it takes for done may be made up.
-    let is_done = |item: &Item| {
-        item.kind == ItemKind::Done && item.subject.is_none() && item.by != Author::Summary
-    };
-    let is_open =
-        |item: &Item| item.kind == ItemKind::Pending && !item.pinned && item.by != Author::Person;
-    let in_words = |is: &dyn Fn(&Item) -> bool| -> Vec<(u32, u32, String)> {
-        let items = items.iter().filter(|item| is(item));
-        let items = items.map(|item| (item.id, item.turn, plain(&item.text)));
-        items.collect()
-    };
-    let (done, open) = (in_words(&is_done), in_words(&is_open));
-    // Who says a word, so that each open item is compared with those alone that share one with it.
-    let mut says: HashMap<&str, Vec<usize>> = HashMap::new();
-    for (at, (_, _, text)) in done.iter().enumerate() {
-        for word in telling(text) {
-            says.entry(word).or_default().push(at);
-        }
-    }
-    let mut settled: HashSet<u32> = HashSet::new();
-    let mut shared: Vec<usize> = vec![0; done.len()];
-    for (id, turn, text) in &open {
-        let words = telling(text);
-        shared.fill(0);
-        for at in words.iter().filter_map(|word| says.get(word)).flatten() {
-            if let Some(shared) = shared.get_mut(*at) {
-                *shared += 1;
-            }
-        }
-        let is_settled = done
-            .iter()
-            .zip(&shared)
-            .any(|((_, later, _), shared)| later > turn && shared * 3 >= words.len() * 2);
-        if words.len() >= 3 && is_settled {
-            settled.insert(*id);
-        }
-    }
-    items.retain(|item| !settled.contains(&item.id));
-    items
-}
-
-/// The words that say what something is, each once.
-fn telling(plain: &str) -> Vec<&str> {
-    let telling = |word: &&str| word.chars().count() > 3 && !COMMON.contains(word);
-    let mut words: Vec<&str> = plain.split(' ').filter(telling).collect();
-    words.sort_unstable();
-    words.dedup();
-    words
-}
-
 /// What was under way or next some turns ago is neither any more: what tells something is noted, the rest is gone.
 fn aged(items: Vec<Item>) -> Vec<Item> {
     let passes = |item: &Item| {
         matches!(item.kind, ItemKind::Focus | ItemKind::NextStep) && item.subject.is_none()
     };
-    let mut turns: Vec<u32> = items
-        .iter()
-        .filter(|item| passes(item))
-        .map(|item| item.turn)
-        .collect();
-    turns.sort_unstable();
-    turns.dedup();
-    let since = turns.len().checked_sub(NOW).and_then(|at| turns.get(at));
-    let since = since.copied().unwrap_or(0);
-    // What the agent asked was answered by the next prompt, one way or another.
     let newest = items.iter().map(|item| item.turn).max().unwrap_or(0);
-    let is_answered = |item: &Item| item.turn < newest && item.text.ends_with('?');
     let aged = |item: Item| {
-        let is_now = item.turn >= since && !is_answered(&item);
-        if !passes(&item) || is_now || is_of_person(&item) {
+        let is_now = item.turn.saturating_add(NOW) > newest;
+        let is_last = item.turn == newest;
+        if is_of_person(&item) || is_last {
             return Some(item);
+        }
+        if item.kind == ItemKind::Request {
+            // `go on` was for then.
+            let words = plain(&item.text);
+            let says = words.split(' ').any(|word| !is_common(word));
+            return says.then_some(item);
+        }
+        // What the agent asked was answered by the next prompt, one way or another.
+        let is_answered = item.text.ends_with('?');
+        if !passes(&item) || is_now && !is_answered {
+            return Some(item);
+        }
+        if is_answered && !item.text.contains(". ") {
+            return None;
         }
         let weight = item.weight - base(item.kind).min(item.weight) + base(ItemKind::Note);
         (weight >= WORTH_A_NOTE).then_some(Item {

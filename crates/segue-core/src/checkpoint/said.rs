@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::ItemKind;
-use super::cues::{Sense, is_routine, refers_back, sense};
+use super::cues::{Sense, is_routine, leans_back, refers_back, sense};
 use super::everyday::is_common;
 use super::units::{Form, Paragraph, Unit, paragraphs};
 use crate::{Part, Role, ToldTurn};
@@ -111,7 +111,11 @@ fn units(text: &str, role: Role) -> Vec<(bool, Unit, Option<Sense>)> {
             _ => None,
         };
         units.extend(of.into_iter().enumerate().map(|(nth, unit)| {
-            let sense = stronger(own(&unit), above);
+            let sense = match form {
+                // Nobody said it to anybody.
+                Form::Pasted => None,
+                _ => stronger(own(&unit), above),
+            };
             (nth > 0, unit, sense)
         }));
     }
@@ -142,15 +146,19 @@ pub(super) fn together(said: Vec<Said>) -> Vec<Said> {
         let last = joined.last_mut().filter(|last| {
             next.goes_on
                 && !next.unit.text.ends_with(':')
-                && last.is_telling()
-                && (next.is_remark_on(last) || last.is_of_one_sort_with(&next))
+                && last.goes_with(&next)
                 && (last.turn, last.message) == (next.turn, next.message)
                 && last.unit.text.len() + next.unit.text.len() < TOGETHER
         });
         match last {
             Some(last) => {
+                let led = last.leads_on() && last.sense.is_none_or(|sense| sense.strength <= FAINT);
                 last.unit = last.unit.and(&next.unit);
-                last.sense = stronger(sense(&last.unit, last.role), last.sense);
+                last.sense = if led {
+                    next.sense
+                } else {
+                    stronger(sense(&last.unit, last.role), last.sense)
+                };
                 last.specificity = last.specificity.max(next.specificity);
                 last.novelty = last.novelty.max(next.novelty);
                 last.routine &= next.routine;
@@ -178,28 +186,61 @@ impl Said {
         self.place == Place::BetweenCalls
     }
 
-    /// Whether two of which each tells something show nothing by which they are apart.
+    /// Whether it is kept as one with what follows it.
+    fn goes_with(&self, next: &Self) -> bool {
+        let on_it = next.is_remark_on(self) || self.is_of_one_sort_with(next);
+        self.leads_on() || self.is_telling() && on_it && !self.is_another_rule_than(next)
+    }
+
+    /// Whether a person says little in it that is not plain without what follows: `no, not that.`
+    fn leads_on(&self) -> bool {
+        let is_rule = |sense: Sense| sense.kind == ItemKind::Directive && sense.strength > FAINT;
+        self.role == Role::User
+            && !self.routine
+            && !self.is_telling()
+            && !self.is_nothing()
+            && !self.sense.is_some_and(is_rule)
+            && self.unit.words().count() <= 4
+    }
+
+    /// Whether two show by what they are that they are two things.
+    fn is_apart_from(&self, next: &Self) -> bool {
+        let (Some(sense), Some(other)) = (self.sense, next.sense) else {
+            return false;
+        };
+        let plain = sense.strength > FAINT && other.strength > FAINT;
+        // However faintly it is said, what is done is not open; the other way round, it may have been put right.
+        let open = matches!(
+            other.kind,
+            ItemKind::Pending | ItemKind::Attempt | ItemKind::Blocker
+        ) && !refers_back(&next.unit);
+        plain && sense.kind != other.kind || sense.kind == ItemKind::Done && open
+    }
+
+    /// Whether two are rules of which one may be taken back without the other.
+    fn is_another_rule_than(&self, next: &Self) -> bool {
+        let is_rule = |said: &Self| {
+            let plain = said.plain();
+            plain.is_some_and(|sense| sense.kind == ItemKind::Directive)
+        };
+        let stands_alone = !leans_back(&next.unit) && next.unit.words().count() > 4;
+        is_rule(self) && is_rule(next) && stands_alone
+    }
+
+    /// Whether two of which each tells something speak of one thing.
     fn is_of_one_sort_with(&self, next: &Self) -> bool {
         // A person's prompt is mostly one thought; an agent tells one thing after the other.
         let goes_along = match self.role {
             Role::User => self.routine == next.routine || refers_back(&next.unit),
             _ => self.routine == next.routine && refers_back(&next.unit),
         };
-        next.is_telling() && goes_along && !self.is_plainly_apart_from(next)
+        next.is_telling() && goes_along && !self.is_apart_from(next)
     }
 
     /// Whether it says what something is, and leaves it to what comes before it to say what.
     fn is_remark_on(&self, last: &Self) -> bool {
         let says_what = !self.is_telling() && self.plain().is_some();
-        says_what && (refers_back(&self.unit) || !last.is_plainly_apart_from(self))
-    }
-
-    /// Whether both show what they are, and it is not the same.
-    fn is_plainly_apart_from(&self, other: &Self) -> bool {
-        match (self.plain(), other.plain()) {
-            (Some(a), Some(b)) => a.kind != b.kind,
-            (None, _) | (_, None) => false,
-        }
+        says_what && (refers_back(&self.unit) || !last.is_apart_from(self))
     }
 
     /// What it is, if it shows it.
@@ -215,7 +256,7 @@ impl Said {
             && self.sense.is_none_or(|sense| sense.strength <= FAINT)
             && self.unit.words().count() <= 3
             && self.unit.words().all(is_common);
-        let leads = self.unit.text.ends_with(':') && self.unit.words().count() <= 6;
+        let leads = self.unit.text.ends_with(':') && self.unit.words().count() <= 8;
         let faint = |sense: Sense| sense.passes() || sense.strength <= FAINT;
         let announces =
             self.narrates() && is_routine(&self.unit, self.role) && self.sense.is_none_or(faint);

@@ -117,9 +117,14 @@ pub fn summary(
     if tokens > most {
         return Err(Objection::TooLarge { tokens, most });
     }
+    let plain = source.replace(',', "");
     for (_, text) in &summary.stated {
         if let Some(name) = names(text).find(|name| !source.contains(name)) {
             return Err(Objection::Invented(name.to_owned()));
+        }
+        let grouped = |number: &String| plain.contains(number.as_str());
+        if let Some(number) = numbers(text).find(|number| !grouped(number)) {
+            return Err(Objection::Invented(number));
         }
     }
     Ok(summary)
@@ -273,6 +278,13 @@ fn names(text: &str) -> impl Iterator<Item = &str> {
         .map(str::trim)
         .filter(|name| !name.is_empty())
         .chain(marked)
+}
+
+/// The numbers that nobody comes to by counting what is there: ports, sizes, years. In groups of three or not.
+fn numbers(text: &str) -> impl Iterator<Item = String> {
+    let words = text.split(|c: char| !(c.is_ascii_digit() || c == ','));
+    let numbers = words.map(|word| word.replace(',', ""));
+    numbers.filter(|number| number.len() >= 3)
 }
 
 /// Whether a word is written as nobody writes one of every day.

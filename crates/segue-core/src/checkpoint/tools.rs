@@ -1,10 +1,12 @@
 //! What tools did in a turn: files, commands, checks, and lists of what is to be done.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
 use super::ItemKind;
+use super::moved::{Moved, moved};
+use super::tasks::Tasks;
 use super::units::Unit;
 use crate::noted::words_in_answer;
 use crate::{Change, Json, Message, Part, effects};
@@ -22,36 +24,63 @@ pub(super) struct Deed {
 /// What the subject of a step of a plan begins with.
 pub(super) const STEP: &str = "step: ";
 
+/// What is said of a command that did.
+pub(super) const WENT_WELL: &str = "went well";
+
 /// How much of a command, and of what it said, is kept.
 const COMMAND: usize = 160;
 const SAID: usize = 200;
 
-/// What the tools did in the messages of a turn, of an agent that worked in `cwd`.
-pub(super) fn deeds(messages: &[Message], cwd: &str) -> Vec<Deed> {
+/// What the tools did in the messages of a turn, of an agent that worked in `cwd` and has these tasks.
+pub(super) fn deeds(messages: &[Message], cwd: &str, tasks: &mut Tasks) -> Vec<Deed> {
     let mut deeds = Vec::new();
+    let mut gone: HashSet<String> = HashSet::new();
     let answers = answers(messages);
     for (at, message) in (0..).zip(messages) {
         for part in &message.parts {
-            let (id, args) = match part {
-                Part::FunctionCall { id, args, .. } => (Some(id), args),
+            let (call, args) = match part {
+                Part::FunctionCall { id, name, args } => (Some((id, name.as_str())), args),
                 // A plan that the agent announced by itself is on record like that.
                 Part::Unknown(args) => (None, args),
                 _ => continue,
             };
             let args: Value = serde_json::from_str(args.as_str()).unwrap_or_default();
-            if let (Some(id), Some(line)) = (id, command(&args)) {
+            deeds.extend(planned(&args, at));
+            let Some((id, name)) = call else {
+                continue;
+            };
+            let answer = || {
                 let answer = answers.get(id.as_str());
-                let answer = answer.map(|(response, is_error)| Answer::new(response, *is_error));
+                answer.map(|(response, is_error)| Answer::new(response, *is_error))
+            };
+            if let Some(line) = command(&args) {
+                let answer = answer();
                 let went_well = answer.as_ref().is_some_and(|answer| !answer.failed);
+                if went_well {
+                    for file in moved(&line) {
+                        gone.insert(file.from().to_owned());
+                        deeds.extend(renamed(file, at));
+                    }
+                }
                 if !(went_well && only_looks(&line)) {
                     deeds.push(ran(&line, answer.as_ref(), at));
                 }
+            } else if name.starts_with("Task") {
+                let answer = answer().filter(|answer| !answer.failed);
+                let entry = answer.and_then(|answer| tasks.called(name, &args, &answer.text));
+                deeds.extend(entry.map(|(text, kind)| Deed {
+                    kind,
+                    subject: format!("task: {text}"),
+                    text,
+                    message: at,
+                }));
             }
-            deeds.extend(planned(&args, at));
         }
     }
     let last = u32::try_from(messages.len().saturating_sub(1)).unwrap_or(u32::MAX);
     let files = effects(messages, cwd).files.into_iter();
+    // What was done to a file before it was moved away is told of the one that it is now.
+    let files = files.filter(|file| !gone.contains(&file.path));
     deeds.extend(files.map(|file| {
         Deed {
             kind: ItemKind::File,
@@ -66,6 +95,23 @@ pub(super) fn deeds(messages: &[Message], cwd: &str) -> Vec<Deed> {
         }
     }));
     deeds
+}
+
+/// What a file is that was moved or removed, and what it is now.
+fn renamed(moved: Moved, message: u32) -> Vec<Deed> {
+    let deed = |subject: String, text: String| Deed {
+        kind: ItemKind::File,
+        text,
+        subject,
+        message,
+    };
+    match moved {
+        Moved::To { from, to } => vec![
+            deed(from.clone(), format!("deleted: it is {to} now")),
+            deed(to, format!("created: it was {from}")),
+        ],
+        Moved::Away(path) => vec![deed(path, "deleted".to_owned())],
+    }
 }
 
 /// What came of a call.
@@ -153,13 +199,13 @@ fn command(args: &Value) -> Option<String> {
 fn ran(line: &str, answer: Option<&Answer>, message: u32) -> Deed {
     let text = match answer {
         None => "did not end".to_owned(),
-        Some(Answer { failed: false, .. }) => "went well".to_owned(),
+        Some(Answer { failed: false, .. }) => WENT_WELL.to_owned(),
         Some(Answer { code, text, .. }) => {
             let how = match code {
                 Some(code) => format!("failed with {code}"),
                 None => "failed".to_owned(),
             };
-            match telling(text) {
+            match telling(text.lines()) {
                 Some(line) => format!("{how}: {}", cut(line, SAID)),
                 None => how,
             }
@@ -178,8 +224,13 @@ fn ran(line: &str, answer: Option<&Answer>, message: u32) -> Deed {
 }
 
 /// The line of an output that tells most of a failure: the first that speaks of one, else the last.
-fn telling(text: &str) -> Option<&str> {
-    let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
+pub(super) fn telling<'a>(
+    lines: impl DoubleEndedIterator<Item = &'a str> + Clone,
+) -> Option<&'a str> {
+    let lines = || {
+        let lines = lines.clone().map(str::trim);
+        lines.filter(|line| !line.is_empty())
+    };
     let speaks = |line: &&str| {
         let line = line.to_lowercase();
         [

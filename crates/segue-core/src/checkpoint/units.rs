@@ -1,5 +1,7 @@
 //! The sentences of a text, one by one.
 
+use super::pasted::is_pasted;
+use super::tools::telling;
 use crate::session::one_line;
 
 /// The longest sentence that is kept; of a longer one its beginning is.
@@ -79,26 +81,38 @@ pub(super) enum Form {
     Box { ticked: bool },
     /// A heading.
     Heading,
+    /// What a machine wrote and somebody pasted: the line of it that tells most.
+    Pasted,
 }
 
 /// The paragraphs of a text. What stands in a block of code is none.
 pub(super) fn paragraphs(text: &str) -> Vec<Paragraph> {
     let mut paragraphs: Vec<Paragraph> = Vec::new();
     let mut lines = String::new();
+    let mut pasted: Vec<&str> = Vec::new();
     let mut form = Form::Prose;
     let mut in_code = false;
     for line in text.lines().chain([""]) {
         let line = line.trim();
         let is_fence = line.starts_with("```") || line.starts_with("~~~");
-        let begun = if line.is_empty() || is_fence || in_code {
+        let by_machine = !in_code && is_pasted(line);
+        let begun = if line.is_empty() || is_fence || in_code || by_machine {
             None
         } else {
             begun(line)
         };
-        if line.is_empty() || is_fence || begun.is_some() {
+        if line.is_empty() || is_fence || by_machine || begun.is_some() {
             paragraphs.extend(paragraph(&lines, form));
             lines.clear();
             form = Form::Prose;
+        }
+        if by_machine {
+            pasted.push(line);
+            continue;
+        }
+        if !line.is_empty() {
+            paragraphs.extend(told_most(&pasted));
+            pasted.clear();
         }
         if is_fence {
             in_code = !in_code;
@@ -115,7 +129,17 @@ pub(super) fn paragraphs(text: &str) -> Vec<Paragraph> {
             lines.push_str(line);
         }
     }
+    paragraphs.extend(told_most(&pasted));
     paragraphs
+}
+
+/// Of lines that were pasted the one that tells most.
+fn told_most(pasted: &[&str]) -> Option<Paragraph> {
+    let units = vec![Unit::new(telling(pasted.iter().copied())?)];
+    Some(Paragraph {
+        form: Form::Pasted,
+        units,
+    })
 }
 
 fn paragraph(text: &str, form: Form) -> Option<Paragraph> {

@@ -112,7 +112,7 @@ fn a_checkpoint_is_readable_at_a_glance() {
     checkpoint 2 of [SESSION]: Never push to main. Please build the login form.
     made just now: it was edited
     sums up turns 1 to 2 in 88 tokens; the session has 2 turn(s)
-    ▏···················  239 of 100,000 tokens to be told next; 0 saved in all
+    ▏···················  256 of 100,000 tokens to be told next; 0 saved in all
 
     1 done, 2 open, 1 decided, 1 in the way
 
@@ -283,6 +283,19 @@ fn a_checkpoint_is_edited_and_what_is_wrong_changes_nothing() {
         "{failed}"
     );
     assert!(!left.exists());
+    // Some editors empty a file by failing: the next one is offered the checkpoint, and not nothing.
+    let emptied = edit(&world, &id, ": > \"$1\"");
+    assert_snapshot!(emptied, @"
+    --- stderr
+    error: nothing is left of it
+    hint: nothing was changed; the next `edit` begins anew
+    --- exit 2
+    ");
+    assert!(!left.exists());
+    let garbled = edit(&world, &id, "printf 'Goal:\\n- sh\\377p\\n' > \"$1\"");
+    assert_eq!(garbled.code, Some(1), "{garbled}");
+    assert!(garbled.stderr.contains("what you wrote is in"), "{garbled}");
+    let _ = fs::remove_file(&left);
     let mut command = world.command(["session", "checkpoint", &id, "edit"]);
     command.env("EDITOR", "/nowhere/editor --wait");
     let nobody = Output::from(&command.output().unwrap(), &world);

@@ -85,6 +85,10 @@ fn what_is_wrong_with_an_answer_is_told() {
             Objection::Invented("parseInvoice".into()),
         ),
         (
+            r#"{"completed": ["it listens on port 9,999"]}"#,
+            Objection::Invented("9999".into()),
+        ),
+        (
             r#"{"completed": ["done"], "settled": [2]}"#,
             Objection::NotOpen(2),
         ),
@@ -112,6 +116,10 @@ fn what_is_wrong_with_an_answer_is_told() {
         &words,
     );
     assert_eq!(read.unwrap().settled, [1]);
+    // What was counted need not be said, and a number may be grouped.
+    let counted = r#"{"completed": ["12 tests read 1,000 rows"]}"#;
+    let read = summary(counted, &before, "all 1000 rows", 100, &words);
+    assert_eq!(read.unwrap().stated.len(), 1);
 }
 
 fn item(id: u32, kind: ItemKind, text: &str) -> Item {

@@ -1,0 +1,275 @@
+//! How a checkpoint keeps up with people who change their minds, and with work that goes on: whole conversations.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{Json, Message, Part, Role, ToldTurn};
+
+fn words(text: &str) -> u64 {
+    text.split_whitespace().count() as u64
+}
+
+/// A turn: the prompt, calls of tools with what came of them, the answer.
+fn turn(n: u32, prompt: &str, calls: &[(&str, Value, Value)], answer: &str) -> ToldTurn {
+    let at = Timestamp::UNIX_EPOCH;
+    let mut messages = vec![Message::text(Role::User, prompt, at)];
+    for (nth, (name, args, response)) in calls.iter().enumerate() {
+        let id = format!("{n}.{nth}");
+        let call = Part::FunctionCall {
+            id: id.clone(),
+            name: (*name).into(),
+            args: Json::from(args.clone()),
+        };
+        let answer = Part::FunctionResponse {
+            call_id: id,
+            name: (*name).into(),
+            response: Json::from(response.clone()),
+            is_error: response["exit_code"].as_i64().is_some_and(|code| code != 0),
+        };
+        messages.push(Message::new(Role::Assistant, vec![call], at));
+        messages.push(Message::new(Role::Tool, vec![answer], at));
+    }
+    messages.push(Message::text(Role::Assistant, answer, at));
+    ToldTurn { n, messages }
+}
+
+fn said(n: u32, prompt: &str, answer: &str) -> ToldTurn {
+    turn(n, prompt, &[], answer)
+}
+
+fn ran(command: &str, code: i64) -> (&'static str, Value, Value) {
+    let answer = json!({ "output": "", "exit_code": code });
+    ("Bash", json!({ "command": command }), answer)
+}
+
+fn edited(path: &str) -> (&'static str, Value, Value) {
+    ("Edit", json!({ "file_path": path }), json!("ok"))
+}
+
+/// What some turns come to, summed up all at once and one after the other: of which kind is which text.
+fn summed_up(turns: &[ToldTurn], check: impl Fn(&Checkpoint)) {
+    for at_once in [turns.len(), 1] {
+        let mut checkpoint = Checkpoint::default();
+        for some in turns.chunks(at_once) {
+            let found = extract(some, "/w", &words);
+            checkpoint = merge(&checkpoint, found, 10_000, &words);
+        }
+        check(&checkpoint);
+    }
+}
+
+fn texts(checkpoint: &Checkpoint, kind: ItemKind) -> Vec<&str> {
+    checkpoint.of(kind).map(|item| item.text.as_str()).collect()
+}
+
+#[test]
+fn each_rule_counts_by_itself_until_it_is_taken_back() {
+    let turns = [
+        said(1, "Fix the panic in the uploader.", "I look."),
+        said(
+            2,
+            "Don't touch src/legacy.rs, that is owned by team Heron. And always run clippy before you say so.",
+            "Fine.",
+        ),
+        said(
+            3,
+            "We may touch src/legacy.rs after all, so forget that rule of team Heron.",
+            "Fine.",
+        ),
+    ];
+    summed_up(&turns, |checkpoint| {
+        assert_eq!(
+            texts(checkpoint, ItemKind::Directive),
+            [
+                "Don't touch src/legacy.rs, that is owned by team Heron. (taken back in turn 3)",
+                "And always run clippy before you say so.",
+                "We may touch src/legacy.rs after all, so forget that rule of team Heron."
+            ]
+        );
+    });
+}
+
+#[test]
+fn what_was_pasted_is_no_rule() {
+    let log = "here is the log of last night:\n\
+               2026-11-02T10:14:03Z WARN pool: connections must not be reused\n\
+               2026-11-02T10:14:03Z ERROR fetch: always failing\n\
+               TRACE: TODO remove this line\n\
+               does that fit?";
+    let turns = [said(1, "Fix the panic.", "I look."), said(2, log, "Yes.")];
+    summed_up(&turns, |checkpoint| {
+        assert!(texts(checkpoint, ItemKind::Directive).is_empty());
+        assert!(texts(checkpoint, ItemKind::Pending).is_empty());
+        assert_eq!(
+            texts(checkpoint, ItemKind::Request),
+            [
+                "2026-11-02T10:14:03Z ERROR fetch: always failing",
+                "does that fit?"
+            ]
+        );
+    });
+}
+
+#[test]
+fn what_was_asked_last_is_no_goal_and_what_was_next_does_not_stay_so() {
+    let turns = [
+        said(
+            1,
+            "Fix the uploader.",
+            "Next I'll evict closed sockets of the Lisbon pool.",
+        ),
+        said(2, "go on", "The pool of Lisbon has 3 sockets."),
+        said(3, "yes", "They are open."),
+        said(4, "do that, then tag a release candidate", "v4 is tagged."),
+    ];
+    summed_up(&turns, |checkpoint| {
+        assert_eq!(texts(checkpoint, ItemKind::Goal), ["Fix the uploader."]);
+        assert!(texts(checkpoint, ItemKind::NextStep).is_empty());
+        assert_eq!(
+            texts(checkpoint, ItemKind::Request),
+            ["do that, then tag a release candidate"]
+        );
+    });
+}
+
+#[test]
+fn what_is_done_piece_by_piece_is_not_open() {
+    let turns = [
+        said(
+            1,
+            "Finish the retries.",
+            "The changelog entry is still to be written, and the metrics for evictions are missing.\n\n- [ ] docs",
+        ),
+        turn(
+            2,
+            "go on",
+            &[edited("/w/CHANGELOG.md")],
+            "I added the changelog entry.",
+        ),
+        turn(
+            3,
+            "go on",
+            &[edited("/w/src/metrics.rs")],
+            "I added src/metrics.rs, so the metrics for evictions are done.\n\n- [x] docs",
+        ),
+    ];
+    summed_up(&turns, |checkpoint| {
+        assert!(
+            texts(checkpoint, ItemKind::Pending).is_empty(),
+            "{}",
+            written(checkpoint)
+        );
+    });
+}
+
+#[test]
+fn what_was_in_the_way_is_gone_once_the_person_says_so() {
+    let blocked = said(
+        1,
+        "Write the changelog.",
+        "The failure on Windows is blocked until Priya sends the logs.",
+    );
+    summed_up(std::slice::from_ref(&blocked), |checkpoint| {
+        assert_eq!(checkpoint.of(ItemKind::Blocker).count(), 1);
+    });
+    let turns = [
+        blocked,
+        said(2, "Priya sent them, and I fixed it myself.", "Good."),
+    ];
+    summed_up(&turns, |checkpoint| {
+        assert_eq!(checkpoint.of(ItemKind::Blocker).count(), 0);
+    });
+}
+
+#[test]
+fn a_file_goes_by_the_name_that_it_has_now() {
+    let turns = [
+        turn(1, "Split it.", &[edited("/w/billing.py")], "Done."),
+        turn(
+            2,
+            "Rename it.",
+            &[
+                edited("/w/billing.py"),
+                ran("git mv billing.py billing/core.py", 0),
+                ran("mv old.py new.py", 1),
+            ],
+            "Done.",
+        ),
+        turn(3, "And again.", &[edited("/w/billing/core.py")], "Done."),
+    ];
+    summed_up(&turns, |checkpoint| {
+        let files = checkpoint.of(ItemKind::File);
+        let files: Vec<_> = files
+            .map(|item| (item.subject.as_deref().unwrap(), item.text.as_str()))
+            .collect();
+        assert_eq!(
+            files,
+            [
+                ("billing.py", "deleted: it is billing/core.py now"),
+                ("billing/core.py", "created: it was billing.py")
+            ]
+        );
+    });
+}
+
+#[test]
+fn a_check_of_all_outruns_one_of_a_part() {
+    let turns = [
+        turn(
+            1,
+            "Test it.",
+            &[ran("cargo test dates", 101), ran("cargo test-dates", 1)],
+            "No.",
+        ),
+        turn(2, "Test all.", &[ran("cargo test", 0)], "Yes."),
+    ];
+    summed_up(&turns, |checkpoint| {
+        let checks = checkpoint.of(ItemKind::Check);
+        let checks: Vec<_> = checks.filter_map(|item| item.subject.as_deref()).collect();
+        assert_eq!(checks, ["cargo test-dates", "cargo test"]);
+    });
+}
+
+#[test]
+fn a_task_is_ticked_off_by_its_number() {
+    let made = |n: u32, subject: &str| {
+        let answer = json!(format!("Task #{n} created successfully: {subject}"));
+        (
+            "TaskCreate",
+            json!({ "subject": subject, "description": "x" }),
+            answer,
+        )
+    };
+    let is = |n: &str, status: &str| {
+        let args = json!({ "taskId": n, "status": status });
+        (
+            "TaskUpdate",
+            args,
+            json!(format!("Updated task #{n} status")),
+        )
+    };
+    let turns = [
+        turn(
+            1,
+            "Plan.",
+            &[
+                made(1, "read dates"),
+                made(2, "write dates"),
+                made(3, "print dates"),
+            ],
+            "Good.",
+        ),
+        turn(
+            2,
+            "Begin.",
+            &[is("1", "completed"), is("2", "in_progress")],
+            "Good.",
+        ),
+    ];
+    let found = extract(&turns, "/w", &words);
+    let checkpoint = merge(&Checkpoint::default(), found, 10_000, &words);
+    assert_eq!(texts(&checkpoint, ItemKind::Done), ["read dates"]);
+    assert_eq!(texts(&checkpoint, ItemKind::Focus), ["write dates"]);
+    assert_eq!(texts(&checkpoint, ItemKind::Pending), ["print dates"]);
+}
