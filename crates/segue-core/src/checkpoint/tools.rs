@@ -224,13 +224,8 @@ fn ran(line: &str, answer: Option<&Answer>, message: u32) -> Deed {
 }
 
 /// The line of an output that tells most of a failure: the first that speaks of one, else the last.
-pub(super) fn telling<'a>(
-    lines: impl DoubleEndedIterator<Item = &'a str> + Clone,
-) -> Option<&'a str> {
-    let lines = || {
-        let lines = lines.clone().map(str::trim);
-        lines.filter(|line| !line.is_empty())
-    };
+pub(super) fn telling<'a>(lines: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
+    let lines = lines.map(str::trim).filter(|line| !line.is_empty());
     let speaks = |line: &&str| {
         let line = line.to_lowercase();
         [
@@ -245,7 +240,7 @@ pub(super) fn telling<'a>(
         .iter()
         .any(|word| line.contains(word))
     };
-    lines().find(speaks).or_else(|| lines().next_back())
+    lines.clone().find(speaks).or_else(|| lines.last())
 }
 
 /// Whether a command checks the work.

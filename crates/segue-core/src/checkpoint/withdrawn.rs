@@ -45,9 +45,11 @@ const NOT: [&str; 10] = [
     "never", "not", "don't", "dont", "didn't", "cannot", "can't", "without", "nicht", "nie",
 ];
 
-/// The phrases by their first word: the words after it, and whether it is a request.
-static PHRASES: LazyLock<HashMap<&str, Vec<(Vec<&str>, bool)>>> = LazyLock::new(|| {
-    let mut by_first: HashMap<&str, Vec<(Vec<&str>, bool)>> = HashMap::new();
+/// Phrases by their first word: the words after it, and whether it is a request.
+type Phrases = HashMap<&'static str, Vec<(Vec<&'static str>, bool)>>;
+
+static PHRASES: LazyLock<Phrases> = LazyLock::new(|| {
+    let mut by_first = Phrases::new();
     for (phrases, asks) in [(TAKES_BACK, false), (ASKS_TO, true)] {
         for phrase in phrases.split(", ") {
             let mut words = phrase.split(' ');
@@ -79,8 +81,8 @@ pub(super) fn taken_back(mut items: Vec<Item>) -> Vec<Item> {
             item.kind,
             ItemKind::Directive | ItemKind::Decision | ItemKind::Request | ItemKind::Pending
         );
-        let stays = item.pinned || item.by == Author::Person || item.subject.is_some();
-        if takes.is_empty() || stays || !may_go || item.text.contains(MARK) {
+        let is_fixed = item.pinned || item.by == Author::Person || item.subject.is_some();
+        if takes.is_empty() || is_fixed || !may_go || item.text.contains(MARK) {
             continue;
         }
         let words = stems(&item.text);
@@ -168,8 +170,8 @@ impl Withdrawal {
     /// Whether it takes back what was said in a turn with these words.
     fn meets(&self, turn: u32, words: &HashSet<String>) -> bool {
         let rare: Vec<&String> = words.iter().filter(|word| !is_everyday(word)).collect();
-        let shares = |word: &&&String| self.words.contains(**word);
-        let shared = rare.iter().filter(shares).count();
+        let has = |word: &&&String| self.words.contains(**word);
+        let shared = rare.iter().filter(has).count();
         let is_last = self.of_the_last && turn + 1 == self.turn && shared > 0;
         let names = match rare.len() {
             // All of it is words of every day.

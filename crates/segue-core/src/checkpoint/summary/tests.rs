@@ -116,7 +116,11 @@ fn what_is_wrong_with_an_answer_is_told() {
         &words,
     );
     assert_eq!(read.unwrap().settled, [1]);
-    // What was counted need not be said, and a number may be grouped.
+}
+
+#[test]
+fn what_was_counted_need_not_be_said_and_a_number_may_be_grouped() {
+    let before = Checkpoint::default();
     let counted = r#"{"completed": ["12 tests read 1,000 rows"]}"#;
     let read = summary(counted, &before, "all 1000 rows", 100, &words);
     assert_eq!(read.unwrap().stated.len(), 1);
