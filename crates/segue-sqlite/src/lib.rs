@@ -1,7 +1,7 @@
 //! The embedded store: one SQLite file in WAL mode.
 //!
 //! All writes of a process go through one thread, which commits what has queued up in one transaction and
-//! answers when it is on the disk. Reads use connections of their own and never wait for it. Other processes
+//! answers when it is on the disk; who is at work in a session need not outlive the machine, and does not wait for it. Reads use connections of their own and never wait for it. Other processes
 //! are waited for. The only crate that sees `rusqlite`.
 
 mod connection;
@@ -30,7 +30,7 @@ use segue_store::{
 
 use fault::Fault;
 use reader::Readers;
-use writer::Writer;
+use writer::{Outlives, Writer};
 
 pub use connection::FILE_NAME;
 
@@ -80,7 +80,16 @@ impl SqliteStore {
         T: Send + 'static,
         F: FnOnce(&Connection) -> std::result::Result<T, Fault> + Send + 'static,
     {
-        self.writer.run(work).await
+        self.writer.run(Outlives::Power, work).await
+    }
+
+    /// Writes who is at work in a session.
+    async fn claim<T, F>(&self, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> std::result::Result<T, Fault> + Send + 'static,
+    {
+        self.writer.run(Outlives::Process, work).await
     }
 
     async fn read<T, F>(&self, doing: &'static str, work: F) -> Result<T>
@@ -470,7 +479,7 @@ impl Store for SqliteStore {
     }
 
     async fn acquire(&self, request: LeaseRequest) -> Result<Granted> {
-        self.write(move |db| ops::lease::acquire(db, &request))
+        self.claim(move |db| ops::lease::acquire(db, &request))
             .await
     }
 
@@ -481,13 +490,13 @@ impl Store for SqliteStore {
         at: Timestamp,
     ) -> Result<()> {
         let lease = lease.clone();
-        self.write(move |db| ops::lease::heartbeat(db, &lease, agent.as_ref(), at))
+        self.claim(move |db| ops::lease::heartbeat(db, &lease, agent.as_ref(), at))
             .await
     }
 
     async fn release(&self, lease: &Lease) -> Result<()> {
         let lease = lease.clone();
-        self.write(move |db| ops::lease::release(db, &lease)).await
+        self.claim(move |db| ops::lease::release(db, &lease)).await
     }
 
     async fn holder(&self, id: &SessionId) -> Result<Option<Holder>> {

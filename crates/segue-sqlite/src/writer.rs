@@ -1,7 +1,8 @@
 //! The thread that writes: group commit.
 //!
 //! Everything that has queued up while the last commit was on its way to the disk goes into the next one.
-//! Each piece of work has a savepoint of its own, so that one that fails takes nothing else with it.
+//! Each piece of work has a savepoint of its own, so that one that fails takes nothing else with it. A batch waits for
+//! the disk unless all of it is [about the living](Outlives::Process).
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -17,6 +18,25 @@ use crate::fault::{Fault, classify};
 /// How many pieces of work one commit carries at most.
 const BATCH: usize = 512;
 
+/// What a piece of work must outlive once it is acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Outlives {
+    /// The process: it tells who is at work, and where the power failed nobody is.
+    Process,
+    /// The power.
+    Power,
+}
+
+impl Outlives {
+    /// How the log is synced for it, in SQLite's words.
+    const fn synchronous(self) -> &'static str {
+        match self {
+            Self::Process => "NORMAL",
+            Self::Power => "FULL",
+        }
+    }
+}
+
 /// How a batch ended for all of it.
 type Committed<'a> = std::result::Result<(), (&'a Arc<rusqlite::Error>, &'a Path)>;
 
@@ -24,12 +44,15 @@ type Committed<'a> = std::result::Result<(), (&'a Arc<rusqlite::Error>, &'a Path
 trait Job: Send {
     /// Does the work; says whether there is something to commit.
     fn run(&mut self, db: &Connection) -> bool;
+    /// What it must outlive.
+    fn outlives(&self) -> Outlives;
     /// Tells the caller.
     fn answer(self: Box<Self>, path: &Path, committed: Committed<'_>);
 }
 
 struct Errand<T, F> {
     work: Option<F>,
+    outlives: Outlives,
     outcome: Option<std::result::Result<T, Fault>>,
     caller: oneshot::Sender<Result<T>>,
 }
@@ -47,6 +70,10 @@ where
         let changed = outcome.is_ok();
         self.outcome = Some(outcome);
         changed
+    }
+
+    fn outlives(&self) -> Outlives {
+        self.outlives
     }
 
     fn answer(self: Box<Self>, path: &Path, committed: Committed<'_>) {
@@ -97,7 +124,7 @@ impl Writer {
         }
     }
 
-    pub(crate) async fn run<T, F>(&self, work: F) -> Result<T>
+    pub(crate) async fn run<T, F>(&self, outlives: Outlives, work: F) -> Result<T>
     where
         T: Send + 'static,
         F: FnOnce(&Connection) -> std::result::Result<T, Fault> + Send + 'static,
@@ -105,6 +132,7 @@ impl Writer {
         let (caller, answer) = oneshot::channel();
         let job = Errand {
             work: Some(work),
+            outlives,
             outcome: None,
             caller,
         };
@@ -163,15 +191,29 @@ fn stopped(path: &Path) -> StoreError {
 }
 
 fn write_all(db: &Connection, path: &Path, queue: &mpsc::Receiver<Box<dyn Job>>) {
+    let mut synced_for = None;
     while let Ok(first) = queue.recv() {
         let mut batch = vec![first];
         batch.extend(queue.try_iter().take(BATCH - 1));
-        let committed = commit(db, &mut batch).map_err(Arc::new);
+        let outlives = batch.iter().map(|job| job.outlives()).max();
+        let ready = if outlives == synced_for {
+            Ok(())
+        } else {
+            sync_for(db, outlives.unwrap_or(Outlives::Power))
+        };
+        synced_for = outlives.filter(|_| ready.is_ok());
+        let committed = ready.and_then(|()| commit(db, &mut batch));
+        let committed = committed.map_err(Arc::new);
         let committed = committed.as_ref().copied().map_err(|error| (error, path));
         for job in batch {
             job.answer(path, committed);
         }
     }
+}
+
+/// From now on a commit waits for the disk, or does not: only between two transactions can that be changed.
+fn sync_for(db: &Connection, outlives: Outlives) -> std::result::Result<(), rusqlite::Error> {
+    db.pragma_update(None, "synchronous", outlives.synchronous())
 }
 
 fn commit(db: &Connection, batch: &mut [Box<dyn Job>]) -> std::result::Result<(), rusqlite::Error> {

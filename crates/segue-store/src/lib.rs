@@ -35,10 +35,11 @@ pub type Result<T> = std::result::Result<T, StoreError>;
 
 /// A place that keeps sessions.
 ///
-/// Duties of an implementer: an operation that returned `Ok` survives the loss of power; one that returned
-/// an error changed nothing; a write that carries a [`Lease`] is refused with [`StoreError::LeaseLost`]
-/// unless that lease is the newest of its session (what a person may do at any time, such as to rename, needs none); waiting for other writers is the store's business, not
-/// the caller's; a read never waits for a writer.
+/// Duties of an implementer: an operation that returned `Ok` survives the loss of power, but for claims where nobody
+/// who has one survives it either; one that returned an error changed nothing; a write that carries a [`Lease`] is
+/// refused with [`StoreError::LeaseLost`] unless that lease is the newest of its session (what a person may do at any
+/// time, such as to rename, needs none); waiting for other writers is the store's business, not the caller's; a read
+/// never waits for a writer.
 #[async_trait]
 pub trait Store: Send + Sync {
     // Sessions.

@@ -1,5 +1,5 @@
 //! A kill can't reveal a missing sync, so this watches the system calls: every write of the store is synced to
-//! the disk before it is acknowledged.
+//! the disk before it is acknowledged, and a claim on a session, which nobody holds without power, waits for none.
 
 use std::fs;
 use std::io::Write;
@@ -96,6 +96,7 @@ enum Call {
     WroteLog,
     SyncedLog,
     Acknowledged,
+    Claimed,
 }
 
 fn call(line: &str) -> Option<Call> {
@@ -107,6 +108,8 @@ fn call(line: &str) -> Option<Call> {
         && line.contains("= 0")
     {
         Some(Call::SyncedLog)
+    } else if line.contains("\"ACK acquire") || line.contains("\"ACK release") {
+        Some(Call::Claimed)
     } else if line.contains("\"ACK ") {
         Some(Call::Acknowledged)
     } else {
@@ -114,16 +117,19 @@ fn call(line: &str) -> Option<Call> {
     }
 }
 
-/// How many acknowledgements there were, if each came after a write and its sync.
+/// How many acknowledgements there were, if each came after a write and its sync, those of a claim without one.
 fn count_sound_acknowledgements(calls: &[Call]) -> Result<usize, &'static str> {
     let (mut wrote, mut synced, mut count) = (false, false, 0);
     for call in calls {
         match call {
             Call::WroteLog => (wrote, synced) = (true, false),
             Call::SyncedLog => synced = true,
-            Call::Acknowledged if !wrote => return Err("acknowledged without a write"),
+            Call::Acknowledged | Call::Claimed if !wrote => {
+                return Err("acknowledged without a write");
+            }
             Call::Acknowledged if !synced => return Err("acknowledged before the sync"),
-            Call::Acknowledged => {
+            Call::Claimed if synced => return Err("a claim waited for the disk"),
+            Call::Acknowledged | Call::Claimed => {
                 count += 1;
                 (wrote, synced) = (false, false);
             }
@@ -187,7 +193,7 @@ fn whole_calls(trace: &str) -> Vec<String> {
 
 #[test]
 fn the_watcher_notices_what_is_missing() {
-    use Call::{Acknowledged, SyncedLog, WroteLog};
+    use Call::{Acknowledged, Claimed, SyncedLog, WroteLog};
     assert_eq!(
         count_sound_acknowledgements(&[WroteLog, SyncedLog, Acknowledged]),
         Ok(1)
@@ -195,6 +201,11 @@ fn the_watcher_notices_what_is_missing() {
     assert!(count_sound_acknowledgements(&[WroteLog, Acknowledged, SyncedLog]).is_err());
     assert!(count_sound_acknowledgements(&[WroteLog, SyncedLog, WroteLog, Acknowledged]).is_err());
     assert!(count_sound_acknowledgements(&[SyncedLog, Acknowledged]).is_err());
+    assert_eq!(count_sound_acknowledgements(&[WroteLog, Claimed]), Ok(1));
+    assert!(count_sound_acknowledgements(&[Claimed]).is_err());
+    assert!(count_sound_acknowledgements(&[WroteLog, SyncedLog, Claimed]).is_err());
+    // What comes after a claim takes it to the disk with itself.
+    assert!(count_sound_acknowledgements(&[WroteLog, Claimed, WroteLog, Acknowledged]).is_err());
     let lines = [
         r#"12 pwrite64(5</x/segue.db-wal>, "...", 24, 0) = 24"#,
         r"12 fdatasync(5</x/segue.db-wal>) = 0",
