@@ -36,8 +36,11 @@ const FRAMES: [&str; 4] = [ROLE, CONTEXT, CHECKPOINT, CONVERSATION];
 /// The budget of a brief with its prompt, in tokens, where nobody sets another.
 pub const DEFAULT_BUDGET: u64 = 100_000;
 
-/// What is not filled: counts of parts do not add up to the token, and the frame is counted with its section only.
-const RESERVE: u64 = 1_000;
+/// What is not filled of a budget: counts of parts do not add up to the token, and the frame is counted with its section
+/// only.
+fn reserve(budget: u64) -> u64 {
+    (budget / 10).min(1_000)
+}
 
 /// The budget is given away in so many steps: a prompt that is a little longer leaves the brief as it was.
 const STEPS: u64 = 16;
@@ -144,12 +147,19 @@ impl Brief {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BriefError {
     /// What has to be told is more than may be told.
-    #[error("what has to be told does not fit into {} tokens: the {} has {}", figure(*budget), .part.as_str(), figure(*tokens))]
+    #[error(
+        "what has to be told takes {} tokens, more than the {} that a budget of {} has for it; the {} alone takes {}",
+        figure(*all), figure(*room), figure(*budget), .part.as_str(), figure(*tokens)
+    )]
     TooLarge {
-        /// The larger of the parts that have to be told.
+        /// The largest of the parts that have to be told.
         part: Section,
         /// Its size.
         tokens: u64,
+        /// That of all parts that have to be told.
+        all: u64,
+        /// What there is room for.
+        room: u64,
         /// The budget.
         budget: u64,
     },
@@ -157,49 +167,25 @@ pub enum BriefError {
 
 /// Composes a brief that fits the budget together with its prompt.
 ///
-/// The role and the context are told whole or not at all. The messages take what they and the prompt leave; a prompt
-/// that leaves nothing is sent all the same, and what is not shown is said: it is the user's own.
+/// The role, the context and the checkpoint are told whole or not at all. The messages take what they and the prompt
+/// leave; a prompt that leaves nothing is sent all the same, and what is not shown is said: it is the user's own.
 pub fn compose(
     story: &Story<'_>,
     budget: u64,
     count: &dyn Fn(&str) -> u64,
 ) -> Result<Brief, BriefError> {
-    let usable = budget.saturating_sub(RESERVE);
-    let mut sections: Vec<(Section, String, u64)> = Vec::new();
-    let mut fixed = 0;
-    let mut largest = (Section::Role, 0);
-    for (part, frame, text) in [
-        (Section::Role, ROLE, story.role),
-        (Section::Context, CONTEXT, story.context),
-    ] {
-        if let Some(text) = text.and_then(|text| section(frame, text)) {
-            let tokens = count(&text);
-            fixed += tokens;
-            largest = if tokens > largest.1 {
-                (part, tokens)
-            } else {
-                largest
-            };
-            sections.push((part, text, tokens));
-        }
-    }
-    if fixed > usable {
-        let (part, tokens) = largest;
+    let usable = budget.saturating_sub(reserve(budget));
+    let mut sections = told_whole(story, count);
+    let fixed: u64 = sections.iter().map(|(_, _, tokens)| tokens).sum();
+    let largest = sections.iter().max_by_key(|(_, _, tokens)| *tokens);
+    if let Some((part, _, tokens)) = largest.filter(|_| fixed > usable) {
         return Err(BriefError::TooLarge {
-            part,
-            tokens,
+            part: *part,
+            tokens: *tokens,
+            all: fixed,
+            room: usable,
             budget,
         });
-    }
-    let checkpoint = story.checkpoint.map(|text| {
-        let most = (usable - fixed) / 4 * 3;
-        let tokens = count(text);
-        section(CHECKPOINT, &both_ends(text, tokens, most))
-    });
-    if let Some(text) = checkpoint.flatten() {
-        let tokens = count(&text);
-        fixed += tokens;
-        sections.push((Section::Checkpoint, text, tokens));
     }
     let prompt_tokens = count(story.prompt);
     let (mut left_out, mut missing) = (0, Missing::default());
@@ -229,6 +215,21 @@ pub fn compose(
         left_out,
         missing,
     })
+}
+
+/// What is told whole or not at all, with its tokens.
+fn told_whole(story: &Story<'_>, count: &dyn Fn(&str) -> u64) -> Vec<(Section, String, u64)> {
+    let parts = [
+        (Section::Role, ROLE, story.role),
+        (Section::Context, CONTEXT, story.context),
+        (Section::Checkpoint, CHECKPOINT, story.checkpoint),
+    ];
+    let told = parts.into_iter().filter_map(|(part, frame, text)| {
+        let text = section(frame, text?)?;
+        let tokens = count(&text);
+        Some((part, text, tokens))
+    });
+    told.collect()
 }
 
 /// The prompt within what was sent, if a brief came before it. Only the first such line is the frame's: none before it

@@ -194,7 +194,7 @@ impl Engine {
 
 /// Leaves of a first prompt what the person said; tells what its tags say. What the agent was told before it is
 /// kept behind it, in our own name: where nothing else is left, that is all there is of what was said before.
-fn bare(turn: &mut NativeTurn) -> Option<Purpose> {
+pub(crate) fn bare(turn: &mut NativeTurn) -> Option<Purpose> {
     let prompt = turn.messages.first_mut()?;
     let at = prompt.at;
     let text = prompt.parts.iter_mut().find_map(|part| match part {

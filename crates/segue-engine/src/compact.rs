@@ -292,6 +292,7 @@ impl From<Compaction> for SummedUp {
             tokens: compaction.tokens,
             covers: compaction.covers,
             checkpoint: compaction.checkpoint,
+            untold: 0,
         }
     }
 }

@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
 use segue_core::{
-    Brief, Calibration, Checkpoint, Decision, Message, ProviderId, Role, Sample, Session,
-    SessionId, Story, ToldTurn, Turn, TurnId, TurnState, Version, budget_within, calibrate,
-    compose, least_tokens, merge, written,
+    Brief, Calibration, Checkpoint, Decision, DecisionKind, Message, ProviderId, Purpose, Role,
+    Sample, Session, SessionId, Story, ToldTurn, Turn, TurnId, TurnState, Version, budget_within,
+    calibrate, compose, least_tokens, merge, written,
 };
 use segue_store::{Said, TokenCount};
 
-use crate::compact::room_within;
+use crate::adopt::bare;
 use crate::hold::Hold;
 use crate::pieces::joined;
 use crate::{Conversation, Engine, EngineError, Native, counted};
@@ -60,9 +60,30 @@ pub(crate) struct SummedUp {
     pub(crate) checkpoint: Checkpoint,
     pub(crate) tokens: u64,
     pub(crate) covers: u32,
+    /// How many of its items there is no room for.
+    pub(crate) untold: usize,
 }
 
 impl SummedUp {
+    /// It in words, and what they leave out.
+    fn told(&self) -> String {
+        let text = written(&self.checkpoint);
+        match self.untold {
+            0 => text,
+            untold => format!("{text}({untold} more items are not told here: there is no room)\n"),
+        }
+    }
+
+    /// What a person is told of it, where not all of it is told.
+    fn news(&self) -> Option<Decision> {
+        let told = self.checkpoint.items.len();
+        let text = format!(
+            "of the {} items of the checkpoint {told} are told: there is no room for more (`budget`)",
+            told + self.untold
+        );
+        (self.untold > 0).then(|| Decision::new(DecisionKind::Context, text))
+    }
+
     /// It in the room that an agent has for it. One that was made where there was more room gives up what tells least,
     /// rather than whatever is in its middle.
     fn within(self, room: u64) -> Self {
@@ -70,10 +91,12 @@ impl SummedUp {
             return self;
         }
         let count = &segue_tokens::count;
-        let checkpoint = merge(&self.checkpoint, Vec::new(), room_within(room), count);
+        let all = self.checkpoint.items.len();
+        let checkpoint = merge(&self.checkpoint, Vec::new(), room / 2, count);
         Self {
             tokens: count(&written(&checkpoint)),
             covers: self.covers,
+            untold: all.saturating_sub(checkpoint.items.len()),
             checkpoint,
         }
     }
@@ -124,7 +147,7 @@ impl Engine {
             }
         }
         let summed = summed.map(|summed| summed.within(room));
-        let text = summed.as_ref().map(|summed| written(&summed.checkpoint));
+        let text = summed.as_ref().map(SummedUp::told);
         let look_up = telling.session.id.as_str();
         let story = Story {
             heading: heading.as_deref(),
@@ -137,7 +160,9 @@ impl Engine {
         };
         let budget = fixed + opening_budget(&turns, summed.as_ref(), (fixed, room));
         let brief = compose(&story, budget, &segue_tokens::count)?;
-        Ok((brief, first.news))
+        let mut news = first.news;
+        news.extend(summed.as_ref().and_then(SummedUp::news));
+        Ok((brief, news))
     }
 
     /// What a new native session of `provider` would be told now. Nothing is started, and nothing is changed but for
@@ -161,10 +186,10 @@ impl Engine {
         let first = first.unwrap_or_default();
         let fixed = first.tokens();
         let room = limits.budget.saturating_sub(fixed);
-        let turns = match conversation {
+        let (turns, purpose) = match conversation {
             Conversation::Session(session, _) => match session.head {
-                Some(head) => self.recent_turns(head, room).await?,
-                None => Vec::new(),
+                Some(head) => (self.recent_turns(head, room).await?, None),
+                None => (Vec::new(), None),
             },
             Conversation::Native(native) => self.native_turns(native, room)?,
         };
@@ -175,12 +200,12 @@ impl Engine {
             }
             Conversation::Native(_) => None,
         };
-        let text = summed.as_ref().map(|summed| written(&summed.checkpoint));
+        let text = summed.as_ref().map(SummedUp::told);
         let id = conversation.id().to_string();
         let has_tools = self.agent(&provider).is_ok_and(|agent| agent.takes_tools());
         let heading = match conversation {
             Conversation::Session(session, _) => heading(session, session.head.is_none(), prompt),
-            Conversation::Native(_) => None,
+            Conversation::Native(_) => purpose.and_then(|purpose| purpose.heading()),
         };
         let story = Story {
             heading: heading.as_deref(),
@@ -213,6 +238,7 @@ impl Engine {
             checkpoint,
             tokens: version.tokens,
             covers: version.covers,
+            untold: 0,
         }))
     }
 
@@ -285,11 +311,20 @@ impl Engine {
         recent.into_iter().rev().map(told).collect()
     }
 
-    fn native_turns(&self, native: &Native, budget: u64) -> Result<Vec<ToldTurn>, EngineError> {
+    /// The newest turns of a native session, and what its tags say that it is for: as it would be told once it is ours.
+    fn native_turns(
+        &self,
+        native: &Native,
+        budget: u64,
+    ) -> Result<(Vec<ToldTurn>, Option<Purpose>), EngineError> {
+        let mut purpose = None;
         let survey = self.survey(&native.session)?;
         let mut turns: VecDeque<(ToldTurn, u64)> = VecDeque::new();
         let mut needed = 0;
         self.replay(&native.session, &survey, 0, &mut |place, mut turn| {
+            if place == 0 {
+                purpose = bare(&mut turn);
+            }
             turn.messages.iter_mut().for_each(|message| {
                 counted::count(message);
             });
@@ -310,7 +345,8 @@ impl Engine {
             }
             ControlFlow::Continue(())
         })?;
-        Ok(turns.into_iter().map(|(turn, _)| turn).collect())
+        let turns = turns.into_iter().map(|(turn, _)| turn).collect();
+        Ok((turns, purpose))
     }
 }
 

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use segue_agents::exec::unarchive_command;
 use segue_agents::known::KNOWN;
 use segue_catalog::KeepError;
-use segue_core::{Hint, NextStep, ProviderId, RoleName, SessionId, Title};
+use segue_core::{BriefError, Hint, NextStep, ProviderId, RoleName, Section, SessionId, Title};
 use segue_engine::{CheckpointError, ConversationId, EngineError, Fitting, Obstacle};
 use segue_store::{Holder, StoreError};
 
@@ -238,8 +238,7 @@ impl CliError {
             EngineError::Native(ref cause) => Self::failed(chain(cause)),
             EngineError::Index(ref cause) => Self::failed(chain(cause))
                 .hint("`segue index rebuild` builds it anew; nothing is lost by that"),
-            EngineError::Brief(ref cause) => Self::failed(cause.to_string())
-                .hint("make it shorter, or set a larger `budget` in the configuration"),
+            EngineError::Brief(ref cause) => too_large(cause),
             EngineError::Checkpoint(ref cause) => of_checkpoint(cause),
             EngineError::Keep(ref cause) => kept(cause),
             EngineError::Own(ref cause) => Self::failed(chain(cause))
@@ -285,6 +284,17 @@ fn command(step: NextStep, does: &str) -> Hint {
 }
 
 /// Why a checkpoint can't be shown or changed, and what can be done.
+fn too_large(cause: &BriefError) -> CliError {
+    let BriefError::TooLarge { part, .. } = cause;
+    CliError::failed(cause.to_string()).hint(match part {
+        Section::Checkpoint => {
+            "unpin or shorten what you pinned or wrote there (`segue session checkpoint ID edit`), or set a larger \
+             `budget` in the configuration"
+        }
+        _ => "make it shorter, or set a larger `budget` in the configuration",
+    })
+}
+
 fn of_checkpoint(cause: &CheckpointError) -> CliError {
     let words = cause.to_string();
     match cause {

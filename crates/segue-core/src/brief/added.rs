@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::told::{both_ends, quoted, told};
-use super::{END_OF_RECORD, RESERVE, ToldTurn};
+use super::{END_OF_RECORD, ToldTurn, reserve};
 
 /// The prompt, after messages that were added to the record and that the agent has not seen.
 ///
@@ -31,7 +31,7 @@ pub fn with_added(
     if told.is_empty() {
         return prompt.to_owned();
     }
-    let room = budget.saturating_sub(RESERVE + count(prompt));
+    let room = budget.saturating_sub(reserve(budget) + count(prompt));
     let total: u64 = told.iter().map(|(.., tokens)| tokens).sum();
     let each = if total > room {
         room / u64::try_from(told.len()).unwrap_or(u64::MAX)

@@ -328,20 +328,23 @@ fn a_prompt_beyond_the_budget_is_sent_and_the_record_gives_way() {
 fn what_has_to_be_told_and_does_not_fit_is_named() {
     let (short, long) = ("x".repeat(4_000), "y".repeat(80_000));
     let cases = [
-        (Some(&long), None, Section::Role),
-        (Some(&short), Some(&long), Section::Context),
-        (Some(&long), Some(&short), Section::Role),
+        (Some(&long), None, None, Section::Role),
+        (Some(&short), Some(&long), None, Section::Context),
+        (Some(&long), Some(&short), None, Section::Role),
+        (Some(&short), None, Some(&long), Section::Checkpoint),
     ];
-    for (role, context, expected) in cases {
+    for (role, context, checkpoint, expected) in cases {
         let story = Story {
             role: role.map(String::as_str),
             context: context.map(String::as_str),
+            checkpoint: checkpoint.map(String::as_str),
             ..of(&[])
         };
         let BriefError::TooLarge {
             part,
             tokens,
             budget,
+            ..
         } = compose(&story, 20_000, &count).unwrap_err();
         assert_eq!((part, budget), (expected, 20_000));
         assert!(tokens > 20_000, "{tokens}");
@@ -350,11 +353,14 @@ fn what_has_to_be_told_and_does_not_fit_is_named() {
     let error = BriefError::TooLarge {
         part: Section::Context,
         tokens: 120_000,
+        all: 130_000,
+        room: 99_000,
         budget: 100_000,
     };
     assert_eq!(
         error.to_string(),
-        "what has to be told does not fit into 100,000 tokens: the context has 120,000"
+        "what has to be told takes 130,000 tokens, more than the 99,000 that a budget of 100,000 has for it; the \
+         context alone takes 120,000"
     );
 }
 
@@ -498,7 +504,7 @@ proptest! {
             prop_assert_eq!(prompt_after_brief(&sent), Some(prompt.as_str()));
         }
         let fixed = count(&prompt) + count(&role) + count(&context);
-        if fixed + 600 < budget - RESERVE {
+        if fixed + 600 < budget - reserve(budget) {
             prop_assert!(brief.total_tokens() <= budget, "{}", brief.total_tokens());
         }
         prop_assert_eq!(compose(&story, budget, &count), Ok(brief));
