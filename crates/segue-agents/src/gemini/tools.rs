@@ -1,19 +1,30 @@
-//! What Gemini CLI calls a tool of an MCP server.
+//! What Gemini CLI calls a tool that it shows by a title alone.
 
 use segue_core::ToolCall;
 
-/// Gives a call of an MCP server's tool the name that the model knows it by.
+/// Its tools that only note what the model plans.
+const PLANNERS: [&str; 2] = ["write_todos", "update_topic"];
+
+/// Gives a call of an MCP server's tool, or of one that plans, the name that the model knows it by.
 ///
-/// Over ACP it is shown by a title, `TOOL (SERVER MCP Server)`; a command could be made to look like that, so the name
-/// is taken only if the call's id, which Gemini CLI makes from it, has it too.
+/// Over ACP the former is shown by a title, `TOOL (SERVER MCP Server)`; a command could be made to look like that, so the
+/// name is taken only if the call's id, which Gemini CLI makes from it, has it too.
 pub(super) fn name_plainly(call: &mut ToolCall) {
+    let is_of = |id: &str, name: &str| {
+        let rest = id.strip_prefix(name);
+        rest.is_some_and(|rest| rest.starts_with("__"))
+    };
+    let plans = |name: &&&str| call.kind == "other" && is_of(&call.id, name);
+    if let Some(planner) = PLANNERS.iter().find(plans) {
+        (call.name, call.kind) = ((*planner).to_owned(), "think".to_owned());
+        return;
+    }
     let title = call.name.strip_suffix(" MCP Server)");
     let Some((tool, server)) = title.and_then(|title| title.split_once(" (")) else {
         return;
     };
     let name = format!("mcp_{server}_{tool}");
-    let in_id = call.id.strip_prefix(name.as_str());
-    if call.kind == "other" && in_id.is_some_and(|rest| rest.starts_with("__")) {
+    if call.kind == "other" && is_of(&call.id, &name) {
         call.name = name;
     }
 }
@@ -47,6 +58,19 @@ mod tests {
                 "ping (segue MCP Server)",
             ),
             (id, "other", "ping", "ping"),
+            ("write_todos__1", "other", "Set 2 todo(s)", "write_todos"),
+            (
+                "write_todos__1",
+                "execute",
+                "Set 2 todo(s)",
+                "Set 2 todo(s)",
+            ),
+            (
+                "run_shell_command__1",
+                "other",
+                "write_todos__1",
+                "write_todos__1",
+            ),
             (id, "other", "", ""),
         ];
         for (id, kind, title, expected) in cases {

@@ -104,70 +104,24 @@ budgets! {
     gemini_keeps_its_budget: "gemini" "acp",
 }
 
-/// A list that the model keeps with its agent's own tool: what is ticked off is done, and the rest is open.
-fn knows_what_was_ticked_off(provider: &'static str, transport: &'static str, calls: Vec<Call>) {
+/// A list that the model keeps with its agent's own tool: who plans may always plan. (Claude Code and Codex offer theirs
+/// to some models only, and only on search; Gemini CLI does not tell over ACP what it noted.)
+#[test]
+#[ignore = "runs the real CLIs: cargo xtask test"]
+fn gemini_may_plan_in_any_role() {
+    let todo = json!({ "description": "Read the dates", "status": "pending" });
+    let replies = [
+        Reply::calling(Call::tool("write_todos", json!({ "todos": [todo] }))),
+        Reply::say("It is noted."),
+    ];
     let way = Way {
-        provider,
-        transport,
+        provider: "gemini",
+        transport: "acp",
     };
-    let replies = calls.into_iter().map(Reply::calling);
-    let replies = replies.chain([Reply::say("It is noted.")]);
     let stage = Stage::new(way, Script::new().on("list", replies));
-    if provider == "codex" {
-        stage.use_a_model_that_sees_all_tools();
-    }
-    // Who plans may always plan.
     let turn = stage.chat(&["--role", "pm", "list what is to be done"]);
-    assert_eq!(turn["text"], "It is noted.", "{way:?}: {turn:#}");
+    assert_eq!(turn["text"], "It is noted.", "{turn:#}");
     let decided = turn["decisions"].to_string();
-    assert!(!decided.contains("may not use"), "{way:?}: {turn:#}");
-    let compacted = stage.run(&["session", "compact", "latest", "--json"]);
-    let compacted: Value = serde_json::from_str(&compacted.stdout).unwrap();
-    let of = |kind: &str| -> Vec<&str> {
-        let items = compacted["items"].as_array().unwrap().iter();
-        let items = items.filter(|item| item["kind"] == kind);
-        items.map(|item| item["text"].as_str().unwrap()).collect()
-    };
-    assert_eq!(of("done"), ["Read the dates"], "{way:?}: {compacted:#}");
-    assert_eq!(of("pending"), ["Write the dates"], "{way:?}: {compacted:#}");
+    assert!(!decided.contains("may not use"), "{turn:#}");
     stage.assert_nothing_left();
-}
-
-#[test]
-#[ignore = "runs the real CLIs: cargo xtask test"]
-fn what_claude_ticked_off_is_known() {
-    let made = |subject| json!({ "subject": subject, "description": "as it says" });
-    let calls = vec![
-        Call::tool("TaskCreate", made("Read the dates")),
-        Call::tool("TaskCreate", made("Write the dates")),
-        Call::tool(
-            "TaskUpdate",
-            json!({ "taskId": "1", "status": "completed" }),
-        ),
-    ];
-    knows_what_was_ticked_off("claude", "stream-json", calls);
-}
-
-#[test]
-#[ignore = "runs the real CLIs: cargo xtask test"]
-fn what_codex_ticked_off_is_known() {
-    let step = |step, status| json!({ "step": step, "status": status });
-    let plan = |first| json!({ "plan": [step("Read the dates", first), step("Write the dates", "pending")] });
-    let calls = vec![
-        Call::tool("update_plan", plan("in_progress")),
-        Call::tool("update_plan", plan("completed")),
-    ];
-    knows_what_was_ticked_off("codex", "app-server", calls);
-}
-
-#[test]
-#[ignore = "runs the real CLIs: cargo xtask test"]
-fn what_gemini_ticked_off_is_known() {
-    let todo = |description, status| json!({ "description": description, "status": status });
-    let todos = |first| json!({ "todos": [todo("Read the dates", first), todo("Write the dates", "pending")] });
-    let calls = vec![
-        Call::tool("write_todos", todos("in_progress")),
-        Call::tool("write_todos", todos("completed")),
-    ];
-    knows_what_was_ticked_off("gemini", "acp", calls);
 }
