@@ -187,7 +187,7 @@ fn help_lists_every_command() {
     /undo                 take the last /backtoturn back
     /fork [N]             branch off, after turn N if said, and go on there
     /compact              sum up what was said, so that the next prompt needs less
-    /checkpoint           what it was summed up to, and how full the budget is
+    /checkpoint [all]     what it was summed up to, and how full the budget is
     /rename TITLE         give the session another title
     /agent NAME           hand the session to another agent with the next prompt
     /handoff NAME         hand the session to another agent at once

@@ -36,7 +36,9 @@ pub(super) enum Command {
     Undo,
     Fork(Option<i64>),
     Compact,
-    Checkpoint,
+    Checkpoint {
+        all: bool,
+    },
 }
 
 /// A command as the help shows it.
@@ -87,7 +89,7 @@ pub(super) const COMMANDS: [Entry; 18] = [
     ),
     entry(
         "/checkpoint",
-        "",
+        "[all]",
         "what it was summed up to, and how full the budget is",
     ),
     entry("/rename", "TITLE", "give the session another title"),
@@ -147,11 +149,10 @@ fn command(name: &str, rest: &str) -> Result<Command, CliError> {
     }
     Ok(match name {
         "/help" => Command::Help,
-        "/sessions" => match rest {
-            "" => Command::Sessions { all: false },
-            "all" => Command::Sessions { all: true },
-            _ => return Err(CliError::usage(format!("say it so: {}", takes()))),
-        },
+        "/sessions" | "/checkpoint" if !matches!(rest, "" | "all") => {
+            return Err(CliError::usage(format!("say it so: {}", takes())));
+        }
+        "/sessions" => Command::Sessions { all: rest == "all" },
         "/session" => Command::Session,
         "/resume" => Command::Resume(
             SessionRef::parse(rest).map_err(|error| CliError::usage(error.to_string()))?,
@@ -170,7 +171,7 @@ fn command(name: &str, rest: &str) -> Result<Command, CliError> {
         "/undo" => Command::Undo,
         "/fork" => Command::Fork(turn(rest)?),
         "/compact" => Command::Compact,
-        "/checkpoint" => Command::Checkpoint,
+        "/checkpoint" => Command::Checkpoint { all: rest == "all" },
         "/rename" => Command::Rename(rest.to_owned()),
         "/agent" => Command::Agent(
             ProviderId::parse(rest).map_err(|error| CliError::usage(error.to_string()))?,
@@ -310,6 +311,7 @@ mod tests {
             ("/history 0", "not a number of turns", ""),
             ("/history few", "not a number of turns", ""),
             ("/sessions mine", "/sessions [all]", ""),
+            ("/checkpoint 2", "/checkpoint [all]", ""),
             ("/new one", "takes nothing", ""),
         ];
         for (text, message, hint) in cases {

@@ -19,8 +19,8 @@ use super::command::Command;
 use super::signals::Signals;
 use super::{reader, show};
 use crate::cli::{
-    CheckpointArgs, CompactArgs, ListArgs, OneArgs, OrderArgs, Policy, SessionCommand, ShowArgs,
-    SumsUp, TalkArgs, TermsArgs,
+    CheckpointArgs, CheckpointCommand, CompactArgs, ListArgs, OneArgs, OrderArgs, Policy,
+    SessionCommand, ShowArgs, SumsUp, TalkArgs, TermsArgs,
 };
 use crate::commands::chat::aim::Aim;
 use crate::commands::chat::{self, Form, play};
@@ -251,7 +251,7 @@ impl Talk {
             Command::Undo => self.undo().await?,
             Command::Fork(at) => self.fork(at).await?,
             Command::Compact => self.compact().await?,
-            Command::Checkpoint => self.checkpoint().await?,
+            Command::Checkpoint { all } => self.checkpoint(all).await?,
         }
         Ok(())
     }
@@ -387,10 +387,10 @@ impl Talk {
         Ok(())
     }
 
-    async fn checkpoint(&self) -> Result<(), CliError> {
+    async fn checkpoint(&self, all: bool) -> Result<(), CliError> {
         let args = CheckpointArgs {
             id: by_id(self.session().ok_or_else(no_session)?),
-            command: None,
+            command: Some(CheckpointCommand::Show { n: None, all }),
             json: false,
         };
         session::perform(&self.app, self.front(), SessionCommand::Checkpoint(args)).await?;

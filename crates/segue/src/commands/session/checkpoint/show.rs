@@ -158,7 +158,8 @@ fn section(
     print("");
     print(&style.bold(headed(kind)));
     if skipped > 0 {
-        let more = format!("      {skipped} earlier ones are not shown (show --all)");
+        let more =
+            format!("      {skipped} earlier ones are not shown (show --all; /checkpoint all)");
         print(&style.dim(&more));
     }
     let room = width().map(|width| width.saturating_sub(6));
