@@ -123,7 +123,9 @@ impl Standing {
             Setback::Failure => {
                 standing.failures = self.failures.saturating_add(1);
                 standing.retry_at = policy.rests_until(standing.failures, now);
-                rotates = policy.error_limit > 0 && standing.failures >= policy.error_limit;
+                // Who is asked once more though nothing helped has a native session for that prompt alone.
+                let is_last = self.is_hopeless() || standing.failures >= policy.error_limit;
+                rotates = policy.error_limit > 0 && is_last;
                 if rotates {
                     standing.failures = 0;
                     standing.rotations = self.rotations.saturating_add(1);

@@ -145,12 +145,14 @@ impl Run<'_> {
         if rotates {
             let limit = policy.error_limit;
             let times = if limit == 1 { "" } else { "s" };
-            let text = if self.course.standing.rotations == 0 {
+            let standing = &self.course.standing;
+            let no_other = "the native session is over, and no other is opened by itself";
+            let text = if standing.is_hopeless() {
+                format!("it failed once more: {no_other}")
+            } else if standing.rotations == 0 {
                 format!("{limit} failure{times} in a row: the native session is over; {next}")
             } else {
-                format!(
-                    "{limit} failure{times} in a row once more: the native session is over, and no other is opened by itself"
-                )
+                format!("{limit} failure{times} in a row once more: {no_other}")
             };
             return Some((LegEnd::Errors, text));
         }
