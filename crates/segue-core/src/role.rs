@@ -124,10 +124,16 @@ impl RoleDescription {
         for instruction in &self.instructions {
             let _ = writeln!(text, "- {instruction}");
         }
-        if let Some(tools) = &self.allowed_tools {
-            let _ = writeln!(text, "Tools you may use: {}.", tools.join(", "));
+        let tools = self.allowed_tools.as_deref();
+        match tools {
+            None => {}
+            Some([]) => text.push_str("You may use no tools.\n"),
+            Some(tools) => {
+                let _ = writeln!(text, "Tools you may use: {}.", tools.join(", "));
+            }
         }
-        if let Some(how) = &self.tool_instructions {
+        // How to use tools is of no use to who has none.
+        if let (false, Some(how)) = (tools == Some(&[]), &self.tool_instructions) {
             let _ = writeln!(text, "{}", how.trim_end());
         }
         text
@@ -298,6 +304,15 @@ mod tests {
             assert_eq!(all.map(|policy| role.at_most(policy)), most, "{tools:?}");
             assert_eq!(role.must_ask(), most != all, "{tools:?}");
         }
+    }
+
+    #[test]
+    fn who_has_no_tools_is_told_so_and_not_how_to_use_them() {
+        let mut role = RoleDescription::built_in(&RoleName::parse("qa").unwrap()).unwrap();
+        role.allowed_tools = Some(Vec::new());
+        let (text, how) = (role.written(), role.tool_instructions.unwrap());
+        assert!(text.ends_with("You may use no tools.\n"), "{text}");
+        assert!(!text.contains(how.trim_end()), "{text}");
     }
 
     #[test]

@@ -197,6 +197,9 @@ fn nodes(home: &Path, notes: &mut Vec<String>) -> Vec<Node> {
         let (Some(from), Some(to)) = (from, to) else {
             continue;
         };
+        if from == to {
+            continue;
+        }
         let waiting = tasks.iter_mut().find(|node| node.summary.id == to);
         if let Some(waiting) = waiting
             && !waiting.waits_for.contains(&from)
@@ -234,6 +237,8 @@ fn node(id: String, value: &Value) -> Node {
     Node {
         waits_for: waits_for
             .filter_map(|id| id.as_str().map(str::to_owned))
+            // A task that waits for itself waits for nobody.
+            .filter(|for_whom| *for_whom != id)
             .collect(),
         summary: TaskSummary {
             title: title.unwrap_or_else(|| id.clone()),
