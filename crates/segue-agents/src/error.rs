@@ -48,6 +48,9 @@ pub enum AgentError {
         /// The end of what it wrote to its error output.
         stderr: String,
     },
+    /// There is nothing that it could be asked to go on with.
+    #[error("no native session can go on: {0}")]
+    NothingToResume(String),
     /// The program answered with an error.
     #[error("the agent answered {doing} with an error: {}", .refusal.message)]
     Refused {
@@ -81,6 +84,7 @@ impl AgentError {
                 classify::words(stderr).map_or(FailureClass::Crashed, |refusal| refusal.class)
             }
             Self::TimedOut { .. } => FailureClass::TimedOut,
+            Self::NothingToResume(_) => FailureClass::SessionUnknown,
             Self::Refused { refusal, .. } => refusal.class,
         }
     }
@@ -95,7 +99,7 @@ impl AgentError {
                     matches!(self.class(), FailureClass::Crashed | FailureClass::TimedOut);
                 *doing == GREETING && unexplained
             }
-            Self::NoDirectory(_) | Self::Refused { .. } => false,
+            Self::NoDirectory(_) | Self::NothingToResume(_) | Self::Refused { .. } => false,
         }
     }
 
@@ -127,7 +131,10 @@ impl AgentError {
         match self {
             Self::Refused { refusal, .. } => refusal.retry_after,
             Self::Crashed { stderr, .. } => classify::words(stderr)?.retry_after,
-            Self::NotStarted { .. } | Self::NoDirectory(_) | Self::TimedOut { .. } => None,
+            Self::NotStarted { .. }
+            | Self::NoDirectory(_)
+            | Self::NothingToResume(_)
+            | Self::TimedOut { .. } => None,
         }
     }
 
@@ -137,14 +144,18 @@ impl AgentError {
             Self::NoDirectory(_) => Some(
                 "make it again, or branch off into the directory you are in with `segue session fork`".into(),
             ),
-            Self::NotStarted { .. } | Self::Crashed { .. } | Self::TimedOut { .. } | Self::Refused { .. } => None,
+            Self::NotStarted { .. }
+            | Self::Crashed { .. }
+            | Self::TimedOut { .. }
+            | Self::NothingToResume(_)
+            | Self::Refused { .. } => None,
         }
     }
 
     /// The end of what the agent wrote to its error output.
     fn stderr(&self) -> &str {
         match self {
-            Self::NotStarted { .. } | Self::NoDirectory(_) => "",
+            Self::NotStarted { .. } | Self::NoDirectory(_) | Self::NothingToResume(_) => "",
             Self::Crashed { stderr, .. }
             | Self::TimedOut { stderr, .. }
             | Self::Refused { stderr, .. } => stderr,

@@ -42,7 +42,7 @@ pub enum Obstacle {
     },
     /// No agent has been told anything of it yet.
     NoNative,
-    /// The last turn is not in the agent's session: it was reverted, or another one is to take over.
+    /// The last turn is not in the agent's session: it was reverted, another one is to take over, or the agent has lost it.
     Behind(ProviderId),
     /// The agent does not have it any more.
     Gone(ProviderId),
@@ -131,6 +131,7 @@ impl Engine {
         let mut named = named.iter();
         let found = named.find(|native| native.session.head.id == *native_id);
         Ok(match found {
+            Some(_) if self.is_cut(session).await? => Err(Obstacle::Behind(provider)),
             Some(native) => departure(native, self.is_copy(native), Some(&session.project.cwd)),
             None => Err(Obstacle::Gone(provider)),
         })

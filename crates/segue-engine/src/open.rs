@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use segue_agents::{AgentError, Conversation, OpenRequest, Opening, Refusal, Timeouts};
+use segue_agents::{AgentError, Conversation, OpenRequest, Opening, Timeouts};
 use segue_core::{
-    Decision, FailureClass, Leg, LegEnd, LegId, Opened, PermissionPolicy, ProviderId, Section,
-    Session, Turn, TurnId, can_go_on,
+    Decision, Leg, LegEnd, LegId, Opened, PermissionPolicy, ProviderId, Section, Session, Turn,
+    TurnId, can_go_on,
 };
 use segue_store::NewLeg;
 
@@ -133,7 +133,7 @@ impl Engine {
         };
         let nowhere = native_id.is_none() && from.is_none();
         if terms.request.strict && nowhere && !before.is_empty() {
-            return Err(CannotOpen::Agent(no_native(last.as_ref(), provider)));
+            return Err(CannotOpen::Agent(no_native(last.as_ref(), over, provider)));
         }
         let mut open = self.open_request(terms, session, hold)?;
         // Without anything on record there is nothing to tell a new native session, which would be blank.
@@ -153,7 +153,7 @@ impl Engine {
         }
         if terms.request.strict && from.is_some() && !opening.opened.goes_on() {
             opening.conversation.close().await;
-            return Err(CannotOpen::Agent(no_native(last.as_ref(), provider)));
+            return Err(CannotOpen::Agent(no_native(last.as_ref(), over, provider)));
         }
         let why_ended = last
             .as_ref()
@@ -265,21 +265,17 @@ impl Engine {
 }
 
 /// Why no native session can be gone on with, for those who want nothing else.
-fn no_native(last: Option<&Leg>, provider: &ProviderId) -> AgentError {
-    let why = match last {
+fn no_native(last: Option<&Leg>, over: Option<String>, provider: &ProviderId) -> AgentError {
+    AgentError::NothingToResume(match last {
         Some(leg) if leg.provider != *provider => {
             format!(
                 "the conversation is with {}, not with {provider}",
                 leg.provider
             )
         }
-        Some(_) => "the native session is not where the session is".to_owned(),
-        None => "the session has no native session that could go on".to_owned(),
-    };
-    AgentError::refused(
-        "the resume",
-        Refusal::new(FailureClass::SessionUnknown, why),
-    )
+        Some(_) => "it is not where the session is".to_owned(),
+        None => over.unwrap_or_else(|| "the session has none yet".to_owned()),
+    })
 }
 
 /// Why a leg that has ended is not gone on with; none of one that has not.

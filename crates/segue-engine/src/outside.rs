@@ -112,6 +112,12 @@ impl Engine {
         outcome
     }
 
+    /// Whether the native session of a session lacks what was said.
+    pub(crate) async fn is_cut(&self, session: &Session) -> Result<bool, EngineError> {
+        let news = self.news(session).await?;
+        Ok(news.is_some_and(|news| matches!(news.standing, Standing::Cut)))
+    }
+
     /// Whether somebody else went on in the native session of a session since a moment.
     pub(crate) async fn went_on_since(
         &self,

@@ -57,10 +57,10 @@ impl Engine {
                 Some(session)
             }
             Target::Native(keeper, id) => {
-                // Whoever can't be driven is told about where the agent is looked up.
-                let provider = self.driver(keeper).unwrap_or_else(|| keeper.clone());
-                self.agent(&provider)?;
+                let provider = self.driver_to_be(keeper);
+                // Where another agent goes on, its own one need not be there.
                 if chosen.as_ref().is_none_or(|chosen| *chosen == provider) {
+                    self.agent(&provider)?;
                     self.refuse_strangers_in(&provider, id).await?;
                 }
                 let adopted = self.adopt(&provider, id, &request.project, Beside::Nothing);

@@ -30,6 +30,7 @@ fn is_lost(error: &AgentError) -> bool {
         AgentError::Refused { doing, refusal, .. } => (doing, &refusal.message),
         AgentError::NotStarted { .. }
         | AgentError::NoDirectory(_)
+        | AgentError::NothingToResume(_)
         | AgentError::TimedOut { .. } => return false,
     };
     *doing == GREETING && words.contains("failed to initialize sqlite state")

@@ -24,9 +24,12 @@ pub(crate) fn adopt(
     };
     let leg = legs::open(db, &lease, &leg)?;
     outside::write(db, &lease, leg.id, &native.turns)?;
-    // The session is as new as what was last said in it.
+    // The session is as old as what was first said in it, and as new as what was last said.
+    let first = native.turns.first().map_or(new.at, |turn| turn.started_at);
     let last = native.turns.last().map_or(new.at, |turn| turn.ended_at);
-    db.prepare_cached("UPDATE sessions SET updated_at = ?2 WHERE id = ?1")?
-        .execute(params![new.id.as_str(), micros(last)])?;
+    db.prepare_cached(
+        "UPDATE sessions SET created_at = min(created_at, ?2), updated_at = ?3 WHERE id = ?1",
+    )?
+    .execute(params![new.id.as_str(), micros(first), micros(last)])?;
     Ok(lease)
 }

@@ -2,7 +2,9 @@
 
 use insta::assert_snapshot;
 
+use crate::native::{self, ID};
 use crate::policy::with_second;
+use crate::world;
 
 #[test]
 fn another_agent_goes_on_and_is_told_what_was_said() {
@@ -131,4 +133,29 @@ fn a_conversation_is_handed_over_in_its_middle() {
     --- exit 2
     ");
     world.assert_nothing_runs();
+}
+
+#[test]
+fn a_native_session_goes_on_with_another_agent_where_its_own_is_not_there() {
+    let world = world();
+    native::put(&world, ID, "project");
+    let named = format!("claude:{ID}");
+    let alone = world.segue(["chat", "--resume", &named, "hi"]);
+    assert_eq!(alone.code, Some(2), "{alone}");
+    let turn = world.json([
+        "chat",
+        "--resume",
+        &named,
+        "-p",
+        "rehearsal",
+        "--json",
+        "hi",
+    ]);
+    assert_eq!(turn["provider"], "rehearsal", "{turn:#}");
+    assert_eq!(turn["opened"], "briefed", "{turn:#}");
+    // It is as old as what was said in it.
+    let info = world.json(["session", "info", "latest", "--json"]);
+    let session = &info["session"];
+    let times = ["created_at", "updated_at"].map(|name| session[name].as_str().unwrap());
+    assert!(times[0] < times[1] && times[0] < "2026-11", "{session:#}");
 }

@@ -211,6 +211,18 @@ fn what_cannot_go_on_there_is_said_with_what_to_do() {
         world.segue(["session", "resume", "--exec", ID]).code,
         Some(7)
     );
+    // What was cut behind our back is noticed before the terminal is handed over.
+    let file = native::put(&world, ID, "gone");
+    let text = fs::read_to_string(&file).unwrap();
+    let first_lines: Vec<&str> = text.lines().take(3).collect();
+    fs::write(&file, first_lines.join("\n") + "\n").unwrap();
+    let cut = world.segue(["session", "resume", "--exec", ID]);
+    assert_eq!(cut.code, Some(1), "{cut}");
+    assert!(
+        cut.stderr
+            .contains("its last turn is not in claude's own session"),
+        "{cut}"
+    );
     fs::remove_dir_all(world.path().join(".claude")).unwrap();
     assert_snapshot!(world.segue(["session", "resume", "--exec", ID]), @r#"
     --- stderr
