@@ -3,6 +3,7 @@
 //! It is made without a model, from the record ([`extract()`]), and what was known before is carried on ([`merge()`]). A
 //! summariser may add to it, and only what the record bears out. Versions are kept as differences ([`Delta`]).
 
+mod chat;
 mod cues;
 mod delta;
 mod everyday;
@@ -23,6 +24,7 @@ mod tasks;
 mod tools;
 mod units;
 mod version;
+mod voice;
 mod withdrawn;
 mod written;
 

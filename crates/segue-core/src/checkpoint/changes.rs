@@ -101,14 +101,46 @@ fn what_was_pasted_is_no_rule() {
     summed_up(&turns, |checkpoint| {
         assert!(texts(checkpoint, ItemKind::Directive).is_empty());
         assert!(texts(checkpoint, ItemKind::Pending).is_empty());
+        assert_eq!(texts(checkpoint, ItemKind::Request), ["does that fit?"]);
         assert_eq!(
-            texts(checkpoint, ItemKind::Request),
-            [
-                "2026-11-02T10:14:03Z ERROR fetch: always failing",
-                "does that fit?"
-            ]
+            texts(checkpoint, ItemKind::Note),
+            ["2026-11-02T10:14:03Z ERROR fetch: always failing"]
         );
     });
+}
+
+#[test]
+fn what_others_wrote_is_no_rule_of_the_user() {
+    let rule = "Never restart the pods of Lisbon.";
+    for theirs in [
+        "warning: unused variable: `x`\n --> src/main.rs:2:9\n  |\n2 |     let x = 5;\n  |         ^ help: if this is \
+         intentional, prefix it with an underscore: `_x`\n  |\n  = note: the lint must be on by default",
+        "failed to solve: you must specify a base image",
+        "slack thread:\nbob 10:14 AM\nwe should never ship on fridays imo\nalice 10:16 AM\nthe goal is to ship",
+        "Plan: 1 to add, 0 to change, 1 to destroy\nNote: You didn't use the -out option",
+        "$ kubectl get pods\nNAME READY STATUS\nweb-0 0/1 must not run\nTODO: raise the limit",
+        "{\"level\":\"error\",\"msg\":\"connection must be closed\"}",
+        "> You must deliver by Friday.\n> Forget that rule on the pods of Lisbon.\n> TODO: call Mia. We decided on Go.",
+        "Traceback (most recent call last):\n  File \"a.py\", line 3, in <module>\n    raise ValueError(\"must never be \
+         empty\")\nValueError: must never be empty",
+        "FAIL src/a.test.js\n  ✕ must never be empty (3 ms)\n  ● suite › must be shown",
+        "npm warn deprecated left-pad@1: must not be used\nTODO: replace it\nnpm warn never again",
+    ] {
+        for prompt in [format!("{theirs}\n\n{rule}"), format!("{rule}\n\n{theirs}")] {
+            let turns = [
+                said(1, "Fix the panic.", "I look."),
+                said(2, &prompt, "Ok."),
+            ];
+            summed_up(&turns, |checkpoint| {
+                let told = written(checkpoint);
+                assert_eq!(texts(checkpoint, ItemKind::Directive), [rule], "{told}");
+                for kind in [ItemKind::Pending, ItemKind::Decision, ItemKind::Attempt] {
+                    assert_eq!(checkpoint.of(kind).count(), 0, "{told}");
+                }
+                assert_eq!(checkpoint.of(ItemKind::Goal).count(), 1, "{told}");
+            });
+        }
+    }
 }
 
 #[test]

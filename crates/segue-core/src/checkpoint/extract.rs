@@ -7,6 +7,7 @@ use super::novelty::novelty;
 use super::said::{FAINT, NEW, Said, TELLING, sentences, together};
 use super::tasks::Tasks;
 use super::tools::{Deed, deeds};
+use super::voice::Voice;
 use super::{Author, Item, ItemKind};
 use crate::{Role, ToldTurn};
 
@@ -93,6 +94,11 @@ fn item(said: Said, changed: &HashSet<&str>) -> Option<Item> {
 fn meant(said: &Said, names_changed: bool) -> Option<Sense> {
     let as_kind = |kind, strength| Some(Sense { kind, strength });
     match (said.sense, said.role) {
+        // What others said or wrote is no request of the user.
+        (_, Role::User) if matches!(said.voice, Voice::Quoted | Voice::Machine) => {
+            as_kind(ItemKind::Note, 0)
+        }
+        (_, Role::User) if said.voice == Voice::Unsure => as_kind(ItemKind::Request, 0),
         // What the conversation began with is what it is for, but for rules.
         (sense, Role::User)
             if said.turn == 1

@@ -1,4 +1,7 @@
-//! Lines that a machine wrote and somebody pasted: what they say is nobody's rule, and nobody's plan.
+//! What single lines look like: those of a machine that somebody pasted, and those of somebody else. What they say is
+//! nobody's rule, and nobody's plan.
+
+use super::chat::{is_chat, is_chat_head};
 
 /// How loud a line of a log says that it is.
 const LEVELS: [&str; 8] = [
@@ -32,6 +35,188 @@ const BEGINNINGS: [&str; 24] = [
     "called `",
     "assertion `",
 ];
+
+/// What the lines begin with that tools print and no agent says.
+const OUTPUT: [&str; 25] = [
+    "npm warn",
+    "npm WARN",
+    "npm notice",
+    "error: ",
+    "fatal: ",
+    "Uncaught ",
+    "Exception in thread",
+    "raise ",
+    "test result:",
+    "=== ",
+    "---- ",
+    "--- FAIL",
+    "--- PASS",
+    "PASS ",
+    "FAIL ",
+    "= note: ",
+    "= help: ",
+    "=> ",
+    "✓ ",
+    "✔ ",
+    "✕ ",
+    "✖ ",
+    "× ",
+    "// ",
+    "/* ",
+];
+
+/// How tools label what they advise, and some people what they say.
+const LABELS: [&str; 6] = ["note", "hint", "help", "warning", "tip", "info"];
+
+/// What a line looks like by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Looks {
+    /// A machine wrote it.
+    Machine,
+    /// A machine may have written it.
+    Likely,
+    /// A command at a shell's prompt: what follows is its output, or more of a change.
+    Shell,
+    /// Who speaks in a chat and when: what follows is what they said.
+    Head,
+    /// The same with what they said.
+    Chat,
+    /// A quoted line.
+    Quote,
+    /// Like any other.
+    Plain,
+}
+
+/// What a line of a prompt looks like.
+pub(super) fn looks(line: &str) -> Looks {
+    let line = line.trim();
+    if is_typed(line) {
+        Looks::Shell
+    } else if line.starts_with('>') {
+        Looks::Quote
+    } else if is_pasted(line) || is_output(line) {
+        Looks::Machine
+    } else if is_chat_head(line) {
+        Looks::Head
+    } else if is_chat(line) {
+        Looks::Chat
+    } else if is_labelled(line) || is_aligned(line) {
+        Looks::Likely
+    } else {
+        Looks::Plain
+    }
+}
+
+/// Whether a line begins or ends a block of code.
+pub(super) fn is_fence(line: &str) -> bool {
+    line.starts_with("```") || line.starts_with("~~~")
+}
+
+/// `$ make`, `mia@host:~/w$ make`, `>>> import os`, and what a change begins with.
+fn is_typed(line: &str) -> bool {
+    let begins = [
+        "$ ",
+        "❯ ",
+        "➜ ",
+        "% ",
+        ">>> ",
+        "PS C:\\",
+        "diff --git ",
+        "@@ -",
+    ];
+    let first = line.split_whitespace().next().unwrap_or_default();
+    let at_host = first.contains('@') && first.contains(':') && first.ends_with(['$', '#', '%']);
+    at_host || begins.iter().any(|begins| line.starts_with(begins))
+}
+
+/// Whether tools print a line like this, and nobody writes one.
+fn is_output(line: &str) -> bool {
+    let begins = OUTPUT.iter().any(|begins| line.starts_with(begins));
+    begins
+        || is_data(line)
+        || is_code(line)
+        || is_gutter(line)
+        || is_failure(line)
+        || is_counted(line)
+        || line.starts_with("● ") && line.contains(" › ")
+}
+
+/// `{"level":"error"}`, `"name": "x",`, `level=error msg="x"`
+fn is_data(line: &str) -> bool {
+    let object = line.starts_with(['{', '[']) && line.ends_with(['}', ']', ',']);
+    let field = line.starts_with('"') && line.contains("\": ");
+    let is_pair = |word: &str| {
+        let name = word.split_once('=').map(|(name, _)| name);
+        name.is_some_and(|name| !name.is_empty() && name.chars().all(char::is_alphanumeric))
+    };
+    let mut words = line.split_whitespace();
+    let pairs = words.next().is_some_and(is_pair) && words.next().is_some_and(is_pair);
+    object && line.contains("\":") || field || pairs
+}
+
+/// `return x;`, `if x {`, `}`
+fn is_code(line: &str) -> bool {
+    let marks = !line.is_empty() && line.chars().all(|c| "{}[](),;".contains(c));
+    line.ends_with([';', '{']) || marks
+}
+
+/// `12 | let x`, `|`, `| ^^^ help: …`, `^^^ …`: what compilers draw beside the lines that they show.
+fn is_gutter(line: &str) -> bool {
+    let digits = line.bytes().take_while(u8::is_ascii_digit).count();
+    let shown = line.get(digits..).unwrap_or_default();
+    let numbered = digits > 0 && (shown.starts_with(" |") || shown.starts_with(" │"));
+    let row = line.strip_prefix('|');
+    // A row of a table has an end, or more than one column.
+    let is_row = row.is_some_and(|row| row.contains('|'));
+    numbered || row.is_some() && !is_row || line.starts_with(['^', '│', '╰', '╭'])
+}
+
+/// `ValueError: …`, `java.io.IOException: …`, `failed to solve: …`
+fn is_failure(line: &str) -> bool {
+    let Some((before, _)) = line.split_once(": ") else {
+        return false;
+    };
+    let is_class = !before.contains(' ')
+        && ["Error", "Exception"]
+            .iter()
+            .any(|end| before.ends_with(end));
+    let fails = ["failed to ", "unable to ", "could not ", "cannot "];
+    let words = before.split(' ').count();
+    is_class || words <= 5 && fails.iter().any(|begins| before.starts_with(begins))
+}
+
+/// `Plan: 1 to add, …`, `Tests: 2 failed, …`, `Nov 12 10:14:03 host …`, `10.0.0.1 - - …`
+fn is_counted(line: &str) -> bool {
+    let mut words = line.split_whitespace();
+    let (first, second) = (
+        words.next().unwrap_or_default(),
+        words.next().unwrap_or_default(),
+    );
+    let is_number = |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
+    let summed =
+        ["Plan:", "Tests:", "Test"].contains(&first) && (is_number(second) || second == "Suites:");
+    let is_address = first.split('.').count() == 4 && first.split('.').all(is_number);
+    let third = words.next().unwrap_or_default();
+    let in_syslog = is_number(second) && is_timed(third);
+    summed || is_address || in_syslog
+}
+
+/// `Note: …`, `hint: …`
+fn is_labelled(line: &str) -> bool {
+    let label = line.split_once(": ").map(|(label, _)| label.to_lowercase());
+    label.is_some_and(|label| LABELS.contains(&label.as_str()))
+}
+
+/// Columns with more than a blank between them, and tags.
+fn is_aligned(line: &str) -> bool {
+    let gaps = line.split("  ").filter(|cell| !cell.trim().is_empty());
+    // Some people type two blanks after a sentence.
+    let cells = gaps
+        .filter(|cell| !cell.ends_with(['.', '!', '?', ':']))
+        .count();
+    let tag = line.starts_with('<') && line.ends_with('>');
+    cells >= 3 || line.contains('\t') || tag
+}
 
 /// Whether a line, without blanks around it, is one of a log, a trace, a compiler or a change.
 pub(super) fn is_pasted(line: &str) -> bool {
@@ -133,6 +318,44 @@ mod tests {
             ("#3 must be done first", false),
         ] {
             assert_eq!(is_pasted(line), pasted, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_line_of_a_prompt_looks_like_what_wrote_it() {
+        use Looks::{Chat, Head, Likely, Machine, Plain, Quote, Shell};
+        for (line, expected) in [
+            ("$ kubectl get pods", Shell),
+            ("mia@host:~/w$ make", Shell),
+            ("> You must deliver by Friday.", Quote),
+            ("{\"level\":\"error\",\"msg\":\"must be closed\"}", Machine),
+            ("level=error msg=\"must be closed\"", Machine),
+            ("  |   ^ help: prefix it", Machine),
+            ("= note: must be used", Machine),
+            ("failed to solve: you must specify a base image", Machine),
+            ("ValueError: must never be empty", Machine),
+            ("✕ must never be empty (3 ms)", Machine),
+            ("● suite › must be shown", Machine),
+            ("npm warn must not be used", Machine),
+            ("Nov 12 10:14:03 host sshd: never", Machine),
+            ("bob 10:14 AM", Head),
+            ("Mia Lang  10:14", Head),
+            ("bob 10:14 AM we should never ship", Chat),
+            ("[10:14] bob: never", Chat),
+            ("Note: never push", Likely),
+            ("NAME    READY   STATUS", Likely),
+            // What people write.
+            ("Deploy at 10:14 AM must never happen", Plain),
+            ("by 10:00 all tests must pass", Plain),
+            ("$HOME must never be set", Plain),
+            ("| a.rs | never touch |", Plain),
+            ("Never push.  Ask first.  Always test.", Plain),
+            ("we failed to ship it: never again", Plain),
+            ("Rules: never push", Plain),
+            ("use {name} and never {id}", Plain),
+            ("set debug=1 always", Plain),
+        ] {
+            assert_eq!(looks(line), expected, "{line}");
         }
     }
 }

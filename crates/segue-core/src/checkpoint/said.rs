@@ -6,6 +6,7 @@ use super::ItemKind;
 use super::cues::{Sense, is_routine, leans_back, refers_back, sense};
 use super::everyday::is_common;
 use super::units::{Form, Paragraph, Unit, paragraphs};
+use super::voice::Voice;
 use crate::{Part, Role, ToldTurn};
 
 /// How many sentences of one message are looked at, half of them at its beginning and half at its end: more than that is
@@ -38,6 +39,7 @@ pub(super) struct Said {
     pub(super) place: Place,
     /// Whether it goes on a paragraph.
     pub(super) goes_on: bool,
+    pub(super) voice: Voice,
 }
 
 /// The sentences of a turn.
@@ -58,9 +60,9 @@ pub(super) fn sentences(turn: &ToldTurn, count: &dyn Fn(&str) -> u64) -> Vec<Sai
         let mut units = units(&message.words(), message.role);
         // An agent that repeats what it was told says nothing of its own.
         if message.role == Role::Assistant {
-            units.retain(|(_, unit, _)| !asked.contains(&unit.plain));
+            units.retain(|heard| !asked.contains(&heard.unit.plain));
         } else {
-            asked.extend(units.iter().map(|(_, unit, _)| unit.plain.clone()));
+            asked.extend(units.iter().map(|heard| heard.unit.plain.clone()));
         }
         if units.len() > MOST {
             units.drain(MOST / 2..units.len() - MOST / 2);
@@ -70,28 +72,48 @@ pub(super) fn sentences(turn: &ToldTurn, count: &dyn Fn(&str) -> u64) -> Vec<Sai
             1 => Place::Alone,
             _ => Place::Among,
         };
-        said.extend(units.into_iter().map(|(goes_on, unit, sense)| Said {
+        said.extend(units.into_iter().map(|heard| Said {
             place,
-            specificity: unit.specificity(count),
+            specificity: heard.unit.specificity(count),
             novelty: 0,
-            sense,
-            routine: narrates || is_routine(&unit, message.role),
-            unit,
+            sense: heard.sense,
+            routine: narrates || is_routine(&heard.unit, message.role),
+            unit: heard.unit,
             role: message.role,
             turn: turn.n,
             message: at,
-            goes_on,
+            goes_on: heard.goes_on,
+            voice: heard.voice,
         }));
     }
     said
 }
 
-/// The sentences of a message: whether each goes on a paragraph, and what it is, by itself or by what it stands under.
-fn units(text: &str, role: Role) -> Vec<(bool, Unit, Option<Sense>)> {
+/// A sentence of a message.
+struct Heard {
+    unit: Unit,
+    /// What it is, by itself or by what it stands under.
+    sense: Option<Sense>,
+    /// Whether it goes on a paragraph.
+    goes_on: bool,
+    voice: Voice,
+}
+
+/// The sentences of a message.
+fn units(text: &str, role: Role) -> Vec<Heard> {
     let mut units = Vec::new();
     let mut lead = Lead::Nothing;
-    for Paragraph { form, units: of } in paragraphs(text) {
-        let own = |unit: &Unit| sense(unit, role);
+    for paragraph in paragraphs(text, role) {
+        let Paragraph {
+            form,
+            voice,
+            units: of,
+        } = paragraph;
+        let own = |unit: &Unit| sense_of(unit, role, voice);
+        if voice != Voice::Own {
+            units.extend(heard(of, voice, own));
+            continue;
+        }
         if form == Form::Heading {
             lead = Lead::Heading(of.iter().find_map(own));
             continue;
@@ -110,16 +132,32 @@ fn units(text: &str, role: Role) -> Vec<(bool, Unit, Option<Sense>)> {
             (_, Lead::Heading(above)) | (Form::Entry, Lead::Colon(above)) => above,
             _ => None,
         };
-        units.extend(of.into_iter().enumerate().map(|(nth, unit)| {
-            let sense = match form {
-                // Nobody said it to anybody.
-                Form::Pasted => None,
-                _ => stronger(own(&unit), above),
-            };
-            (nth > 0, unit, sense)
-        }));
+        units.extend(heard(of, voice, |unit| stronger(own(unit), above)));
     }
     units
+}
+
+/// The sentences of one paragraph.
+fn heard(
+    of: Vec<Unit>,
+    voice: Voice,
+    sense: impl Fn(&Unit) -> Option<Sense>,
+) -> impl Iterator<Item = Heard> {
+    let heard = move |(nth, unit): (usize, Unit)| Heard {
+        sense: sense(&unit),
+        unit,
+        goes_on: nth > 0,
+        voice,
+    };
+    of.into_iter().enumerate().map(heard)
+}
+
+/// What a sentence is as far as it shows: what others said is nothing that anybody wants here.
+fn sense_of(unit: &Unit, role: Role, voice: Voice) -> Option<Sense> {
+    match voice {
+        Voice::Own => sense(unit, role),
+        Voice::Unsure | Voice::Quoted | Voice::Machine => None,
+    }
 }
 
 /// What a list or some paragraphs stand under, and what that makes of them.
@@ -157,7 +195,8 @@ pub(super) fn together(said: Vec<Said>) -> Vec<Said> {
                 last.sense = if led {
                     next.sense
                 } else {
-                    stronger(sense(&last.unit, last.role), last.sense)
+                    let own = sense_of(&last.unit, last.role, last.voice);
+                    stronger(own, last.sense)
                 };
                 last.specificity = last.specificity.max(next.specificity);
                 last.novelty = last.novelty.max(next.novelty);

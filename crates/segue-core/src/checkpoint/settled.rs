@@ -104,6 +104,8 @@ fn saying(item: &Item) -> Option<Saying> {
         // What was last said of a file may be that it is done.
         ItemKind::File => sense(&Unit::new(&item.text), Role::Assistant)
             .is_some_and(|sense| sense.kind == ItemKind::Done),
+        // A note of a prompt is what others said.
+        ItemKind::Note => false,
         _ => by_user && is_report(&text),
     };
     says.then_some(Saying {

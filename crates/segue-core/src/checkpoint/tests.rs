@@ -65,12 +65,12 @@ fn a_text_is_taken_apart_into_sentences() {
         ("", &[]),
     ];
     for (text, expected) in cases {
-        let found = units::paragraphs(text).into_iter();
+        let found = units::paragraphs(text, Role::User).into_iter();
         let found = found.flat_map(|paragraph| paragraph.units);
         let found: Vec<String> = found.map(|unit| unit.text).collect();
         assert_eq!(found, expected, "{text:?}");
     }
-    let long = &units::paragraphs(&"word ".repeat(1000))[0].units[0];
+    let long = &units::paragraphs(&"word ".repeat(1000), Role::User)[0].units[0];
     assert!(long.text.len() <= 605 && long.text.ends_with(" …"));
 }
 

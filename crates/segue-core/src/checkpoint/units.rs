@@ -1,7 +1,9 @@
 //! The sentences of a text, one by one.
 
-use super::pasted::is_pasted;
+use super::pasted::is_fence;
 use super::tools::telling;
+use super::voice::{Voice, voices};
+use crate::Role;
 use crate::session::one_line;
 
 /// The longest sentence that is kept; of a longer one its beginning is.
@@ -67,13 +69,16 @@ impl Unit {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Paragraph {
     pub(super) form: Form,
+    /// Who says it; of what a machine wrote there is only the line that tells most.
+    pub(super) voice: Voice,
     pub(super) units: Vec<Unit>,
 }
 
 /// What a paragraph looks like.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Form {
     /// Like any other.
+    #[default]
     Prose,
     /// An entry of a list, a row of a table, a quoted line.
     Entry,
@@ -81,68 +86,111 @@ pub(super) enum Form {
     Box { ticked: bool },
     /// A heading.
     Heading,
-    /// What a machine wrote and somebody pasted: the line of it that tells most.
-    Pasted,
 }
 
-/// The paragraphs of a text. What stands in a block of code is none.
-pub(super) fn paragraphs(text: &str) -> Vec<Paragraph> {
-    let mut paragraphs: Vec<Paragraph> = Vec::new();
-    let mut lines = String::new();
-    let mut pasted: Vec<&str> = Vec::new();
-    let mut form = Form::Prose;
-    let mut in_code = false;
-    for line in text.lines().chain([""]) {
-        let line = line.trim();
-        let is_fence = line.starts_with("```") || line.starts_with("~~~");
-        let by_machine = !in_code && is_pasted(line);
-        let begun = if line.is_empty() || is_fence || in_code || by_machine {
-            None
-        } else {
-            begun(line)
-        };
-        if line.is_empty() || is_fence || by_machine || begun.is_some() {
-            paragraphs.extend(paragraph(&lines, form));
-            lines.clear();
-            form = Form::Prose;
-        }
-        if by_machine {
-            pasted.push(line);
-            continue;
-        }
-        if !line.is_empty() {
-            paragraphs.extend(told_most(&pasted));
-            pasted.clear();
-        }
-        if is_fence {
-            in_code = !in_code;
-        } else if let Some((said, its_form)) = begun {
-            form = its_form;
-            lines.push_str(&said);
-        } else if is_rule(line) {
-            // What stands above it are the names of the columns.
-            lines.clear();
-        } else if !in_code {
-            if !lines.is_empty() {
-                lines.push(' ');
-            }
-            lines.push_str(line);
+/// The paragraphs of what somebody said. What stands in a block of code is none.
+pub(super) fn paragraphs(text: &str, role: Role) -> Vec<Paragraph> {
+    let lines: Vec<&str> = text.lines().collect();
+    let voices = voices(&lines, role);
+    let mut reading = Reading::default();
+    for (line, voice) in lines.iter().zip(voices) {
+        reading.line(line.trim(), voice);
+    }
+    reading.end();
+    reading.paragraphs
+}
+
+/// A text that is read line by line.
+#[derive(Default)]
+struct Reading<'a> {
+    paragraphs: Vec<Paragraph>,
+    lines: String,
+    form: Form,
+    voice: Voice,
+    pasted: Vec<&'a str>,
+    in_code: bool,
+}
+
+impl<'a> Reading<'a> {
+    fn line(&mut self, line: &'a str, voice: Voice) {
+        if is_fence(line) {
+            self.end();
+            self.in_code = !self.in_code;
+        } else if !self.in_code {
+            self.outside_code(line, voice);
         }
     }
-    paragraphs.extend(told_most(&pasted));
-    paragraphs
+
+    fn outside_code(&mut self, line: &'a str, voice: Voice) {
+        if line.is_empty() {
+            // Output may have empty lines in it, and goes on below them.
+            self.end_paragraph();
+        } else if voice == Voice::Machine {
+            self.end_paragraph();
+            self.pasted.push(line);
+        } else {
+            self.said(line, voice);
+        }
+    }
+
+    /// A line that somebody said.
+    fn said(&mut self, line: &str, voice: Voice) {
+        self.end_pasted();
+        if voice != self.voice {
+            self.end_paragraph();
+        }
+        self.voice = voice;
+        if voice == Voice::Quoted {
+            self.add(line.trim_start_matches(['>', ' ']));
+        } else if let Some((said, form)) = begun(line) {
+            self.end_paragraph();
+            self.form = form;
+            self.voice = voice;
+            self.lines.push_str(&said);
+        } else if is_rule(line) {
+            // What stands above it are the names of the columns.
+            self.lines.clear();
+        } else {
+            self.add(line);
+        }
+    }
+
+    fn add(&mut self, line: &str) {
+        if !self.lines.is_empty() {
+            self.lines.push(' ');
+        }
+        self.lines.push_str(line);
+    }
+
+    fn end_paragraph(&mut self) {
+        let lines = std::mem::take(&mut self.lines);
+        let form = std::mem::take(&mut self.form);
+        let voice = std::mem::take(&mut self.voice);
+        self.paragraphs.extend(paragraph(&lines, form, voice));
+    }
+
+    fn end_pasted(&mut self) {
+        self.paragraphs.extend(told_most(&self.pasted));
+        self.pasted.clear();
+    }
+
+    fn end(&mut self) {
+        self.end_paragraph();
+        self.end_pasted();
+    }
 }
 
 /// Of lines that were pasted the one that tells most.
 fn told_most(pasted: &[&str]) -> Option<Paragraph> {
     let units = vec![Unit::new(telling(pasted.iter().copied())?)];
     Some(Paragraph {
-        form: Form::Pasted,
+        form: Form::Prose,
+        voice: Voice::Machine,
         units,
     })
 }
 
-fn paragraph(text: &str, form: Form) -> Option<Paragraph> {
+fn paragraph(text: &str, form: Form, voice: Voice) -> Option<Paragraph> {
     let bold = text
         .strip_prefix("**")
         .map(|text| text.trim_end_matches(':'));
@@ -153,7 +201,7 @@ fn paragraph(text: &str, form: Form) -> Option<Paragraph> {
     };
     let units = sentences(text).filter(|unit| is_said(unit));
     let units: Vec<Unit> = units.map(Unit::new).collect();
-    (!units.is_empty()).then_some(Paragraph { form, units })
+    (!units.is_empty()).then_some(Paragraph { form, voice, units })
 }
 
 /// What a line says that begins something of its own: an entry of a list, a row of a table, a heading, a quoted line.

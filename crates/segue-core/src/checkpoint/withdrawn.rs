@@ -63,7 +63,10 @@ static PHRASES: LazyLock<Phrases> = LazyLock::new(|| {
 
 /// The same items, with a mark on those that the user took back in a later prompt. What was open becomes a note.
 pub(super) fn taken_back(mut items: Vec<Item>) -> Vec<Item> {
-    let by_user = |item: &&Item| item.message == 0 && item.by == Author::Record;
+    // A note of a prompt is what others said.
+    let by_user = |item: &&Item| {
+        item.message == 0 && item.by == Author::Record && item.kind != ItemKind::Note
+    };
     let takes = items.iter().filter(by_user).filter_map(Withdrawal::of);
     let mut takes: Vec<Withdrawal> = takes.collect();
     // What was said last counts.
