@@ -9,6 +9,7 @@ mod delta;
 mod everyday;
 mod extract;
 mod form;
+mod goal;
 mod merge;
 mod moved;
 mod novelty;
@@ -220,6 +221,8 @@ impl Checkpoint {
 
 #[cfg(test)]
 mod changes;
+#[cfg(test)]
+mod prompts;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]

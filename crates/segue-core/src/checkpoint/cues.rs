@@ -5,12 +5,12 @@
 
 mod phrases;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 use self::phrases::{
     BLOCKED, CHOICES, DONE, FAILURES, GOALS, OBSTACLES, OPEN, OWED, REASONS, REPORTS, RULES, SOON,
-    UNDER_WAY, WISHES, WORKS,
+    TASKS, UNDER_WAY, WISHES, WORKS,
 };
 use super::ItemKind;
 use super::units::Unit;
@@ -161,6 +161,35 @@ pub(super) fn is_report(plain: &str) -> bool {
         phrases.map(|phrase| format!(" {phrase} ")).collect()
     });
     TOLD.iter().any(|phrase| plain.contains(phrase))
+}
+
+/// What may stand before what is asked for.
+const POLITE: [&str; 17] = [
+    "please", "pls", "plz", "now", "then", "and", "also", "so", "ok", "okay", "hi", "hey", "hello",
+    "first", "next", "just", "bitte",
+];
+
+/// Whether a sentence asks for a piece of work.
+pub(super) fn asks(unit: &Unit) -> bool {
+    static TASKS_BY_WORD: LazyLock<HashSet<&str>> = LazyLock::new(|| TASKS.split(' ').collect());
+    let mut words = unit.words().skip_while(|word| POLITE.contains(word));
+    let (first, second) = (words.next().unwrap_or_default(), words.next());
+    let third = words.next().unwrap_or_default();
+    let of_us = [
+        "i want",
+        "i need",
+        "we want",
+        "we need",
+        "i'd like",
+        "can you",
+        "could you",
+        "would you",
+    ];
+    let opening = format!("{first} {}", second.unwrap_or_default());
+    TASKS_BY_WORD.contains(first)
+        || of_us.contains(&opening.as_str())
+        || first == "let's" && TASKS_BY_WORD.contains(second.unwrap_or_default())
+        || matches!(opening.as_str(), "help me" | "go ahead") && !third.is_empty()
 }
 
 /// Whether what comes after some words is only supposed.

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use super::cues::Sense;
+use super::goal::is_greeting;
 use super::novelty::novelty;
 use super::said::{FAINT, NEW, Said, TELLING, sentences, together};
 use super::tasks::Tasks;
@@ -103,6 +104,7 @@ fn meant(said: &Said, names_changed: bool) -> Option<Sense> {
         (sense, Role::User)
             if said.turn == 1
                 && said.message == 0
+                && !is_greeting(&said.unit)
                 && sense.is_none_or(|sense| {
                     sense.kind != ItemKind::Directive || sense.strength < PLAIN
                 }) =>

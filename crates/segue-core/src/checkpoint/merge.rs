@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::everyday::is_common;
 use super::extract::{WORTH_A_NOTE, base};
+use super::goal::with_goal;
 use super::settled::settled;
 use super::tools::STEP;
 use super::units::plain;
@@ -54,6 +55,7 @@ pub fn merge(
     count: &dyn Fn(&str) -> u64,
 ) -> Checkpoint {
     let mut next = before.next_id();
+    let found = with_goal(before, found);
     let mut items: Vec<Item> = before.items.clone();
     items.extend(found.into_iter().map(|item| {
         let id = next;

@@ -3,15 +3,28 @@
 use std::collections::HashSet;
 
 use super::ItemKind;
-use super::cues::{Sense, is_routine, leans_back, refers_back, sense};
+use super::cues::{Sense, asks, is_routine, leans_back, refers_back, sense};
 use super::everyday::is_common;
 use super::units::{Form, Paragraph, Unit, paragraphs};
 use super::voice::Voice;
 use crate::{Part, Role, ToldTurn};
 
-/// How many sentences of one message are looked at, half of them at its beginning and half at its end: more than that is
-/// something that was pasted.
-const MOST: usize = 60;
+/// How many sentences of one message are looked at whatever they are, half of them at its beginning and half at its end.
+fn most(role: Role) -> usize {
+    match role {
+        Role::User => 200,
+        _ => 60,
+    }
+}
+
+/// How many of the others are that show what they are: nothing of what a person typed is lost for being long, and what
+/// nobody typed takes no longer for it.
+fn most_plain(role: Role) -> usize {
+    match role {
+        Role::User => 1_000,
+        _ => 0,
+    }
+}
 
 /// How specific a sentence is that tells something by itself.
 pub(super) const TELLING: u32 = 4;
@@ -64,9 +77,7 @@ pub(super) fn sentences(turn: &ToldTurn, count: &dyn Fn(&str) -> u64) -> Vec<Sai
         } else {
             asked.extend(units.iter().map(|heard| heard.unit.plain.clone()));
         }
-        if units.len() > MOST {
-            units.drain(MOST / 2..units.len() - MOST / 2);
-        }
+        let units = looked_at(units, message.role);
         let place = match units.len() {
             _ if narrates => Place::BetweenCalls,
             1 => Place::Alone,
@@ -97,6 +108,38 @@ struct Heard {
     /// Whether it goes on a paragraph.
     goes_on: bool,
     voice: Voice,
+}
+
+impl Heard {
+    fn is_plain(&self) -> bool {
+        self.sense.is_some_and(|sense| sense.strength > FAINT)
+    }
+}
+
+/// The sentences of a message that are looked at.
+fn looked_at(units: Vec<Heard>, role: Role) -> Vec<Heard> {
+    let (all, most) = (units.len(), most(role));
+    let (plain, most_plain) = (
+        units.iter().filter(|heard| heard.is_plain()).count(),
+        most_plain(role),
+    );
+    let is_near_end = |nth: usize, all: usize, most: usize| nth < most / 2 || nth + most / 2 >= all;
+    let mut nth_plain = 0;
+    let mut follows = true;
+    let looked_at = |(nth, heard): (usize, Heard)| {
+        let is_plain = heard.is_plain();
+        let stays = is_near_end(nth, all, most)
+            || is_plain && most_plain > 0 && is_near_end(nth_plain, plain, most_plain);
+        nth_plain += usize::from(is_plain);
+        let goes_on = heard.goes_on && follows;
+        follows = stays;
+        stays.then_some(Heard { goes_on, ..heard })
+    };
+    units
+        .into_iter()
+        .enumerate()
+        .filter_map(looked_at)
+        .collect()
 }
 
 /// The sentences of a message.
@@ -228,17 +271,35 @@ impl Said {
     /// Whether it is kept as one with what follows it.
     fn goes_with(&self, next: &Self) -> bool {
         let on_it = next.is_remark_on(self) || self.is_of_one_sort_with(next);
-        self.leads_on() || self.is_telling() && on_it && !self.is_another_rule_than(next)
+        let leads_on = self.leads_on() && !next.stands_as_rule();
+        let tells = self.is_telling() && on_it && !self.is_another_rule_than(next);
+        (leads_on || tells) && !self.is_rule_beside_task(next)
+    }
+
+    /// Whether it is a rule that says all by itself.
+    fn stands_as_rule(&self) -> bool {
+        self.is_rule() && !leans_back(&self.unit)
+    }
+
+    /// Whether it is a rule, and something is asked for next that is none.
+    fn is_rule_beside_task(&self, next: &Self) -> bool {
+        let is_user = self.role == Role::User;
+        is_user && self.is_rule() && !next.is_rule() && asks(&next.unit)
+    }
+
+    /// Whether it is a rule, in plain words.
+    fn is_rule(&self) -> bool {
+        let plain = self.plain();
+        plain.is_some_and(|sense| sense.kind == ItemKind::Directive)
     }
 
     /// Whether a person says little in it that is not plain without what follows: `no, not that.`
     fn leads_on(&self) -> bool {
-        let is_rule = |sense: Sense| sense.kind == ItemKind::Directive && sense.strength > FAINT;
         self.role == Role::User
             && !self.routine
             && !self.is_telling()
             && !self.is_nothing()
-            && !self.sense.is_some_and(is_rule)
+            && !self.is_rule()
             && self.unit.words().count() <= 4
     }
 
@@ -258,12 +319,8 @@ impl Said {
 
     /// Whether two are rules of which one may be taken back without the other.
     fn is_another_rule_than(&self, next: &Self) -> bool {
-        let is_rule = |said: &Self| {
-            let plain = said.plain();
-            plain.is_some_and(|sense| sense.kind == ItemKind::Directive)
-        };
         let stands_alone = !leans_back(&next.unit) && next.unit.words().count() > 4;
-        is_rule(self) && is_rule(next) && stands_alone
+        self.is_rule() && next.is_rule() && stands_alone
     }
 
     /// Whether two of which each tells something speak of one thing.

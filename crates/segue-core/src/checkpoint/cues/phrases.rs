@@ -50,6 +50,20 @@ pub(super) const WORKS: &str = "\
     i need a, we need a, i need to, build a, build an, replace, migrate, migrating, migration, port, porting, \
     rewrite, rewriting, by friday, by monday, launch, ship, shipping, release";
 
+/// What a sentence begins with that asks for a piece of work.
+pub(super) const TASKS: &str = "\
+    add adapt adjust analyse analyze apply bring build bump change check clean close combine commit compare compile \
+    complete configure connect continue convert copy correct create cut debug define delete deploy design document \
+    draft drop edit enable disable explain expose export extend extract figure fill finish fix format generate get \
+    give handle hook implement import improve include inline insert inspect install integrate introduce investigate \
+    link list load look make map measure merge migrate mock modify move open optimise optimize parse patch plan port \
+    prepare print profile provide publish pull push put read rebase redo reduce refactor regenerate release remove \
+    rename reorder repair replace reproduce reset resolve restore restructure rerun rework restart return revert review \
+    rewrite rip roll run save scaffold search send set setup ship show simplify skip solve sort speed split start \
+    store strip stub summarise summarize support swap switch sync tag take tell test tidy tighten toggle track \
+    translate trim try turn tweak undo unify update upgrade validate verify wire wrap write \
+    baue erstelle schreib schreibe füge behebe lösche ändere";
+
 /// What was settled.
 pub(super) const CHOICES: &str = "\
     decide, decided, decides, deciding, decision, decisions, chose, chosen, choose, chooses, choosing, choice, went \

@@ -1,0 +1,127 @@
+//! What single prompts come to, and the first ones of a conversation.
+
+use std::cell::Cell;
+
+use jiff::Timestamp;
+
+use super::*;
+use crate::{Message, Role, ToldTurn};
+
+fn words(text: &str) -> u64 {
+    text.split_whitespace().count() as u64
+}
+
+/// What prompts come to that each have an answer, summed up all at once and one after the other.
+fn summed_up(prompts: &[&str], check: impl Fn(&Checkpoint)) {
+    let said = |role, text: &str| Message::text(role, text, Timestamp::UNIX_EPOCH);
+    let turns = (1..).zip(prompts).map(|(n, prompt)| ToldTurn {
+        n,
+        messages: vec![said(Role::User, prompt), said(Role::Assistant, "Ok.")],
+    });
+    let turns: Vec<ToldTurn> = turns.collect();
+    for at_once in [turns.len(), 1] {
+        let mut checkpoint = Checkpoint::default();
+        for some in turns.chunks(at_once) {
+            let found = extract(some, "/w", &words);
+            checkpoint = merge(&checkpoint, found, 10_000, &words);
+        }
+        check(&checkpoint);
+    }
+}
+
+fn texts(checkpoint: &Checkpoint, kind: ItemKind) -> Vec<&str> {
+    checkpoint.of(kind).map(|item| item.text.as_str()).collect()
+}
+
+#[test]
+fn no_rule_is_lost_for_standing_in_a_long_prompt() {
+    let rule = |n| format!("Module number{n} must always be reviewed by reviewer{n}.");
+    let rules: Vec<String> = (0..300).map(rule).collect();
+    let listed = format!("Review it all.\n\n- {}", rules.join("\n- "));
+    let in_prose = format!(
+        "Review it all.\n\n{}",
+        rules.join(" It is told once, and at length. ")
+    );
+    for prompt in [listed, in_prose] {
+        summed_up(&[&prompt], |checkpoint| {
+            let told = texts(checkpoint, ItemKind::Directive).join("\n");
+            for rule in &rules {
+                assert!(told.contains(rule), "{rule} is lost");
+            }
+        });
+    }
+}
+
+#[test]
+fn what_is_long_beyond_typing_is_not_looked_at_sentence_by_sentence() {
+    let pasted = "The word must is in all of these, and so on. ".repeat(10_000);
+    let prompt = Message::text(Role::User, pasted.as_str(), Timestamp::UNIX_EPOCH);
+    let turn = ToldTurn {
+        n: 1,
+        messages: vec![prompt],
+    };
+    let counted = Cell::new(0);
+    let count = |text: &str| {
+        counted.set(counted.get() + 1);
+        words(text)
+    };
+    let found = extract(&[turn], "/w", &count);
+    assert!(!found.is_empty());
+    assert!(counted.get() <= 2_000, "{}", counted.get());
+}
+
+/// Prompts, and what is the goal and the rules in them.
+type Case = (
+    &'static [&'static str],
+    &'static [&'static str],
+    &'static [&'static str],
+);
+
+#[test]
+fn the_first_request_is_the_goal_and_a_rule_a_rule() {
+    let cases: [Case; 9] = [
+        (
+            &["Build the widget. Never touch vendor/."],
+            &["Build the widget."],
+            &["Never touch vendor/."],
+        ),
+        (
+            &["Never touch vendor/. Build the widget for the billing page of Lisbon."],
+            &["Build the widget for the billing page of Lisbon."],
+            &["Never touch vendor/."],
+        ),
+        (&["hi", "Build the widget."], &["Build the widget."], &[]),
+        (
+            &["hello there", "hey!", "Fix the bug."],
+            &["Fix the bug."],
+            &[],
+        ),
+        (
+            &["Never touch vendor/.", "Build the widget."],
+            &["Build the widget."],
+            &["Never touch vendor/."],
+        ),
+        (
+            &["Hi, build the widget.", "Now build the lamp."],
+            &["Hi, build the widget."],
+            &[],
+        ),
+        // The reason of a rule stays with it.
+        (
+            &[
+                "Port it.",
+                "Never touch the kiosk lamps of Lisbon. They belong to team Heron.",
+            ],
+            &["Port it."],
+            &["Never touch the kiosk lamps of Lisbon. They belong to team Heron."],
+        ),
+        (&["Why is it slow?"], &["Why is it slow?"], &[]),
+        (&["hi", "yes", "ok", "Build the widget."], &[], &[]),
+    ];
+    for (prompts, goals, rules) in cases {
+        summed_up(prompts, |checkpoint| {
+            assert_eq!(texts(checkpoint, ItemKind::Goal), goals, "{prompts:?}");
+            assert_eq!(texts(checkpoint, ItemKind::Directive), rules, "{prompts:?}");
+        });
+    }
+}
