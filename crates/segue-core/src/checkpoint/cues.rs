@@ -3,14 +3,19 @@
 //! They decide where a sentence is told, and that it goes before those without any; what has none is still kept as far
 //! as there is room. Each stands for whole words, as they are written in a [`Unit`].
 
+mod asked;
+mod idle;
 mod phrases;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::LazyLock;
 
+pub(super) use self::asked::asks;
+use self::asked::of_user;
+use self::idle::idle;
 use self::phrases::{
     BLOCKED, CHOICES, DONE, FAILURES, GOALS, OBSTACLES, OPEN, OWED, REASONS, REPORTS, RULES, SOON,
-    TASKS, UNDER_WAY, WISHES, WORKS,
+    UNDER_WAY, WISHES, WORKS,
 };
 use super::ItemKind;
 use super::units::Unit;
@@ -103,12 +108,17 @@ static BY_FIRST_WORD: LazyLock<HashMap<&str, Vec<Rest>>> = LazyLock::new(|| {
 /// What a sentence is, as far as it shows.
 pub(super) fn sense(unit: &Unit, role: Role) -> Option<Sense> {
     let words: Vec<&str> = unit.words().collect();
+    let idle = idle(&words, role);
     let mut found = [0_u32; CUES.len()];
     let mut last = [0_usize; CUES.len()];
     for (at, first) in words.iter().enumerate() {
         let rest = words.get(at + 1..).unwrap_or_default();
         let phrases = BY_FIRST_WORD.get(first).into_iter().flatten();
-        for (_, index) in phrases.filter(|(phrase, _)| rest.starts_with(phrase)) {
+        for (phrase, index) in phrases.filter(|(phrase, _)| rest.starts_with(phrase)) {
+            let mut its_words = idle.iter().skip(at).take(phrase.len() + 1);
+            if its_words.any(|idle| *idle) {
+                continue;
+            }
             if let (Some(found), Some(last)) = (found.get_mut(*index), last.get_mut(*index)) {
                 *found += 1;
                 *last = at;
@@ -150,7 +160,7 @@ pub(super) fn sense(unit: &Unit, role: Role) -> Option<Sense> {
         {
             Some(done)
         }
-        (best, _) => best.map(|(sense, _)| sense),
+        (best, _) => best.and_then(|(sense, _)| of_user(sense, unit, role)),
     }
 }
 
@@ -161,35 +171,6 @@ pub(super) fn is_report(plain: &str) -> bool {
         phrases.map(|phrase| format!(" {phrase} ")).collect()
     });
     TOLD.iter().any(|phrase| plain.contains(phrase))
-}
-
-/// What may stand before what is asked for.
-const POLITE: [&str; 17] = [
-    "please", "pls", "plz", "now", "then", "and", "also", "so", "ok", "okay", "hi", "hey", "hello",
-    "first", "next", "just", "bitte",
-];
-
-/// Whether a sentence asks for a piece of work.
-pub(super) fn asks(unit: &Unit) -> bool {
-    static TASKS_BY_WORD: LazyLock<HashSet<&str>> = LazyLock::new(|| TASKS.split(' ').collect());
-    let mut words = unit.words().skip_while(|word| POLITE.contains(word));
-    let (first, second) = (words.next().unwrap_or_default(), words.next());
-    let third = words.next().unwrap_or_default();
-    let of_us = [
-        "i want",
-        "i need",
-        "we want",
-        "we need",
-        "i'd like",
-        "can you",
-        "could you",
-        "would you",
-    ];
-    let opening = format!("{first} {}", second.unwrap_or_default());
-    TASKS_BY_WORD.contains(first)
-        || of_us.contains(&opening.as_str())
-        || first == "let's" && TASKS_BY_WORD.contains(second.unwrap_or_default())
-        || matches!(opening.as_str(), "help me" | "go ahead") && !third.is_empty()
 }
 
 /// Whether what comes after some words is only supposed.
@@ -271,83 +252,4 @@ pub(super) fn is_routine(unit: &Unit, role: Role) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_sentence_shows_what_it_is() {
-        use ItemKind::{Attempt, Blocker, Decision, Directive, Done, Goal, Pending};
-        for (role, text, kind) in [
-            (
-                Role::User,
-                "Never touch the vendor directory.",
-                Some(Directive),
-            ),
-            (Role::User, "From now on, use tabs.", Some(Directive)),
-            (
-                Role::User,
-                "The goal is a parser that never panics on bad input.",
-                Some(Directive),
-            ),
-            (Role::User, "The goal is a faster parser.", Some(Goal)),
-            (Role::User, "hello", None),
-            (
-                Role::Assistant,
-                "I decided on SQLite because it needs no server.",
-                Some(Decision),
-            ),
-            (
-                Role::Assistant,
-                "Raising the timeout did nothing for the flaky test.",
-                Some(Attempt),
-            ),
-            (
-                Role::Assistant,
-                "The migration script is still missing.",
-                Some(Pending),
-            ),
-            (
-                Role::Assistant,
-                "I am waiting for access to the staging database.",
-                Some(Blocker),
-            ),
-            (Role::Assistant, "All tests pass.", Some(Done)),
-            // Put right at once, or only supposed to be.
-            (
-                Role::Assistant,
-                "The header was missing, so I added it.",
-                Some(Done),
-            ),
-            (
-                Role::Assistant,
-                "The header is missing until the parser is fixed.",
-                Some(Pending),
-            ),
-            (
-                Role::Assistant,
-                "The header is missing, not yet done.",
-                Some(Pending),
-            ),
-            (
-                Role::Assistant,
-                "The header will have to be rewritten.",
-                Some(Pending),
-            ),
-            (
-                Role::Assistant,
-                "I'll open the header.",
-                Some(ItemKind::NextStep),
-            ),
-            (
-                Role::Assistant,
-                "Let me look at the file.",
-                Some(ItemKind::NextStep),
-            ),
-            (Role::Assistant, "The file has ten lines.", None),
-            (Role::Tool, "never", None),
-        ] {
-            let found = sense(&Unit::new(text), role).map(|sense| sense.kind);
-            assert_eq!(found, kind, "{text}");
-        }
-    }
-}
+mod tests;
