@@ -215,6 +215,38 @@ fn what_was_in_the_way_is_gone_once_the_person_says_so() {
 }
 
 #[test]
+fn what_is_plainly_done_is_not_open_however_short_it_is() {
+    let first = "Types still missing.\n\n- [ ] rename `handler`\n\nI am blocked: I have no AWS credentials.";
+    for (prompt, answer, open) in [
+        (
+            "creds are in 1password now, you have access",
+            "Added types to all functions. The rename is done.",
+            0,
+        ),
+        (
+            "do you have access to the credentials?",
+            "Added types to the parser. The rename is half done.",
+            3,
+        ),
+        (
+            "you don't have access to the credentials yet",
+            "Removed the parser.",
+            3,
+        ),
+    ] {
+        let turns = [said(1, "Go on.", first), said(2, prompt, answer)];
+        summed_up(&turns, |checkpoint| {
+            let kinds = [ItemKind::Pending, ItemKind::Blocker];
+            let found = checkpoint
+                .items
+                .iter()
+                .filter(|item| kinds.contains(&item.kind) && item.turn == 1);
+            assert_eq!(found.count(), open, "{}", written(checkpoint));
+        });
+    }
+}
+
+#[test]
 fn a_file_goes_by_the_name_that_it_has_now() {
     let turns = [
         turn(1, "Split it.", &[edited("/w/billing.py")], "Done."),

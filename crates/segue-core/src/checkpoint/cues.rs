@@ -10,8 +10,8 @@ mod phrases;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-pub(super) use self::asked::asks;
 use self::asked::of_user;
+pub(super) use self::asked::{asks, is_task};
 use self::idle::idle;
 use self::phrases::{
     BLOCKED, CHOICES, DONE, FAILURES, GOALS, OBSTACLES, OPEN, OWED, REASONS, REPORTS, RULES, SOON,
@@ -170,7 +170,22 @@ pub(super) fn is_report(plain: &str) -> bool {
         let phrases = REPORTS.split(", ");
         phrases.map(|phrase| format!(" {phrase} ")).collect()
     });
-    TOLD.iter().any(|phrase| plain.contains(phrase))
+    let told = |phrase: &String| {
+        let at = plain.match_indices(phrase.as_str());
+        at.map(|(at, _)| plain.get(..at).unwrap_or_default())
+            .any(|before| !is_doubted(before))
+    };
+    TOLD.iter().any(told)
+}
+
+/// Whether what follows some words is asked, denied or only supposed: `do you have access`.
+fn is_doubted(before: &str) -> bool {
+    let doubts = [
+        "do", "does", "not", "don't", "doesn't", "isn't", "aren't", "haven't", "hasn't", "no",
+        "never", "until", "once", "if", "when", "unless", "can't", "won't",
+    ];
+    let mut near = before.rsplit(' ').take(4);
+    near.any(|word| doubts.contains(&word))
 }
 
 /// Whether what comes after some words is only supposed.

@@ -1,5 +1,7 @@
 //! What was open or in the way, and is not any more: something later says so.
 
+mod short;
+
 use std::collections::{HashMap, HashSet};
 
 use super::cues::{is_report, sense};
@@ -54,9 +56,15 @@ pub(super) fn settled(mut items: Vec<Item>) -> Vec<Item> {
             says.entry(word).or_default().push(at);
         }
     }
+    let open = items.iter().filter(|item| is_open(item));
+    let mut works: HashMap<String, usize> = HashMap::new();
+    for work in open.filter_map(|item| short::work(&plain(&item.text)).map(str::to_owned)) {
+        *works.entry(work).or_default() += 1;
+    }
     let done = Done {
         sayings: &sayings,
         says,
+        works,
     };
     let settled: HashSet<u32> = items
         .iter()
@@ -119,6 +127,8 @@ fn saying(item: &Item) -> Option<Saying> {
 struct Done<'a> {
     sayings: &'a [Saying],
     says: HashMap<&'a str, Vec<usize>>,
+    /// How many open items begin with a piece of work: of two renames nobody knows which `the rename` is.
+    works: HashMap<String, usize>,
 }
 
 impl Done<'_> {
@@ -130,7 +140,20 @@ impl Done<'_> {
             return true;
         }
         let is_gone = item.kind == ItemKind::Blocker && self.is_gone(&telling(&text), item.turn);
-        is_gone || self.covers_each(&item.text, since)
+        is_gone || self.says_shortly(&text, since) || self.covers_each(&item.text, since)
+    }
+
+    /// Whether something later plainly says that something open of few words is done.
+    fn says_shortly(&self, open: &str, since: (u32, u32)) -> bool {
+        let work = short::work(open).filter(|work| self.works.get(*work) == Some(&1));
+        let says = |at: &usize| {
+            let saying = self.sayings.get(*at).filter(|saying| saying.at > since);
+            saying.is_some_and(|saying| {
+                short::says_all(open, &saying.text)
+                    || work.is_some_and(|work| short::names_work(work, &saying.text))
+            })
+        };
+        self.shared(&telling(open)).keys().any(says)
     }
 
     /// Whether something later says most of some words.
@@ -170,10 +193,14 @@ impl Done<'_> {
 
     /// Whether the person told soon after that something with one of these words was seen to.
     fn is_gone(&self, words: &[&str], turn: u32) -> bool {
-        self.shared(words).keys().any(|at| {
-            self.sayings.get(*at).is_some_and(|saying| {
-                saying.by_user && saying.at.0 > turn && saying.at.0 <= turn.saturating_add(SOON)
-            })
+        let soon = self.sayings.iter().filter(|saying| {
+            saying.by_user && saying.at.0 > turn && saying.at.0 <= turn.saturating_add(SOON)
+        });
+        let is_same = |word: &&str, said: &str| *word == said || is_short_for(said, word);
+        soon.into_iter().any(|saying| {
+            let said = telling(&saying.text);
+            let shares = |word: &&str| said.iter().any(|said| is_same(word, said));
+            words.iter().any(shares)
         })
     }
 
@@ -189,6 +216,12 @@ impl Done<'_> {
         }
         shared
     }
+}
+
+/// `creds` for `credentials`.
+fn is_short_for(short: &str, word: &str) -> bool {
+    let short = short.trim_end_matches('s');
+    short.len() >= 4 && word.starts_with(short)
 }
 
 /// The words that say what something is, each once.

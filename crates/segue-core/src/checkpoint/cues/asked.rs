@@ -56,25 +56,22 @@ const POLITE: [&str; 17] = [
     "first", "next", "just", "bitte",
 ];
 
+/// Whether a word asks for a piece of work if a sentence begins with it.
+pub(in crate::checkpoint) fn is_task(word: &str) -> bool {
+    static ALL: LazyLock<HashSet<&str>> = LazyLock::new(|| TASKS.split(' ').collect());
+    ALL.contains(word)
+}
+
 /// Whether a sentence asks for a piece of work.
 pub(in crate::checkpoint) fn asks(unit: &Unit) -> bool {
-    static TASKS_BY_WORD: LazyLock<HashSet<&str>> = LazyLock::new(|| TASKS.split(' ').collect());
     let mut words = unit.words().skip_while(|word| POLITE.contains(word));
-    let (first, second) = (words.next().unwrap_or_default(), words.next());
-    let third = words.next().unwrap_or_default();
-    let of_us = [
-        "i want",
-        "i need",
-        "we want",
-        "we need",
-        "i'd like",
-        "can you",
-        "could you",
-        "would you",
-    ];
-    let opening = format!("{first} {}", second.unwrap_or_default());
-    TASKS_BY_WORD.contains(first)
-        || of_us.contains(&opening.as_str())
-        || first == "let's" && TASKS_BY_WORD.contains(second.unwrap_or_default())
-        || matches!(opening.as_str(), "help me" | "go ahead") && !third.is_empty()
+    let first = words.next().unwrap_or_default();
+    match (first, words.next().unwrap_or_default()) {
+        ("i" | "we", "want" | "need") | ("i'd", "like") | ("can" | "could" | "would", "you") => {
+            true
+        }
+        ("help", "me") | ("go", "ahead") => words.next().is_some(),
+        ("let's", second) => is_task(second),
+        (first, _) => is_task(first),
+    }
 }
