@@ -4,6 +4,7 @@
 //! as there is room. Each stands for whole words, as they are written in a [`Unit`].
 
 mod asked;
+mod east;
 mod idle;
 mod phrases;
 
@@ -107,6 +108,9 @@ static BY_FIRST_WORD: LazyLock<HashMap<&str, Vec<Rest>>> = LazyLock::new(|| {
 
 /// What a sentence is, as far as it shows.
 pub(super) fn sense(unit: &Unit, role: Role) -> Option<Sense> {
+    if role == Role::User && east::is_rule(&unit.text) {
+        return Some(Sense::plainly(ItemKind::Directive));
+    }
     let words: Vec<&str> = unit.words().collect();
     let idle = idle(&words, role);
     let mut found = [0_u32; CUES.len()];
@@ -162,6 +166,11 @@ pub(super) fn sense(unit: &Unit, role: Role) -> Option<Sense> {
         }
         (best, _) => best.and_then(|(sense, _)| of_user(sense, unit, role)),
     }
+}
+
+/// How many words a sentence has, be there blanks between them or not.
+pub(super) fn length(unit: &Unit) -> usize {
+    unit.words().count().max(east::words(&unit.text))
 }
 
 /// Whether a person tells, in plain words, that something was seen to.
@@ -248,7 +257,7 @@ pub(super) fn is_routine(unit: &Unit, role: Role) -> bool {
     if role == Role::User {
         // A polite request has the form of a question, too.
         let polite = matches!(first, "can" | "could" | "would" | "will") && second == "you";
-        return unit.text.ends_with('?') && !polite;
+        return unit.text.ends_with(['?', '？']) && !polite;
     }
     match first {
         _ if unit.text.ends_with('?') => true,

@@ -10,7 +10,7 @@ use super::{Author, Checkpoint, Item, ItemKind};
 const LATEST: u32 = 3;
 
 /// What people say to each other before they begin.
-const GREETINGS: [&str; 16] = [
+const GREETINGS: [&str; 19] = [
     "hello",
     "hey",
     "hallo",
@@ -27,12 +27,15 @@ const GREETINGS: [&str; 16] = [
     "dear",
     "claude",
     "folks",
+    "你好",
+    "您好",
+    "こんにちは",
 ];
 
 /// Whether a sentence says nothing but that somebody is there.
 pub(super) fn is_greeting(unit: &Unit) -> bool {
     let is_nothing = |word: &str| is_common(word) || GREETINGS.contains(&word);
-    !asks(unit) && !unit.text.ends_with('?') && unit.words().all(is_nothing)
+    !asks(unit) && !unit.text.ends_with(['?', '？']) && unit.words().all(is_nothing)
 }
 
 /// What was found, in which the first request is the goal if there was none before.

@@ -79,7 +79,7 @@ type Case = (
 
 #[test]
 fn the_first_request_is_the_goal_and_a_rule_a_rule() {
-    let cases: [Case; 9] = [
+    let cases: [Case; 12] = [
         (
             &["Build the widget. Never touch vendor/."],
             &["Build the widget."],
@@ -115,6 +115,17 @@ fn the_first_request_is_the_goal_and_a_rule_a_rule() {
             &["Port it."],
             &["Never touch the kiosk lamps of Lisbon. They belong to team Heron."],
         ),
+        (
+            &["永远不要修改 vendor 目录。请添加登录页面。"],
+            &["请添加登录页面。"],
+            &["永远不要修改 vendor 目录。"],
+        ),
+        (
+            &["Port it.", "所有接口必须有测试。不要使用全局变量。"],
+            &["Port it."],
+            &["所有接口必须有测试。", "不要使用全局变量。"],
+        ),
+        (&["你好", "请添加登录页面。"], &["请添加登录页面。"], &[]),
         (&["Why is it slow?"], &["Why is it slow?"], &[]),
         (&["hi", "yes", "ok", "Build the widget."], &[], &[]),
     ];

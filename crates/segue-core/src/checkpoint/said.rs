@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::ItemKind;
-use super::cues::{Sense, asks, is_routine, leans_back, refers_back, sense};
+use super::cues::{Sense, asks, is_routine, leans_back, length, refers_back, sense};
 use super::everyday::is_common;
 use super::units::{Form, Paragraph, Unit, paragraphs};
 use super::voice::Voice;
@@ -300,7 +300,7 @@ impl Said {
             && !self.is_telling()
             && !self.is_nothing()
             && !self.is_rule()
-            && self.unit.words().count() <= 4
+            && length(&self.unit) <= 4
     }
 
     /// Whether two show by what they are that they are two things.
@@ -319,7 +319,7 @@ impl Said {
 
     /// Whether two are rules of which one may be taken back without the other.
     fn is_another_rule_than(&self, next: &Self) -> bool {
-        let stands_alone = !leans_back(&next.unit) && next.unit.words().count() > 4;
+        let stands_alone = !leans_back(&next.unit) && length(&next.unit) > 4;
         self.is_rule() && next.is_rule() && stands_alone
     }
 

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use super::super::ItemKind;
 use super::super::units::Unit;
 use super::Sense;
+use super::east;
 use super::phrases::TASKS;
 use crate::Role;
 
@@ -72,6 +73,6 @@ pub(in crate::checkpoint) fn asks(unit: &Unit) -> bool {
         }
         ("help", "me") | ("go", "ahead") => words.next().is_some(),
         ("let's", second) => is_task(second),
-        (first, _) => is_task(first),
+        (first, _) => is_task(first) || east::asks(&unit.text),
     }
 }

@@ -79,6 +79,33 @@ fn a_sentence_shows_what_it_is() {
 }
 
 #[test]
+fn rules_are_known_without_blanks_between_words() {
+    for (text, is_rule) in [
+        ("所有接口必须有测试。", true),
+        ("不要使用全局变量。", true),
+        ("禁止直接推送到 main 分支。", true),
+        ("永远不要修改 vendor 目录。", true),
+        ("请勿提交密钥。", true),
+        ("始终使用 UTF-8 编码。", true),
+        ("テストを必ず実行してください。", true),
+        ("mainに直接pushしないでください。", true),
+        ("本番環境への接続は禁止。", true),
+        ("请添加登录页面。", false),
+        ("要不要加缓存", false),
+        ("必须重启服务器吗？", false),
+        ("删除不要的文件。", false),
+        ("不要なファイルを削除してください。", false),
+        ("必ずしもそうではない。", false),
+        ("登录始终失败。", false),
+        ("你好", false),
+    ] {
+        let kind = is_rule.then_some(ItemKind::Directive);
+        check(Role::User, text, kind);
+        check(Role::Assistant, text, None);
+    }
+}
+
+#[test]
 fn talk_is_told_from_rules_and_requests_from_failures() {
     use ItemKind::{Attempt, Directive, Pending, Request};
     for (role, text, kind) in [
