@@ -116,6 +116,9 @@ fn what_others_wrote_is_no_rule_of_the_user() {
         "warning: unused variable: `x`\n --> src/main.rs:2:9\n  |\n2 |     let x = 5;\n  |         ^ help: if this is \
          intentional, prefix it with an underscore: `_x`\n  |\n  = note: the lint must be on by default",
         "failed to solve: you must specify a base image",
+        "Plan: 1 to add, 0 to change, 1 to destroy.\n\nNote: You didn't use the -out option, you must.",
+        "Mia says:\n\"You must always use async here.\"",
+        "slack thread: bob 10:14 AM we should never ship on fridays imo alice 10:15 AM must not",
         "slack thread:\nbob 10:14 AM\nwe should never ship on fridays imo\nalice 10:16 AM\nthe goal is to ship",
         "Plan: 1 to add, 0 to change, 1 to destroy\nNote: You didn't use the -out option",
         "$ kubectl get pods\nNAME READY STATUS\nweb-0 0/1 must not run\nTODO: raise the limit",

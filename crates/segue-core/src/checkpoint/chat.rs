@@ -13,6 +13,9 @@ pub(super) fn is_chat_head(line: &str) -> bool {
 /// `bob 10:14 AM we should`, `[10:14] bob: we should`, `10:14 bob: we should`
 pub(super) fn is_chat(line: &str) -> bool {
     let words: Vec<&str> = line.split_whitespace().collect();
+    if words.iter().any(|word| is_clock(word)) && is_thread(&words) {
+        return true;
+    }
     let at = words.iter().take(3).position(|word| is_clock(word));
     let Some((name, rest)) = at.and_then(|at| words.split_at_checked(at)) else {
         return false;
@@ -26,6 +29,19 @@ pub(super) fn is_chat(line: &str) -> bool {
         [] => speaks,
         name => is_name(name) && (halved || marked),
     }
+}
+
+/// Whether several speak in one line, or it says that somebody does: `thread: bob 10:14 AM we should`
+fn is_thread(words: &[&str]) -> bool {
+    let speaks = |words: &&[&str]| match words {
+        [_, name, clock, half] => is_clock(clock) && is_half(half) && is_name(&[name]),
+        _ => false,
+    };
+    let mut heads = words.windows(4).filter(speaks);
+    let is_led = heads
+        .next()
+        .map(|head| head.first().is_some_and(|lead| lead.ends_with(':')));
+    is_led == Some(true) || is_led.is_some() && heads.next().is_some()
 }
 
 /// `10:14`, `[10:14]`, `10:14AM`

@@ -92,7 +92,7 @@ pub(super) fn looks(line: &str) -> Looks {
     let line = line.trim();
     if is_typed(line) {
         Looks::Shell
-    } else if line.starts_with('>') {
+    } else if line.starts_with('>') || is_in_quotes(line) {
         Looks::Quote
     } else if is_pasted(line) || is_output(line) {
         Looks::Machine
@@ -110,6 +110,13 @@ pub(super) fn looks(line: &str) -> Looks {
 /// Whether a line begins or ends a block of code.
 pub(super) fn is_fence(line: &str) -> bool {
     line.starts_with("```") || line.starts_with("~~~")
+}
+
+/// `"You must always do it."`
+fn is_in_quotes(line: &str) -> bool {
+    let within = |open: char, close: char| line.strip_prefix(open)?.strip_suffix(close);
+    let quoted = within('"', '"').or_else(|| within('“', '”'));
+    quoted.is_some_and(|words| words.contains(' ') && !words.contains(['"', '“', '”']))
 }
 
 /// `$ make`, `mia@host:~/w$ make`, `>>> import os`, and what a change begins with.
@@ -157,7 +164,9 @@ fn is_data(line: &str) -> bool {
 /// `return x;`, `if x {`, `}`
 fn is_code(line: &str) -> bool {
     let marks = !line.is_empty() && line.chars().all(|c| "{}[](),;".contains(c));
-    line.ends_with([';', '{']) || marks
+    // Some people end the entries of a list like that.
+    let is_marked = line.contains(['(', '=']) || line.contains("::") || !line.contains(' ');
+    line.ends_with('{') || line.ends_with(';') && is_marked || marks
 }
 
 /// `12 | let x`, `|`, `| ^^^ help: …`, `^^^ …`: what compilers draw beside the lines that they show.
@@ -202,8 +211,11 @@ fn is_counted(line: &str) -> bool {
 }
 
 /// `Note: …`, `hint: …`
-fn is_labelled(line: &str) -> bool {
-    let label = line.split_once(": ").map(|(label, _)| label.to_lowercase());
+pub(super) fn is_labelled(line: &str) -> bool {
+    let label = line
+        .trim()
+        .split_once(": ")
+        .map(|(label, _)| label.to_lowercase());
     label.is_some_and(|label| LABELS.contains(&label.as_str()))
 }
 
@@ -338,7 +350,12 @@ mod tests {
             ("● suite › must be shown", Machine),
             ("npm warn must not be used", Machine),
             ("Nov 12 10:14:03 host sshd: never", Machine),
+            ("\"You must always do it.\"", Quote),
             ("bob 10:14 AM", Head),
+            (
+                "slack thread: bob 10:14 AM we should never ship alice 10:15 AM agreed",
+                Chat,
+            ),
             ("Mia Lang  10:14", Head),
             ("bob 10:14 AM we should never ship", Chat),
             ("[10:14] bob: never", Chat),
@@ -354,6 +371,9 @@ mod tests {
             ("Rules: never push", Plain),
             ("use {name} and never {id}", Plain),
             ("set debug=1 always", Plain),
+            ("never log passwords; always mask them;", Plain),
+            ("\"main\" is closed, never push to \"prod\"", Plain),
+            ("call bob at 10:14 AM and never before", Plain),
         ] {
             assert_eq!(looks(line), expected, "{line}");
         }

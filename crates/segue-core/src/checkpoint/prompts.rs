@@ -79,7 +79,7 @@ type Case = (
 
 #[test]
 fn the_first_request_is_the_goal_and_a_rule_a_rule() {
-    let cases: [Case; 12] = [
+    let cases: [Case; 14] = [
         (
             &["Build the widget. Never touch vendor/."],
             &["Build the widget."],
@@ -126,6 +126,12 @@ fn the_first_request_is_the_goal_and_a_rule_a_rule() {
             &["所有接口必须有测试。", "不要使用全局变量。"],
         ),
         (&["你好", "请添加登录页面。"], &["请添加登录页面。"], &[]),
+        (
+            &["Fix the build. docker says:\nfailed to solve: you must specify a base image"],
+            &["Fix the build."],
+            &[],
+        ),
+        (&["Fix this:\n```\nlet x = 1;\n```"], &["Fix this:"], &[]),
         (&["Why is it slow?"], &["Why is it slow?"], &[]),
         (&["hi", "yes", "ok", "Build the widget."], &[], &[]),
     ];

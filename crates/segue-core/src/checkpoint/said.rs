@@ -356,7 +356,8 @@ impl Said {
         let faint = |sense: Sense| sense.passes() || sense.strength <= FAINT;
         let announces =
             self.narrates() && is_routine(&self.unit, self.role) && self.sense.is_none_or(faint);
-        courtesy || leads || announces
+        let asked = self.role == Role::User && self.voice == Voice::Own && asks(&self.unit);
+        (courtesy || leads) && !asked || announces
     }
 
     /// Whether it tells something that others do not.

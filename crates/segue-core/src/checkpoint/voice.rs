@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::pasted::{Looks, is_fence, is_pasted, looks};
+use super::pasted::{Looks, is_fence, is_labelled, is_pasted, looks};
 use crate::Role;
 
 /// Who speaks in a line.
@@ -30,8 +30,14 @@ pub(super) fn voices(lines: &[&str], role: Role) -> Vec<Voice> {
     }
     let ends = |line: &&str| line.trim().is_empty() || is_fence(line.trim());
     let mut voices = Vec::with_capacity(lines.len());
+    let mut above = Voice::Own;
     for block in lines.split(ends) {
-        voices.extend(in_block(block));
+        voices.extend(under(above, block));
+        above = voices
+            .last()
+            .copied()
+            .filter(|_| !block.is_empty())
+            .unwrap_or(above);
         // The line that ends it.
         voices.push(Voice::Own);
     }
@@ -45,6 +51,20 @@ fn by_line(line: &str) -> Voice {
     } else {
         Voice::Own
     }
+}
+
+/// Who speaks in the lines of a block that stands under another one.
+fn under(above: Voice, block: &[&str]) -> Vec<Voice> {
+    let mut voices = in_block(block);
+    // Tools put what they advise under what they print.
+    let is_advice = above == Voice::Machine && block.first().is_some_and(|line| is_labelled(line));
+    for voice in voices
+        .iter_mut()
+        .filter(|voice| is_advice && **voice == Voice::Own)
+    {
+        *voice = Voice::Unsure;
+    }
+    voices
 }
 
 /// Who speaks in the lines of one block.
@@ -160,6 +180,10 @@ mod tests {
             (
                 "Plan: 1 to add, 0 to change, 1 to destroy\nNote: You didn't use the -out option",
                 "mm",
+            ),
+            (
+                "Plan: 1 to add\n\n\nNote: You must use -out.\nAlways.\n\nNote: never push.",
+                "mppuupp",
             ),
             (
                 "{\"level\":\"error\",\"msg\":\"connection must be closed\"}\nNever close it by hand.\nWhy?",
