@@ -27,6 +27,12 @@ impl Trash {
         }
     }
 
+    /// What is called so in segue's home, beside the trash.
+    #[must_use]
+    pub fn beside(&self, name: &str) -> PathBuf {
+        self.root.with_file_name(name)
+    }
+
     /// Copies a session into the trash. It stays where it is.
     pub fn copy(
         &self,

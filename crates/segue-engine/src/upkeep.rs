@@ -105,12 +105,29 @@ pub struct DeletePlan {
     pub session: Option<Session>,
     /// The native sessions that are.
     pub natives: Vec<Doomed>,
+    /// Those of the built-in agent, each with its file. That is ours, and nobody could read a copy of it.
+    pub rehearsed: Vec<(NativeId, PathBuf)>,
     /// Those that stay.
     pub spared: Vec<Spared>,
     /// Whether the record of the session goes too.
     pub extent: Extent,
     /// What becomes of it all.
     pub fate: Fate,
+}
+
+impl DeletePlan {
+    /// Whether nothing of what goes is brought back by anything, although it was not asked to be gone for good.
+    #[must_use]
+    pub fn keeps_nothing(&self) -> bool {
+        self.fate == Fate::Trash && self.natives.is_empty()
+    }
+
+    /// Whether there is nothing to delete.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        let record = self.session.is_some() && self.extent == Extent::Everything;
+        !record && self.natives.is_empty() && self.rehearsed.is_empty()
+    }
 }
 
 /// What was deleted.

@@ -1,10 +1,11 @@
 //! Deleting: first it is told what would happen, then that is done.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use segue_agents::busy::{self, Busy, Whose};
 use segue_agents::forget_kept;
-use segue_catalog::{Called, Catalog, Entry, KeepError, NativeSession, WentWith};
+use segue_catalog::{Called, Catalog, Entry, KeepError, NativeSession, Trash, WentWith};
 use segue_core::{Leg, MatchedBy, NativeId, ProviderId, Session, SessionId, TitleSource};
 
 use super::{DeletePlan, Deleted, Doomed, Extent, Fate, Means, Spared, Upkeep};
@@ -25,6 +26,7 @@ impl Engine {
         let mut plan = DeletePlan {
             session: None,
             natives: Vec::new(),
+            rehearsed: Vec::new(),
             spared: Vec::new(),
             extent,
             fate,
@@ -43,6 +45,12 @@ impl Engine {
         Ok(plan)
     }
 
+    /// Whether an agent's own sessions are listed by themselves. To all others only segue's record leads.
+    #[must_use]
+    pub fn lists(&self, provider: &ProviderId) -> bool {
+        self.reads(provider)
+    }
+
     /// What becomes of one native session that a session ran on.
     async fn plan_leg(
         &self,
@@ -51,7 +59,12 @@ impl Engine {
         id: &NativeId,
         plan: &mut DeletePlan,
     ) -> Result<(), EngineError> {
-        let agent = keeper(provider);
+        // What only its agent knows is called by the name that the agent is driven by.
+        let agent = if self.lists(provider) {
+            keeper(provider)
+        } else {
+            provider.clone()
+        };
         let mut spare = |why: String| {
             plan.spared.push(Spared {
                 provider: agent.clone(),
@@ -59,13 +72,15 @@ impl Engine {
                 why,
             });
         };
-        if *provider == ProviderId::rehearsal() {
-            return Ok(());
-        }
-        if !self.reads(provider) {
+        let ours = *provider == ProviderId::rehearsal();
+        if !ours && !self.lists(provider) {
             spare(format!("only {agent} knows where it is"));
         } else if let Some(other) = self.other_user(session, &agent, id).await? {
             spare(format!("session {} runs on it too", other.id));
+        } else if ours {
+            let path = rehearsed(&self.upkeep()?.trash, id);
+            plan.rehearsed
+                .extend(path.exists().then(|| (id.clone(), path)));
         } else if let Some(fork) = self.branch_of(session, &agent, id).await? {
             spare(format!("session {fork} branches off from it"));
         } else {
@@ -189,6 +204,9 @@ impl Engine {
                 natives.push((doomed.id(), doomed.means.clone(), copy));
             }
             natives.reverse();
+            for (_, path) in &plan.rehearsed {
+                remove(path)?;
+            }
             if let Some((hold, _)) = &held
                 && plan.extent == Extent::Everything
             {
@@ -323,6 +341,23 @@ pub(super) fn natives_of(legs: &[Leg]) -> Vec<(ProviderId, NativeId)> {
         }
     }
     all
+}
+
+/// Where the built-in agent has a session, in the home that the trash is in too.
+fn rehearsed(trash: &Trash, id: &NativeId) -> PathBuf {
+    trash.beside("rehearsal").join(format!("{id}.jsonl"))
+}
+
+/// Removes a file. That it is gone already is just as well.
+fn remove(path: &Path) -> Result<(), KeepError> {
+    match std::fs::remove_file(path) {
+        Err(source) if source.kind() != ErrorKind::NotFound => Err(KeepError::Io {
+            doing: "remove",
+            path: path.to_owned(),
+            source,
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// Where an agent's program is run for a session: where the session works, if that is still there.

@@ -1,13 +1,14 @@
 //! `segue session delete`, `forget`, `archive` and `restore` with sessions that agents keep.
 
 use std::fs::{self, File};
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, SystemTime};
 
 use insta::assert_snapshot;
-use segue_testkit::World;
+use segue_testkit::{Output, World};
 use serde_json::{Value, json};
 
 use crate::failing_disks::{as_nobody, with_file_limit};
@@ -399,11 +400,18 @@ fn segues_own_record_is_forgotten_alone() {
     ");
     assert_snapshot!(world.segue(["session", "forget", "--yes", &id]), @"
     Forgot [SESSION] (hello).
-    What its agent has of it stays, and is listed by itself from now on.
+    What rehearsal has of it stays, but can't be found through segue any more.
     --- exit 0
     ");
     assert_eq!(crate::count_sessions(&world), 0);
     put(&world, ID);
+    let _ = world.segue(["session", "adopt", NAME]);
+    let own = world.json(["session", "list", "--json"])[0]["id"].clone();
+    assert_snapshot!(world.segue(["session", "forget", "--yes", own.as_str().unwrap()]), @"
+    Forgot [SESSION] (Shopping).
+    What its agent has of it stays, and is listed by itself from now on.
+    --- exit 0
+    ");
     assert_eq!(
         world.segue(["session", "forget", "--yes", NAME]).code,
         Some(1)
@@ -526,4 +534,95 @@ fn title_and_tags_come_back_with_what_they_were_given_to() {
     let _ = world.json(["session", "delete", "--yes", "--json", adopted]);
     let restored = world.json(["session", "restore", "--json", NAME]);
     assert_eq!(restored["session_id"], serde_json::Value::Null);
+}
+
+/// A session of an agent that answers in a conversation of its own.
+fn chat(world: &World, agent: &str) -> String {
+    let told = world.json(["chat", "--json", "-p", agent, "hello"]);
+    told["session_id"].as_str().unwrap().to_owned()
+}
+
+/// What the question of a command says that is asked on a terminal, and answered with no.
+fn asked(world: &World, arguments: &str) -> String {
+    let mut command = world.program("script");
+    let line = format!("{} {arguments}", env!("CARGO_BIN_EXE_segue"));
+    command
+        .args(["-q", "-e", "-c", &line, "/dev/null"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    let mut child = command.spawn().expect("script is part of every Linux");
+    child.stdin.take().unwrap().write_all(b"n\n").unwrap();
+    let screen = Output::from(&child.wait_with_output().unwrap(), world).stdout;
+    let question = screen.lines().find(|line| line.contains("? [y/N]"));
+    let question = question.unwrap_or_else(|| panic!("{screen}"));
+    question.split("? [y/N]").next().unwrap().to_owned()
+}
+
+#[test]
+fn that_nothing_brings_a_session_back_is_said_before_it_is_deleted() {
+    let world = world();
+    let id = chat(&world, "rehearsal");
+    let before = everything(&world.home().join("rehearsal"));
+    assert_snapshot!(world.segue(["session", "delete", "--dry-run", &id]), @"
+    Would delete [SESSION] (hello, 1 turn).
+    Would delete rehearsal:[NATIVE] by removing its file, for good:
+      [WORLD]/home/rehearsal/[NATIVE].jsonl
+    Nothing of it would go to the trash, so nothing could bring it back.
+    --- exit 0
+    ");
+    assert_snapshot!(
+        asked(&world, &format!("session delete {id}")),
+        @"Delete [SESSION] (hello, 1 turn) with rehearsal:[NATIVE] for good: nothing of it goes to the trash"
+    );
+    assert_eq!(everything(&world.home().join("rehearsal")), before);
+    // Of what an agent has whose files can be read there is a copy, so nothing of the kind is said.
+    put(&world, ID);
+    assert_snapshot!(asked(&world, &format!("session delete {NAME}")), @"Delete claude:0b5e4c3a-1111-4222-8333-444455556666 (Shopping)");
+}
+
+#[test]
+fn the_built_in_agents_file_goes_with_the_session() {
+    for how in [&["--yes"][..], &["--yes", "--purge"], &["--yes", "--native"]] {
+        let world = world();
+        let (id, _other) = (chat(&world, "rehearsal"), chat(&world, "rehearsal"));
+        let files = || everything(&world.home().join("rehearsal")).len();
+        assert_eq!(files(), 2);
+        let delete = [&["session", "delete", "--json", &id], how].concat();
+        let told = world.json(&delete);
+        let native = &told["native"][0];
+        assert_eq!(native["provider"], "rehearsal", "{told:#}");
+        let file = PathBuf::from(native["files"][0].as_str().unwrap());
+        assert!(!file.exists(), "{told:#}");
+        assert_eq!(files(), 1, "that of another session stays");
+    }
+}
+
+#[test]
+fn what_only_its_agent_can_find_is_called_by_the_agents_name() {
+    let world = world();
+    let (program, theirs) = (env!("CARGO_BIN_EXE_segue"), world.path().join("two"));
+    let config = world.path().join(".config/segue/config.toml");
+    fs::create_dir_all(config.parent().unwrap()).unwrap();
+    let agent =
+        format!("[acp.two]\npath = {program:?}\nargs = [\"rehearsal-agent\", {theirs:?}]\n");
+    fs::write(config, agent).unwrap();
+    let id = chat(&world, "acp:two");
+    assert_snapshot!(world.segue(["session", "delete", "--dry-run", &id]), @"
+    Would delete [SESSION] (hello, 1 turn).
+    Nothing of it would go to the trash, so nothing could bring it back.
+    Would leave acp:two:[NATIVE]: only acp:two knows where it is.
+    --- exit 0
+    ");
+    let told = world.json(["session", "delete", "--dry-run", "--json", &id]);
+    assert_eq!(told["spared"][0]["provider"], "acp:two", "{told:#}");
+    assert_snapshot!(
+        asked(&world, &format!("session forget {id}")),
+        @"Forget [SESSION] (hello, 1 turn) for good: nothing of it can be found through segue then"
+    );
+    assert_snapshot!(world.segue(["session", "forget", "--yes", &id]), @"
+    Forgot [SESSION] (hello).
+    What acp:two has of it stays, but can't be found through segue any more.
+    --- exit 0
+    ");
+    assert_eq!(everything(&theirs).len(), 1);
 }

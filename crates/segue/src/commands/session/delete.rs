@@ -1,10 +1,11 @@
 //! `segue session delete` and `forget`
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::Path;
 
 use segue_catalog::Belongings;
-use segue_core::SessionRef;
+use segue_core::{Leg, NativeId, ProviderId, SessionRef};
 use segue_engine::{Conversation, DeletePlan, Deleted, Doomed, EngineError, Extent, Fate, Means};
 use serde_json::{Value, json};
 
@@ -37,7 +38,8 @@ pub(super) async fn run(app: &App, args: &DeleteArgs) -> Result<(), CliError> {
         tell_plan(&conversation, &plan, args);
         return Ok(());
     }
-    if !args.yes && !confirmed(&question(&conversation, &plan), "deleting")? {
+    let sure = args.yes || plan.is_empty();
+    if !sure && !confirmed(&question(&conversation, &plan), "deleting")? {
         say("nothing was deleted");
         return Ok(());
     }
@@ -114,15 +116,23 @@ fn question(conversation: &Conversation, plan: &DeletePlan) -> String {
         Conversation::Native(_) => String::new(),
     };
     let natives: Vec<String> = match conversation {
-        Conversation::Session(..) => plan
-            .natives
-            .iter()
-            .map(|doomed| doomed.id().to_string())
-            .collect(),
+        Conversation::Session(..) => {
+            let doomed = plan.natives.iter().map(|doomed| doomed.id().to_string());
+            // Others may go to the trash; this one does not.
+            let alone = if plan.natives.is_empty() {
+                ""
+            } else {
+                " (for good)"
+            };
+            let rehearsed = plan.rehearsed.iter();
+            let rehearsed = rehearsed.map(|(id, _)| format!("{}{alone}", rehearsed_name(id)));
+            doomed.chain(rehearsed).collect()
+        }
         Conversation::Native(_) => Vec::new(),
     };
     let fate = match plan.fate {
         Fate::Purge => " for good",
+        Fate::Trash if plan.keeps_nothing() => " for good: nothing of it goes to the trash",
         Fate::Trash => "",
     };
     let with = match (plan.extent, natives.is_empty()) {
@@ -133,6 +143,11 @@ fn question(conversation: &Conversation, plan: &DeletePlan) -> String {
         }
     };
     format!("Delete {id} ({title}{turns}){with}{fate}")
+}
+
+/// What a session of the built-in agent is called.
+fn rehearsed_name(id: &NativeId) -> String {
+    format!("{}:{id}", ProviderId::rehearsal())
 }
 
 fn turns(count: u32) -> String {
@@ -155,8 +170,7 @@ fn by(means: &Means) -> String {
 fn tell_plan(conversation: &Conversation, plan: &DeletePlan, args: &DeleteArgs) {
     if args.one.json {
         let natives = plan.natives.iter().map(|doomed| native_json(doomed, None));
-        let natives: Vec<Value> = natives.collect();
-        print_json(&plan_json(conversation, plan, &natives, true));
+        print_json(&plan_json(conversation, plan, natives.collect(), true));
         return;
     }
     if let Some(session) = plan
@@ -205,6 +219,16 @@ fn tell_plan(conversation: &Conversation, plan: &DeletePlan, args: &DeleteArgs) 
             });
         }
     }
+    for (id, path) in &plan.rehearsed {
+        let name = rehearsed_name(id);
+        print(&format!(
+            "Would delete {name} by removing its file, for good:"
+        ));
+        print(&format!("  {}", path.display()));
+    }
+    if plan.keeps_nothing() && !plan.is_empty() {
+        print("Nothing of it would go to the trash, so nothing could bring it back.");
+    }
     tell_spared(plan, "Would leave");
 }
 
@@ -230,13 +254,12 @@ fn tell_deleted(
     if args.one.json {
         let natives = plan.natives.iter().zip(&deleted.natives);
         let natives = natives.map(|(doomed, (_, _, copy))| native_json(doomed, copy.as_deref()));
-        let natives: Vec<Value> = natives.collect();
-        print_json(&plan_json(conversation, plan, &natives, false));
+        print_json(&plan_json(conversation, plan, natives.collect(), false));
         return;
     }
     let (id, title) = (conversation.id(), title(conversation));
     match plan.extent {
-        Extent::Native if plan.natives.is_empty() => {
+        Extent::Native if plan.is_empty() => {
             print(&format!("Nothing is there to delete of {id}."));
         }
         Extent::Native if plan.session.is_some() => {
@@ -284,12 +307,27 @@ fn native_json(doomed: &Doomed, copy: Option<&Path>) -> Value {
     })
 }
 
+/// A session of the built-in agent, of which there never is a copy.
+fn rehearsed_json(id: &NativeId, path: &Path) -> Value {
+    json!({
+        "provider": ProviderId::rehearsal().as_str(),
+        "native_session_id": id.as_str(),
+        "by": "files",
+        "command": null,
+        "files": [path.display().to_string()],
+        "copy": null,
+        "in_use_by": null,
+    })
+}
+
 fn plan_json(
     conversation: &Conversation,
     plan: &DeletePlan,
-    natives: &[Value],
+    mut natives: Vec<Value>,
     dry_run: bool,
 ) -> Value {
+    let rehearsed = plan.rehearsed.iter();
+    natives.extend(rehearsed.map(|(id, path)| rehearsed_json(id, path)));
     let spared = plan.spared.iter().map(|spared| {
         json!({
             "provider": spared.provider.as_str(),
@@ -310,12 +348,14 @@ pub(super) async fn forget(app: &App, args: &ForgetArgs) -> Result<(), CliError>
     by_name(&args.one.id)?;
     let session = app.find(&args.one.id).await?;
     let (id, title) = (&session.id, clean(session.title.as_str()));
-    let question = format!("Forget {id} ({title}, {})", turns(session.turns));
+    let legs = app.engine.view(session.clone()).await?.legs;
+    let left = Left::by(&legs, |agent| app.engine.lists(agent));
+    let turns = turns(session.turns);
+    let question = format!("Forget {id} ({title}, {turns}){}", left.before());
     if !args.yes && !confirmed(&question, "forgetting")? {
         say("nothing was forgotten");
         return Ok(());
     }
-    let legs = app.engine.view(session.clone()).await?.legs;
     app.engine
         .delete(&session)
         .await?
@@ -337,11 +377,52 @@ pub(super) async fn forget(app: &App, args: &ForgetArgs) -> Result<(), CliError>
         print_json(&json!({ "forgotten": id.as_str() }));
     } else {
         print(&format!("Forgot {id} ({title})."));
-        if !natives.is_empty() {
-            print("What its agent has of it stays, and is listed by itself from now on.");
-        }
+        left.after().iter().for_each(|line| print(line));
     }
     Ok(())
+}
+
+/// What agents have of a session that segue forgets.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Left {
+    /// Whether any of it is listed by itself.
+    listed: bool,
+    /// The agents whose own sessions only segue's record led to.
+    out_of_reach: BTreeSet<ProviderId>,
+}
+
+impl Left {
+    fn by(legs: &[Leg], lists: impl Fn(&ProviderId) -> bool) -> Self {
+        let mut left = Self::default();
+        for leg in legs.iter().filter(|leg| leg.native_id.is_some()) {
+            if lists(&leg.provider) {
+                left.listed = true;
+            } else {
+                left.out_of_reach.insert(leg.provider.clone());
+            }
+        }
+        left
+    }
+
+    /// What there is to say before it is done.
+    fn before(&self) -> &'static str {
+        if self.listed {
+            ""
+        } else {
+            " for good: nothing of it can be found through segue then"
+        }
+    }
+
+    /// What there is to say once it is done.
+    fn after(&self) -> Vec<String> {
+        let listed = "What its agent has of it stays, and is listed by itself from now on.";
+        let mut lines: Vec<String> = self.listed.then(|| listed.to_owned()).into_iter().collect();
+        let lost = self.out_of_reach.iter().map(|agent| {
+            format!("What {agent} has of it stays, but can't be found through segue any more.")
+        });
+        lines.extend(lost);
+        lines
+    }
 }
 
 fn confirmed(question: &str, doing: &str) -> Result<bool, CliError> {
