@@ -8,7 +8,7 @@ use std::thread;
 use jiff::Timestamp;
 use segue_core::{NativeId, ProviderId};
 
-use crate::head::head_of;
+use crate::head::{head_of, nothing_said};
 use crate::index::{self, Texts};
 use crate::{
     Archive, Belongings, Entry, Found, Head, KeepError, Kind, Mark, NativeTurn, ReadError, Reader,
@@ -81,10 +81,7 @@ impl Catalog {
     /// `claude:ID` looks at one agent only.
     #[must_use]
     pub fn lookup(&self, text: &str) -> Natives {
-        let named = text
-            .split_once(':')
-            .and_then(|(name, rest)| Some((self.known(name)?, rest)));
-        let (provider, text) = named.map_or((None, text), |(name, rest)| (Some(name), rest));
+        let (provider, text) = self.named(text);
         let mut natives = self.gather(provider, text, |found| found.id.fits(text));
         let sessions = &mut natives.sessions;
         sessions.retain(|session| session.head.id.as_str().starts_with(text));
@@ -98,6 +95,32 @@ impl Catalog {
         let named = |path: &Path| path.to_string_lossy().contains(text);
         natives.unreadable.retain(|(_, error)| named(error.path()));
         natives
+    }
+
+    /// Why the file of a session that was there before holds no conversation now, if there still is one. `id` is the
+    /// whole id, also as `claude:ID`.
+    #[must_use]
+    pub fn why_not(&self, id: &str) -> Option<ReadError> {
+        let (provider, id) = self.named(id);
+        let readers = self.readers.iter();
+        let mut readers = readers.filter(|(name, _)| provider.is_none_or(|one| one == name));
+        readers.find_map(|(_, reader)| {
+            let found = reader.find().found.into_iter();
+            let mut found = found.filter(|found| found.id.fits(id));
+            found.find_map(|found| match head_of(reader.as_ref(), &found) {
+                Ok(head) if head.kind == Kind::Empty => Some(nothing_said(&found)),
+                Ok(_) => None,
+                Err(error) => Some(error),
+            })
+        })
+    }
+
+    /// The agent that a text names, if it does, and what it says of the id.
+    fn named<'a>(&self, text: &'a str) -> (Option<&ProviderId>, &'a str) {
+        let named = text
+            .split_once(':')
+            .and_then(|(name, rest)| Some((self.known(name)?, rest)));
+        named.map_or((None, text), |(name, rest)| (Some(name), rest))
     }
 
     /// Who reads the sessions of which agent.

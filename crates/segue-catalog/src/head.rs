@@ -50,6 +50,15 @@ pub(crate) fn head_of(reader: &dyn Reader, found: &Found) -> Result<Head, ReadEr
     Ok(head)
 }
 
+/// Why a file in which nothing is said is no conversation.
+pub(crate) fn nothing_said(found: &Found) -> ReadError {
+    let why = match found.size {
+        0 => "it is empty",
+        _ => "there is no conversation in it",
+    };
+    ReadError::not_a_session(&found.path, why)
+}
+
 impl Head {
     /// A session of which nothing else is known yet.
     #[must_use]

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use segue_core::Usage;
 
 use super::texts::{Bounded, Texts};
-use crate::head::head_of;
+use crate::head::{head_of, nothing_said};
 use crate::record::Back;
 use crate::{
     Event, Fold, Found, Head, Kind, Mark, NativeTurn, ReadError, Reader, Record, Records, Skipped,
@@ -137,14 +137,16 @@ pub(super) fn read(
         let (turns, all, skipped) = whole(reader, found, &mut |turns| tell(Told::Turns(turns)))?;
         // A file that ends in the middle, and has less than it had, is being written anew.
         if skipped.torn && before.is_some_and(|before| all < before.turns) {
-            return Ok(Told::Other);
+            let why = "it ends in the middle, and has less than it had";
+            return Err(ReadError::not_a_session(&found.path, why));
         }
         placed.bytes = found.size;
         Ok(Told::Whole { placed, turns })
     });
     tell(match outcome {
         Ok(told) => told,
-        Err(ReadError::NotASession { .. }) => Told::Other,
+        // Whatever never was a session is not ours to complain about.
+        Err(ReadError::NotASession { .. }) if before.is_none() => Told::Other,
         Err(error) => Told::Failed(error),
     });
 }
@@ -155,8 +157,10 @@ fn head(
     projects: &Projects,
 ) -> Result<Option<Box<Placed>>, ReadError> {
     let head = head_of(reader, found)?;
-    if head.kind != Kind::Conversation {
-        return Ok(None);
+    match head.kind {
+        Kind::Conversation => {}
+        Kind::Subagent => return Ok(None),
+        Kind::Empty => return Err(nothing_said(found)),
     }
     let project = head.cwd.as_deref().and_then(|cwd| projects.of(cwd));
     Ok(Some(Box::new(Placed {

@@ -28,6 +28,11 @@ fn a_source_that_is_malformed_for_a_moment_keeps_its_last_good_row() {
             assert_eq!(kept.len(), 1, "{} with {bad:?}", agent.name);
             assert_eq!(kept[0].session.head, good[0].session.head);
             assert_eq!(kept[0].turns, good[0].turns);
+            let failures = index.failures().unwrap();
+            assert_eq!(failures.len(), 1, "{} with {bad:?}", agent.name);
+            assert!(failures[0].why.contains(&*path.to_string_lossy()));
+            let id = good[0].session.head.id.as_str();
+            assert!(catalog.why_not(id).is_some(), "{}", agent.name);
             // It is not looked at again before it changes.
             let again = refresh(&index, &catalog);
             assert_eq!(
@@ -51,6 +56,23 @@ fn a_source_that_is_malformed_for_a_moment_keeps_its_last_good_row() {
         fs::write(&path, agent.sample).unwrap();
         refresh(&index, &catalog);
         assert_eq!(listed(&index, false)[0].turns, good[0].turns);
+        assert_eq!(index.failures().unwrap(), []);
+        let id = good[0].session.head.id.as_str();
+        assert!(catalog.why_not(id).is_none(), "{}", agent.name);
+    }
+}
+
+#[test]
+fn what_never_was_a_session_is_nothing_to_complain_about() {
+    for agent in AGENTS.iter().filter(|agent| agent.name != "opencode") {
+        for bad in ["", "{", "\0\0\0\0"] {
+            let (home, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+            agent.put(&home.path().join(agent.name), bad.as_bytes());
+            let index = Index::new(place.path());
+            let work = refresh(&index, &catalog(home.path(), &[agent]));
+            assert_eq!(work.unreadable.len(), 0, "{} with {bad:?}", agent.name);
+            assert_eq!(index.failures().unwrap(), [], "{}", agent.name);
+        }
     }
 }
 

@@ -122,6 +122,49 @@ fn what_cannot_be_read_is_told() {
 }
 
 #[test]
+fn a_session_whose_file_is_spoilt_stays_listed_and_that_is_told() {
+    for (spoilt, why) in [
+        (&[][..], "it is empty"),
+        (
+            &[0x9f, 0x07, 0xff, b'\n', 0x80],
+            "there is no conversation in it",
+        ),
+    ] {
+        let world = world();
+        let kept = &Home::write(&world, 1).sessions[0];
+        let _ = refresh(&world);
+        fs::write(&kept.path, spoilt).unwrap();
+        // Told when it is come across, and as long as it is so.
+        for _ in 0..2 {
+            let list = world.segue(["session", "list", "--all"]);
+            assert_eq!(list.stdout.lines().count(), 2, "{list}");
+            assert!(
+                list.stderr
+                    .ends_with(&format!(" is not a session: {why}\n")),
+                "{list}"
+            );
+            assert_eq!(list.stderr.lines().count(), 1, "{list}");
+        }
+        assert_eq!(world.json(["index", "status", "--json"])["unreadable"], 1);
+        let status = world.segue(["index", "status"]).stdout;
+        assert!(
+            status.contains("\n1 file(s) could not be read:\n"),
+            "{status}"
+        );
+        assert!(status.ends_with(&format!(": {why}\n")), "{status}");
+        for command in ["show", "info"] {
+            let failed = world.segue(["session", command, "latest"]);
+            assert_eq!(
+                (failed.stdout.as_str(), failed.code),
+                ("", Some(1)),
+                "{failed}"
+            );
+            assert!(failed.stderr.contains(" is not a session: "), "{failed}");
+        }
+    }
+}
+
+#[test]
 fn a_list_without_a_refresh_is_as_the_index_has_it() {
     let world = world();
     let mut home = Home::write(&world, 2);
