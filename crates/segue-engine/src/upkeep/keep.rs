@@ -82,6 +82,12 @@ impl Engine {
         Ok(saved.await)
     }
 
+    /// Whether a native session is gone at its agent's, so that only the archive has it.
+    #[must_use]
+    pub fn only_archived(&self, session: &NativeSession) -> bool {
+        self.catalog.only_archived(session)
+    }
+
     fn archive_of(&self) -> Result<&Archive, EngineError> {
         Ok(&self.upkeep()?.archive)
     }

@@ -188,7 +188,18 @@ fn an_archived_session_is_listed_shown_and_gone_on_with_once_it_is_gone() {
     let listed = world.json(["session", "list", "--json"]);
     assert_eq!(listed[0]["status"], "archived", "{listed:#}");
     assert_eq!(listed[0]["title"], "Shopping");
-    assert_eq!(world.segue(["session", "show", NAME]).stdout, shown);
+    let kept = shown.replace(" · kept by claude\n", " · only in segue's archive\n");
+    assert_ne!(kept, shown);
+    assert_eq!(world.segue(["session", "show", NAME]).stdout, kept);
+    let info = world.segue(["session", "info", NAME]).stdout;
+    let info: Vec<&str> = info.lines().rev().take(2).collect();
+    assert_eq!(
+        info,
+        [
+            "claude does not have this session any more; it is in segue's archive",
+            "go on     segue session restore claude:0b5e4c3a-1111-4222-8333-444455556666   (gives it back to claude)",
+        ]
+    );
     assert_eq!(
         world.json(["session", "info", "--json", "0b5e"])["session"]["turns"],
         3

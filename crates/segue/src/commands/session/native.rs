@@ -5,9 +5,9 @@ use std::ops::ControlFlow;
 
 use jiff::Timestamp;
 use segue_agents::known;
-use segue_catalog::{NativeTurn, Skipped};
+use segue_catalog::{NativeTurn, ReadError, Skipped};
 use segue_core::{TurnState, figure};
-use segue_engine::Native;
+use segue_engine::{EngineError, Native, Survey};
 
 use super::show::{Layout, print_turn, turn_index};
 use crate::cli::ShowArgs;
@@ -19,8 +19,71 @@ use crate::wire::{self, SessionJson, TurnJson, print_json};
 /// A larger session is not read through only to number its last turns.
 const NUMBERED: u64 = 64 << 20;
 
-pub(super) fn info(app: &App, native: &Native, json: bool) -> Result<(), CliError> {
+/// Who has a native session.
+#[derive(Clone, Copy)]
+enum Whose {
+    /// Its agent.
+    Agents,
+    /// Only segue's archive, since it is gone at its agent's.
+    Archives,
+}
+
+impl Whose {
+    fn of(app: &App, native: &Native) -> Self {
+        if app.engine.only_archived(&native.session) {
+            Self::Archives
+        } else {
+            Self::Agents
+        }
+    }
+
+    /// How the agent itself goes on with it.
+    fn go_on(self, native: &Native) -> Option<String> {
+        let (agent, id) = (&native.session.provider, &native.session.head.id);
+        match self {
+            Self::Agents => {
+                let command = known::resume_command(agent.as_str(), id)?;
+                Some(format!("{command}   (in that directory)"))
+            }
+            Self::Archives => Some(format!(
+                "segue session restore {agent}:{id}   (gives it back to {agent})"
+            )),
+        }
+    }
+
+    fn in_a_sentence(self, native: &Native) -> String {
+        let agent = &native.session.provider;
+        match self {
+            Self::Agents => format!("{agent} keeps this session; segue only reads it"),
+            Self::Archives => {
+                format!("{agent} does not have this session any more; it is in segue's archive")
+            }
+        }
+    }
+
+    fn in_short(self, native: &Native) -> String {
+        match self {
+            Self::Agents => format!("kept by {}", native.session.provider),
+            Self::Archives => "only in segue's archive".to_owned(),
+        }
+    }
+}
+
+/// Reads a session through. The last good row of one that is a conversation no more may have led here.
+fn surveyed(app: &App, native: &Native) -> Result<Survey, CliError> {
     let survey = app.engine.survey(&native.session)?;
+    if survey.turns.is_empty() {
+        let cause = ReadError::NotASession {
+            path: native.session.found.path.clone(),
+            why: "there is no conversation in it".to_owned(),
+        };
+        return Err(EngineError::from(cause).into());
+    }
+    Ok(survey)
+}
+
+pub(super) fn info(app: &App, native: &Native, json: bool) -> Result<(), CliError> {
+    let survey = surveyed(app, native)?;
     if json {
         print_json(&wire::native_info(native, &survey));
         return Ok(());
@@ -71,10 +134,11 @@ pub(super) fn info(app: &App, native: &Native, json: bool) -> Result<(), CliErro
         "file",
         &format!("{} ({} bytes{archived})", found.path.display(), found.size),
     );
-    if let Some(command) = known::resume_command(agent.as_str(), &head.id) {
-        field("go on", &format!("{command}   (in that directory)"));
+    let whose = Whose::of(app, native);
+    if let Some(command) = whose.go_on(native) {
+        field("go on", &command);
     }
-    print(&style.dim(&format!("{agent} keeps this session; segue only reads it")));
+    print(&style.dim(&whose.in_a_sentence(native)));
     tell_skipped(survey.skipped);
     Ok(())
 }
@@ -83,7 +147,7 @@ pub(super) fn transcript(app: &App, native: &Native, args: &ShowArgs) -> Result<
     let huge = native.session.found.size > NUMBERED;
     if let Some(last) = args.last.filter(|_| huge) {
         let (turns, all) = app.engine.recent(&native.session, last)?;
-        let mut printer = Printer::new(native, &SessionJson::from(native), args);
+        let mut printer = Printer::new(app, native, &SessionJson::from(native), args);
         for (n, turn) in (1..).zip(turns) {
             if printer.turn(all.then_some(n), &turn).is_break() {
                 break;
@@ -92,14 +156,14 @@ pub(super) fn transcript(app: &App, native: &Native, args: &ShowArgs) -> Result<
         printer.end(None);
         return Ok(());
     }
-    let survey = app.engine.survey(&native.session)?;
+    let survey = surveyed(app, native)?;
     let session = SessionJson::surveyed(native, &survey);
     let before = match (args.turn, args.last) {
         (Some(n), _) => turn_index(n, survey.turns.len())?,
         (None, Some(last)) => survey.turns.len().saturating_sub(last),
         (None, None) => 0,
     };
-    let mut printer = Printer::new(native, &session, args);
+    let mut printer = Printer::new(app, native, &session, args);
     let mut tell = |index: usize, turn: NativeTurn| {
         printer.turn(u32::try_from(index + 1).ok(), &turn)?;
         match args.turn {
@@ -122,7 +186,7 @@ struct Printer<'a> {
 }
 
 impl<'a> Printer<'a> {
-    fn new(native: &'a Native, session: &SessionJson, args: &ShowArgs) -> Self {
+    fn new(app: &App, native: &'a Native, session: &SessionJson, args: &ShowArgs) -> Self {
         if args.one.json {
             let head = serde_json::to_string(session).unwrap_or_default();
             // A reader that went away is no error: there is nobody to tell.
@@ -133,8 +197,8 @@ impl<'a> Printer<'a> {
         } else {
             let style = Style::stdout();
             print(&style.bold(&one_line(&super::list::title(native))));
-            let (id, provider) = (&native.session.head.id, &native.session.provider);
-            print(&style.dim(&format!("{id} · kept by {provider}")));
+            let whose = Whose::of(app, native).in_short(native);
+            print(&style.dim(&format!("{} · {whose}", native.session.head.id)));
         }
         Self {
             native,
