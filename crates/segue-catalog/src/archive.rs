@@ -320,9 +320,13 @@ pub(crate) fn make_directory(path: &Path) -> Result<(), KeepError> {
 
 /// One writer at a time; the lock is given back when the file is dropped.
 pub(crate) fn lock(root: &Path) -> Result<File, KeepError> {
-    make_directory(root)?;
     let path = root.join(".lock");
     let failed = |error| KeepError::io("lock", &path, error);
+    // A directory that can't be made in an agent's home is something else than one that can't in ours.
+    make_directory(root).map_err(|error| match error {
+        KeepError::Io { source, .. } => failed(source),
+        other => other,
+    })?;
     let file = File::create(&path).map_err(failed)?;
     file.lock().map_err(failed)?;
     Ok(file)

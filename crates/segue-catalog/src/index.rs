@@ -16,6 +16,7 @@ mod snippet;
 mod texts;
 mod write;
 
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -65,6 +66,21 @@ pub enum IndexError {
     Sqlite(#[from] rusqlite::Error),
 }
 
+/// What helps where the index can't be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Remedy {
+    /// To build it anew.
+    Rebuild,
+    /// The right to write where it is.
+    Permission,
+    /// Room on its disk.
+    Space,
+    /// That nothing else stands in its place.
+    Place,
+    /// To try again.
+    Time,
+}
+
 impl IndexError {
     fn io(path: &Path, source: std::io::Error) -> Self {
         Self::Io {
@@ -77,6 +93,31 @@ impl IndexError {
     #[must_use]
     pub fn in_full(&self) -> String {
         crate::in_full(self)
+    }
+
+    /// What helps.
+    #[must_use]
+    pub fn remedy(&self) -> Remedy {
+        match self {
+            Self::Missing | Self::Newer => Remedy::Rebuild,
+            Self::Io { source, .. } => match source.kind() {
+                ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+                    Remedy::Space
+                }
+                ErrorKind::IsADirectory | ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
+                    Remedy::Place
+                }
+                _ => Remedy::Permission,
+            },
+            Self::Sqlite(error) => match error.sqlite_error_code() {
+                Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => Remedy::Permission,
+                Some(ErrorCode::CannotOpen) => Remedy::Place,
+                // A limit on the size of files is told as a failed write.
+                Some(ErrorCode::DiskFull | ErrorCode::SystemIoFailure) => Remedy::Space,
+                Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Remedy::Time,
+                _ => Remedy::Rebuild,
+            },
+        }
     }
 
     /// Whether the file is not what we wrote.

@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use segue_agents::exec::unarchive_command;
 use segue_agents::known::KNOWN;
 use segue_catalog::KeepError;
+use segue_catalog::index::Remedy;
 use segue_core::{BriefError, Hint, NextStep, ProviderId, RoleName, Section, SessionId, Title};
 use segue_engine::{CheckpointError, ConversationId, EngineError, Fitting, Obstacle};
 use segue_store::{Holder, StoreError};
@@ -237,7 +238,7 @@ impl CliError {
             }
             EngineError::Native(ref cause) => Self::failed(chain(cause)),
             EngineError::Index(ref cause) => Self::failed(chain(cause))
-                .hint("`segue index rebuild` builds it anew; nothing is lost by that"),
+                .hint(mend_index(cause.remedy())),
             EngineError::Brief(ref cause) => too_large(cause),
             EngineError::Checkpoint(ref cause) => of_checkpoint(cause),
             EngineError::Keep(ref cause) => kept(cause),
@@ -277,6 +278,22 @@ impl CliError {
         }
     }
 }
+
+/// What to do about an index that can't be used.
+fn mend_index(remedy: Remedy) -> &'static str {
+    match remedy {
+        Remedy::Rebuild => "`segue index rebuild` builds it anew; nothing is lost by that",
+        Remedy::Permission => WRITABLE,
+        Remedy::Space => "free some space; nothing is lost, and the index goes on from there",
+        Remedy::Place => {
+            "move away what stands in its place, or make it a file that you may write (`segue index path` says where)"
+        }
+        Remedy::Time => "try again; if it stays so, look for a process that hangs",
+    }
+}
+
+/// What to do about a home that can't be written.
+const WRITABLE: &str = "make the directory writable, or set SEGUE_HOME to one that is";
 
 /// What a command does.
 fn command(step: NextStep, does: &str) -> Hint {
@@ -396,6 +413,18 @@ fn kept(error: &KeepError) -> CliError {
             ) =>
         {
             failed.hint("free some space; nothing was removed")
+        }
+        // Only what is in segue's own home is ever locked.
+        KeepError::Io {
+            doing: "lock",
+            source,
+            ..
+        } if matches!(
+            source.kind(),
+            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem
+        ) =>
+        {
+            failed.hint(WRITABLE)
         }
         KeepError::Io { .. }
         | KeepError::Read(_)

@@ -11,7 +11,7 @@ use insta::assert_snapshot;
 use segue_testkit::{Output, World};
 use serde_json::{Value, json};
 
-use crate::failing_disks::{as_nobody, with_file_limit};
+use crate::failing_disks::{as_nobody, make_read_only, with_file_limit};
 use crate::world;
 
 const SAMPLE: &str = include_str!("../../../segue-catalog/tests/it/samples/claude.jsonl");
@@ -366,6 +366,32 @@ fn what_cannot_be_removed_stays_whole_with_a_copy_in_the_trash() {
 }
 
 #[test]
+fn a_home_that_is_read_only_takes_no_copy_and_what_to_do_is_said() {
+    let world = with_session();
+    for made in [false, true] {
+        if made {
+            // There is a place for copies, which can't be written either.
+            fs::set_permissions(world.home(), fs::Permissions::from_mode(0o700)).unwrap();
+            let _ = world.json(["session", "archive", "--json", NAME]);
+            let main = projects(&world).join(format!("{ID}.jsonl"));
+            let text = fs::read_to_string(&main).unwrap();
+            fs::write(&main, format!("{text}\n")).unwrap();
+        }
+        let _ = world.segue(["session", "list"]);
+        make_read_only(&world);
+        for args in [
+            &["session", "archive", NAME][..],
+            &["session", "delete", "--yes", NAME],
+        ] {
+            let failed = as_nobody(&world, args);
+            let hint = "hint: make the directory writable, or set SEGUE_HOME to one that is\n";
+            assert!(failed.stderr.ends_with(hint), "{failed}");
+            assert_eq!(failed.code, Some(1), "{failed}");
+        }
+    }
+}
+
+#[test]
 fn a_deletion_that_is_killed_anywhere_loses_nothing() {
     let world = with_session();
     let before = claude(&world);
@@ -593,7 +619,11 @@ fn that_nothing_brings_a_session_back_is_said_before_it_is_deleted() {
 
 #[test]
 fn the_built_in_agents_file_goes_with_the_session() {
-    for how in [&["--yes"][..], &["--yes", "--purge"], &["--yes", "--native"]] {
+    for how in [
+        &["--yes"][..],
+        &["--yes", "--purge"],
+        &["--yes", "--native"],
+    ] {
         let world = world();
         let (id, _other) = (chat(&world, "rehearsal"), chat(&world, "rehearsal"));
         let files = || everything(&world.home().join("rehearsal")).len();

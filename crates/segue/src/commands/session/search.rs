@@ -27,8 +27,9 @@ pub(super) async fn run(app: &App, args: &SearchArgs) -> Result<(), CliError> {
         );
         // An index that never was complete would be silent about most of what there is.
         if !app.engine.index().is_some_and(Index::is_whole) {
-            return Err(CliError::failed(why)
-                .hint("`segue index rebuild` builds it anew; nothing is lost by that"));
+            return Err(CliError::failed(why).hint(
+                "put that right and search again: it is built by itself then, and nothing is lost",
+            ));
         }
         let mark = Style::stderr().yellow("segue:");
         say(&format!("{mark} {why}"));

@@ -130,6 +130,15 @@ fn a_home_that_is_read_only_is_read() {
             .contains("the index could not be brought up to date: "),
         "{search}"
     );
+    for command in ["refresh", "rebuild"] {
+        let failed = as_nobody(&world, &["index", command]);
+        assert_eq!(failed.code, Some(1), "{failed}");
+        assert_eq!(
+            failed.stderr,
+            "error: cannot use the index [WORLD]/home/catalog.db: Permission denied (os error 13)\n\
+             hint: make the directory writable, or set SEGUE_HOME to one that is\n"
+        );
+    }
     let shown = as_nobody(&world, &["session", "show", &format!("claude:{}", late.id)]);
     assert!(shown.stdout.contains("asked w99x1"), "{shown}");
 }
@@ -148,8 +157,14 @@ fn a_disk_that_is_full_takes_no_index_and_spoils_nothing() {
         }
         assert_listed_without(&with_file_limit(&world, blocks, &LIST), SESSIONS + 2);
         let search = with_file_limit(&world, blocks, &SEARCH);
+        let refreshed = with_file_limit(&world, blocks, &["index", "refresh"]);
+        assert!(
+            refreshed.stderr.contains("\nhint: free some space"),
+            "{refreshed}"
+        );
         if anew {
             assert_not_searched(&search);
+            assert!(!search.stderr.contains("rebuild"), "{search}");
         } else {
             // What was there before is still found.
             assert_eq!(search.code, Some(0), "{search}");
@@ -178,7 +193,12 @@ fn nothing_but_searching_needs_the_index() {
     fs::create_dir(world.home().join("catalog.db")).unwrap();
     assert_listed_without(&world.segue(LIST), SESSIONS + 1);
     assert_not_searched(&world.segue(SEARCH));
-    assert_not_searched(&world.segue(["index", "refresh"]));
+    for command in ["refresh", "rebuild"] {
+        let failed = world.segue(["index", command]);
+        assert_not_searched(&failed);
+        let hint = "\nhint: move away what stands in its place";
+        assert!(failed.stderr.contains(hint), "{failed}");
+    }
     let own = world.json(["session", "list", "--json", "-p", "rehearsal"])[0]["id"].clone();
     let own = own.as_str().unwrap();
     for (args, turn) in [
