@@ -141,7 +141,7 @@ pub use handoff::HandedOver;
 pub use head::{DroppedTurn, RevertPlan, SetAside};
 pub use indexed::{Caught, Freshness, Known};
 pub use native::{Conversation, ConversationId, Conversations, Native, Survey};
-pub use portable::{Export, Import, count_tokens};
+pub use portable::{Export, Import, Namesake, Present, count_tokens};
 pub use purpose::ForPurpose;
 pub use recall::{
     DescribeError, Described, Detail, FoundIn, FoundTurn, SearchReport, SearchRequest, Turns,

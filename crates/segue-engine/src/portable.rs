@@ -2,17 +2,19 @@
 
 use std::collections::HashSet;
 
+use jiff::Timestamp;
 use segue_core::{
     Checkpoint, Decision, DecisionKind, MatchedBy, Message, NativeId, Occasion, Part, Project,
     ProviderId, Role, Session, SessionId, Title, TurnId, TurnState, Usage, Version, total_saved,
     written,
 };
-use segue_formats::{Kept, Line, Portable, Recap};
+use segue_formats::{Kept, Lack, Line, Portable, Recap, There};
 use segue_store::{
     AdoptedTurn, Filter, Imported, ImportedCheckpoint, NewSession, Origin, Page, StoreError,
 };
 
 use crate::checkpoints::leading;
+use crate::pieces::joined;
 use crate::{Engine, EngineError, counted};
 
 /// What became of a session that was to come.
@@ -20,10 +22,28 @@ use crate::{Engine, EngineError, counted};
 pub enum Import {
     /// It is here now; said, and noted in its log.
     Done(Box<Session>, Decision),
-    /// It has come before, or never left.
+    /// All of it has come before, or never left.
     Already(SessionId),
     /// Nothing was ever said in it.
     Nothing,
+}
+
+/// What is here of a session that is to come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Present {
+    /// All of it is in this one.
+    All(SessionId),
+    /// These have its name, and not all of it.
+    Others(Vec<Namesake>),
+}
+
+/// A session that has the name of another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Namesake {
+    /// Which.
+    pub id: SessionId,
+    /// What it lacks of the other.
+    pub lacks: Lack,
 }
 
 /// A session as it goes.
@@ -36,28 +56,63 @@ pub struct Export {
 }
 
 impl Engine {
-    /// The session of a project that came under a name, or that has this name here.
-    pub async fn known_as(
+    /// What is here of a session that is to come into a project.
+    pub async fn known(
         &self,
         project: &Project,
-        name: &str,
-    ) -> Result<Option<SessionId>, EngineError> {
+        session: &Portable,
+    ) -> Result<Present, EngineError> {
+        let mut others = Vec::new();
+        for id in self.known_as(project, &session.name).await? {
+            match session.lacking(&self.there(&id).await?) {
+                None => return Ok(Present::All(id)),
+                Some(lacks) => others.push(Namesake { id, lacks }),
+            }
+        }
+        Ok(Present::Others(others))
+    }
+
+    /// The sessions of a project that came under a name, or that have this name here.
+    async fn known_as(&self, project: &Project, name: &str) -> Result<Vec<SessionId>, EngineError> {
+        let mut known = Vec::new();
         if let Ok(id) = SessionId::parse(name)
             && self.store.session(&id).await?.is_some()
         {
-            return Ok(Some(id));
+            known.push(id);
         }
         for candidate in self.store.candidates(name).await? {
             if candidate.by == MatchedBy::Alias
                 && self.existing(&candidate.id).await?.project.key == project.key
             {
-                return Ok(Some(candidate.id));
+                known.push(candidate.id);
             }
         }
-        Ok(None)
+        Ok(known)
     }
 
-    /// Takes in a session that another program kept, in a format; whole, or not at all.
+    /// What a session that is here has to be compared by.
+    async fn there(&self, id: &SessionId) -> Result<There, EngineError> {
+        let mut lines = Vec::new();
+        for turn in self.store.turns(id).await? {
+            let messages = joined(self.store.messages(turn.id).await?);
+            let told = messages.iter().enumerate();
+            lines.extend(told.filter_map(|(seq, message)| line(message, seq, turn.n)));
+        }
+        let mut checkpoints = Vec::new();
+        for version in self.store.checkpoints(id).await? {
+            let found = self.store.checkpoint(id, version.n).await?;
+            checkpoints.extend(found.map(|(_, checkpoint)| checkpoint));
+        }
+        Ok(There {
+            purpose: self.existing(id).await?.purpose,
+            lines,
+            kept: self.store.origin(id).await?.map(|origin| origin.kept),
+            checkpoints,
+        })
+    }
+
+    /// Takes in a session that another program kept, in a format; whole, or not at all. One that is not all here already
+    /// comes beside those that have its name, so that nothing of either is lost.
     ///
     /// Whoever carried it there, if that is known and can be driven here, is to carry it on; else `carrier`, else the
     /// agent last used in the project.
@@ -71,9 +126,12 @@ impl Engine {
         if session.past.is_empty() && session.lines.is_empty() && session.recap.is_none() {
             return Ok(Import::Nothing);
         }
-        if let Some(there) = self.known_as(project, &session.name).await? {
-            return Ok(Import::Already(there));
-        }
+        let others = match self.known(project, session).await? {
+            Present::All(there) => return Ok(Import::Already(there)),
+            Present::Others(others) => others,
+        };
+        let now = (self.world.now)();
+        let session = &at_most(session, now);
         let (turns, checkpoint) = story(session);
         let noted = Decision::new(DecisionKind::Session, came(session, format));
         let mut imported = Imported {
@@ -81,13 +139,14 @@ impl Engine {
                 name: session.name.clone(),
                 format: format.to_owned(),
                 kept: session.aside(),
-                at: (self.world.now)(),
+                at: now,
             },
             turns,
             checkpoint,
             tags: session.tags.clone(),
             updated_at: session.updated_at,
             noted: noted.clone(),
+            beside: others.into_iter().map(|other| other.id).collect(),
         };
         for turn in &mut imported.turns {
             turn.messages.iter_mut().for_each(|message| {
@@ -96,16 +155,20 @@ impl Engine {
         }
         let provider = self.carrier_here(session, project, carrier).await?;
         let new = self.arrival(session, project, &provider).await?;
-        let made = self
-            .store
-            .import(new, self.world.me.clone(), imported)
-            .await;
-        let made = match made {
-            // Somebody else was quicker.
-            Err(StoreError::Fits(there)) => return Ok(Import::Already(there)),
-            other => other?,
-        };
-        Ok(Import::Done(Box::new(made), noted))
+        loop {
+            let owner = self.world.me.clone();
+            let made = self.store.import(new.clone(), owner, imported.clone());
+            match made.await {
+                // Somebody else was quicker, with this one or with another of its name.
+                Err(StoreError::Fits(there)) => {
+                    if session.lacking(&self.there(&there).await?).is_none() {
+                        return Ok(Import::Already(there));
+                    }
+                    imported.beside.push(there);
+                }
+                other => return Ok(Import::Done(Box::new(other?), noted)),
+            }
+        }
     }
 
     /// Who carries on what came.
@@ -165,7 +228,7 @@ impl Engine {
         let transcript = self.transcript(session).await?;
         for told in &transcript.turns {
             for (seq, message) in told.messages.iter().enumerate() {
-                match line(message, seq, told.turn.n) {
+                match line(message, seq, told.turn.n).map(counted_line) {
                     Some(line) if told.turn.n <= covers => past.push(line),
                     Some(line) => lines.push(line),
                     None => left_out += usize::from(message.role != Role::System),
@@ -220,20 +283,14 @@ impl Engine {
     ) -> Result<Recap, EngineError> {
         let all = leading(&self.store.checkpoints(id).await?, &chain);
         let first = all.iter().map(|version| version.at).min();
-        // What an imported one saved is told by the program that it came from.
-        let came = all
-            .iter()
-            .filter(|version| version.why == Occasion::Imported);
-        let came: Vec<Version> = came.cloned().collect();
-        let saved = total_saved(&all).saturating_sub(total_saved(&came));
         Ok(Recap {
             checkpoint,
             version: u64::from(version.n),
             created_at: first.unwrap_or(version.at),
             updated_at: version.at,
             tokens: version.tokens,
-            replaced: version.replaced,
-            saved,
+            replaced: last_read(&all),
+            saved: total_saved(&all),
             as_it_came: version.why == Occasion::Imported,
         })
     }
@@ -263,12 +320,39 @@ fn line(message: &Message, seq: usize, turn: u32) -> Option<Line> {
     told.then(|| Line {
         id: format!("{turn}-{seq}"),
         at: message.at,
+        timed: true,
         role: message.role,
-        tokens: Some(segue_tokens::count(&words)),
+        tokens: None,
         words,
         rest: serde_json::Map::new(),
         as_it_came: false,
     })
+    .map(Line::told_though_wordless)
+}
+
+fn counted_line(line: Line) -> Line {
+    Line {
+        tokens: Some(segue_tokens::count(&line.words)),
+        ..line
+    }
+}
+
+/// How many tokens the last compaction here read: what people and summarisers change read nothing of what was said, and
+/// of one that came the files tell it.
+fn last_read(versions: &[Version]) -> Option<u64> {
+    let last = versions.iter().rev().find(|version| match version.why {
+        Occasion::Budget | Occasion::Asked | Occasion::Told | Occasion::Imported => true,
+        Occasion::Summed | Occasion::Pinned | Occasion::Edited | Occasion::Restored => false,
+    });
+    let here = last.filter(|version| version.why != Occasion::Imported);
+    here.map(|version| version.replaced)
+}
+
+/// A session that is no newer than now.
+fn at_most(session: &Portable, now: Timestamp) -> Portable {
+    let mut session = session.clone();
+    session.bring_to(now);
+    session
 }
 
 /// What was said in a session that came, turn by turn, and where its checkpoint hangs.
@@ -289,12 +373,14 @@ fn story(session: &Portable) -> (Vec<AdoptedTurn>, Option<ImportedCheckpoint>) {
         (0, false) => (1, 0),
         (past, false) => (past, past),
     };
+    let tokens = segue_tokens::count(&written(&recap.checkpoint));
     let checkpoint = ImportedCheckpoint {
         turn: hangs_on,
         covers,
-        tokens: segue_tokens::count(&written(&recap.checkpoint)),
+        tokens,
         checkpoint: recap.checkpoint.clone(),
-        replaced: recap.replaced,
+        // It stands for all that was ever said, not only for what the last compaction read.
+        replaced: recap.saved.saturating_add(tokens),
         at: recap.updated_at,
     };
     (turns, Some(checkpoint))

@@ -16,6 +16,7 @@
 //! What is about no feature is in `.dagent/` itself.
 
 pub(crate) mod kind;
+mod odd;
 mod read;
 mod shape;
 mod summary;

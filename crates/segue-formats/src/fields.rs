@@ -1,12 +1,19 @@
 //! Reading JSON that may be anything, and writing it the way other programs do.
 
 use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+/// A text without the mark that some editors put in front of it.
+pub(crate) fn unmarked(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}
+
 /// An object, or why it is none.
 pub(crate) fn object(text: &str) -> Result<Map<String, Value>, String> {
-    match serde_json::from_str::<Value>(text) {
+    match serde_json::from_str::<Value>(unmarked(text)) {
         Ok(Value::Object(object)) => Ok(object),
         Ok(other) => Err(format!("it holds {}, not an object", kind(&other))),
         Err(error) => Err(format!("it is not JSON: {error}")),
@@ -49,16 +56,69 @@ pub(crate) fn map<'a>(from: &'a Map<String, Value>, name: &str) -> Option<&'a Ma
 /// Below this a number of milliseconds since 1970 would be a time before these programs, and one of seconds is not.
 const SECONDS: i64 = 100_000_000_000;
 
-/// A time: RFC 3339, or milliseconds or seconds since 1970.
+/// How many digits a text has at least that counts seconds or milliseconds; fewer may be a year, or a date.
+const DIGITS: usize = 9;
+
+/// A time: RFC 3339, also without a zone or a time of day (that is UTC), or milliseconds or seconds since 1970.
 pub(crate) fn time(value: Option<&Value>) -> Option<Timestamp> {
     match value? {
-        Value::String(text) => text.trim().parse().ok(),
-        Value::Number(number) => match number.as_i64()? {
-            seconds @ 0..SECONDS => Timestamp::from_second(seconds).ok(),
-            millis => Timestamp::from_millisecond(millis).ok(),
-        },
+        Value::String(text) => written_time(text.trim()),
+        Value::Number(number) => counted_time(number.as_i64()?),
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
     }
+}
+
+fn written_time(text: &str) -> Option<Timestamp> {
+    if text.len() >= DIGITS && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return counted_time(text.parse().ok()?);
+    }
+    let unzoned = || {
+        let time: DateTime = text.parse().ok()?;
+        TimeZone::UTC.to_timestamp(time).ok()
+    };
+    text.parse().ok().or_else(unzoned)
+}
+
+fn counted_time(number: i64) -> Option<Timestamp> {
+    match number {
+        seconds @ 0..SECONDS => Timestamp::from_second(seconds).ok(),
+        millis => Timestamp::from_millisecond(millis).ok(),
+    }
+}
+
+/// When something was said, by its own word; or what is wrong with that.
+pub(crate) fn stamp(message: &Map<String, Value>) -> Result<Timestamp, String> {
+    match message.get("timestamp") {
+        None | Some(Value::Null) => Err("has no time".to_owned()),
+        Some(value) => {
+            time(Some(value)).ok_or_else(|| format!("has {value} for a time, which can't be read"))
+        }
+    }
+}
+
+/// What was said, in the first of some fields that has words: a text, or a list of parts some of which are texts.
+pub(crate) fn words(from: &Map<String, Value>, names: &[&str]) -> Option<String> {
+    let mut found = names.iter().filter_map(|name| from.get(*name));
+    let words = found.find_map(|value| match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Array(parts) => Some(parts.iter().filter_map(part).collect::<Vec<_>>().join("\n")),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => None,
+    });
+    words.filter(|words| !words.trim().is_empty())
+}
+
+/// The words of a part: `{type: "text", text}`.
+fn part(value: &Value) -> Option<&str> {
+    let part = value.as_object()?;
+    text(part, &["text"]).filter(|_| text(part, &["type"]) == Some("text"))
+}
+
+/// The parts of a message that are no texts, if it has some.
+pub(crate) fn other_parts(from: &Map<String, Value>, name: &str) -> Option<Value> {
+    let parts = from.get(name)?.as_array()?;
+    let others = parts.iter().filter(|value| part(value).is_none());
+    let others: Vec<Value> = others.cloned().collect();
+    (!others.is_empty()).then_some(Value::Array(others))
 }
 
 /// A time as JavaScript writes it.
@@ -98,11 +158,19 @@ mod tests {
     #[test]
     fn a_time_is_read_however_it_is_counted() {
         let at: Timestamp = "2025-01-01T00:00:01Z".parse().unwrap();
+        let midnight: Timestamp = "2025-01-01T00:00:00Z".parse().unwrap();
         for (value, expected) in [
             (json!("2025-01-01T00:00:01Z"), Some(at)),
             (json!(" 2025-01-01T01:00:01+01:00 "), Some(at)),
             (json!(1_735_689_601_000_i64), Some(at)),
             (json!(1_735_689_601), Some(at)),
+            (json!("1735689601000"), Some(at)),
+            (json!("1735689601"), Some(at)),
+            (json!("2025-01-01T00:00:01"), Some(at)),
+            (json!("2025-01-01 00:00:01.000"), Some(at)),
+            (json!("2025-01-01"), Some(midnight)),
+            (json!("2025"), None),
+            (json!(""), None),
             (json!(i64::MAX), None),
             (json!("yesterday"), None),
             (json!([]), None),

@@ -38,6 +38,9 @@ pub(crate) struct KeptLine {
     id: String,
     at: String,
     role: String,
+    /// The mark of its words.
+    #[serde(default)]
+    mark: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     tokens: Option<u64>,
     #[serde(default, skip_serializing_if = "Map::is_empty")]
@@ -47,6 +50,11 @@ pub(crate) struct KeptLine {
 impl KeptLine {
     fn is_of(&self, line: &Line) -> bool {
         self.at == iso(line.at) && self.role == line.role.as_str()
+    }
+
+    /// Who spoke, when, and the mark of what was said.
+    pub(crate) fn told(&self) -> (&str, String, String) {
+        (&self.role, self.at.clone(), self.mark.clone())
     }
 }
 
@@ -58,6 +66,7 @@ impl Portable {
             id: line.id.clone(),
             at: iso(line.at),
             role: line.role.as_str().to_owned(),
+            mark: mark(&line.words),
             tokens: line.tokens,
             rest: line.rest.clone(),
         };
@@ -111,12 +120,21 @@ impl Portable {
             recap.saved = figure("totalSaved").unwrap_or(recap.saved);
         } else {
             recap.version += version.saturating_sub(1);
-            recap.saved += figure("totalSaved").unwrap_or(0);
         }
+        recap.replaced = recap.replaced.or(figure("lastCompactionInput"));
         if let Some(first) = time(old.get("createdAt")) {
             recap.created_at = first;
         }
     }
+}
+
+/// A short mark of a text that is another for any other text (FNV-1a, which is the same on every machine and for ever).
+pub(crate) fn mark(text: &str) -> String {
+    let begin = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128;
+    let prime = 0x0000_0000_0100_0000_0000_0000_0000_013b_u128;
+    let bytes = text.bytes().map(u128::from);
+    let sum = bytes.fold(begin, |sum, byte| (sum ^ byte).wrapping_mul(prime));
+    format!("{sum:032x}")
 }
 
 /// The speaker of a line by the name that files have for it.

@@ -9,7 +9,9 @@ mod fields;
 mod kept;
 pub mod markdown;
 pub mod old;
+mod overlap;
 mod portable;
 
 pub use kept::Kept;
+pub use overlap::{Lack, There};
 pub use portable::{Line, Portable, Read, Recap};

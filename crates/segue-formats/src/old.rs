@@ -6,7 +6,7 @@ use segue_core::{FeatureId, Purpose, Role, TaskId};
 use serde_json::{Map, Value};
 
 use crate::dagent::kind::{Kind, Said};
-use crate::fields::{kind, text, time, without};
+use crate::fields::{kind, other_parts, stamp, text, time, unmarked, without, words};
 use crate::kept::speaker;
 use crate::{Kept, Line, Portable, Read};
 
@@ -56,7 +56,11 @@ impl OldFile {
         }
     }
 
-    fn line(self, entry: &Map<String, Value>, last: Timestamp) -> Result<(Line, bool), String> {
+    fn line(
+        self,
+        entry: &Map<String, Value>,
+        last: Timestamp,
+    ) -> Result<(Line, Option<String>), String> {
         match self {
             Self::Chat => chat_line(entry, last),
             Self::Session => session_line(entry, last),
@@ -108,12 +112,11 @@ fn portable(
             .as_object()
             .ok_or_else(|| format!("is {}", kind(entry)));
         match entry.and_then(|entry| file.line(entry, last)) {
-            Ok((line, timed)) => {
-                if !timed {
-                    remarks.push(format!(
-                        "entry {n} has no time; it is given that of the one before"
-                    ));
-                }
+            Ok((line, untimed)) => {
+                remarks.extend(
+                    untimed
+                        .map(|why| format!("entry {n} {why}; it is given that of the one before")),
+                );
                 last = line.at;
                 lines.push(line);
             }
@@ -146,6 +149,7 @@ fn portable(
 
 /// The object in a file; nothing at all, and `null`, count as an empty one.
 fn whole(content: &str, remarks: &mut Vec<String>) -> Result<Map<String, Value>, String> {
+    let content = unmarked(content);
     if content.trim().is_empty() {
         remarks.push("the file is empty".to_owned());
         return Ok(Map::new());
@@ -159,10 +163,13 @@ fn whole(content: &str, remarks: &mut Vec<String>) -> Result<Map<String, Value>,
 }
 
 /// `{role, content, timestamp}`, or `{type, text, timestamp}` before that.
-fn chat_line(entry: &Map<String, Value>, last: Timestamp) -> Result<(Line, bool), String> {
+fn chat_line(
+    entry: &Map<String, Value>,
+    last: Timestamp,
+) -> Result<(Line, Option<String>), String> {
     let role = text(entry, &["role", "type"]).ok_or("does not say who speaks")?;
     let role = speaker(role).ok_or_else(|| format!("is of {role:?}, whom nobody knows"))?;
-    let words = text(entry, &["content", "text"]).ok_or("has no text")?;
+    let words = words(entry, &["content", "text"]).ok_or("has no text")?;
     let rest = without(
         entry,
         &["id", "role", "type", "content", "text", "timestamp"],
@@ -171,13 +178,16 @@ fn chat_line(entry: &Map<String, Value>, last: Timestamp) -> Result<(Line, bool)
 }
 
 /// `{direction, type, content, timestamp}`.
-fn session_line(entry: &Map<String, Value>, last: Timestamp) -> Result<(Line, bool), String> {
+fn session_line(
+    entry: &Map<String, Value>,
+    last: Timestamp,
+) -> Result<(Line, Option<String>), String> {
     let role = match text(entry, &["direction"]).ok_or("does not say who speaks")? {
         "task_to_harness" => Role::Assistant,
         "harness_to_task" => Role::User,
         other => return Err(format!("goes {other:?}, which nobody knows")),
     };
-    let words = text(entry, &["content"]).ok_or("has no text")?;
+    let words = words(entry, &["content"]).ok_or("has no text")?;
     let mut rest = without(entry, &["id", "content", "timestamp"]);
     // No person had part in it.
     rest.insert("internal".to_owned(), true.into());
@@ -187,21 +197,23 @@ fn session_line(entry: &Map<String, Value>, last: Timestamp) -> Result<(Line, bo
 fn line(
     entry: &Map<String, Value>,
     role: Role,
-    words: &str,
-    rest: Map<String, Value>,
+    words: String,
+    mut rest: Map<String, Value>,
     last: Timestamp,
-) -> (Line, bool) {
-    let at = time(entry.get("timestamp"));
+) -> (Line, Option<String>) {
+    let at = stamp(entry);
+    rest.extend(other_parts(entry, "content").map(|parts| ("parts".to_owned(), parts)));
     let line = Line {
         id: text(entry, &["id"]).unwrap_or_default().to_owned(),
-        at: at.unwrap_or(last),
+        at: *at.as_ref().unwrap_or(&last),
+        timed: at.is_ok(),
         role,
-        words: words.to_owned(),
+        words,
         tokens: None,
         rest,
         as_it_came: true,
     };
-    (line, at.is_some())
+    (line, at.err())
 }
 
 #[cfg(test)]

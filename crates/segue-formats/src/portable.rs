@@ -7,6 +7,7 @@ use segue_core::{
 use serde_json::{Map, Value};
 
 use crate::Kept;
+use crate::fields::iso;
 
 /// A session on its way.
 #[derive(Debug, Clone)]
@@ -39,6 +40,22 @@ pub struct Portable {
     pub kept: Kept,
 }
 
+impl Portable {
+    /// Has it be no newer than now, whatever its files say, and says so: what is dated ahead would be the latest session
+    /// for as long. What was said keeps its times.
+    pub fn bring_to(&mut self, now: Timestamp) -> Option<String> {
+        let times = self.past.iter().chain(&self.lines).map(|line| line.at);
+        let stated = [self.created_at, self.updated_at];
+        let last = times.chain(stated).max().filter(|last| *last > now)?;
+        self.created_at = self.created_at.min(now);
+        self.updated_at = self.updated_at.min(now);
+        let last = iso(last);
+        Some(format!(
+            "it is dated ahead, up to {last}; messages keep their times, and the session counts as touched now"
+        ))
+    }
+}
+
 impl Linked for Portable {
     fn purpose(&self) -> Option<&Purpose> {
         self.purpose.as_ref()
@@ -60,6 +77,8 @@ pub struct Line {
     pub id: String,
     /// When it was said.
     pub at: Timestamp,
+    /// Whether that is its own word, and not assumed.
+    pub timed: bool,
     /// Who said it.
     pub role: Role,
     /// What was said.
@@ -72,7 +91,19 @@ pub struct Line {
     pub as_it_came: bool,
 }
 
+/// The field that says of a prompt that it has no words, and is to be a prompt nevertheless.
+pub(crate) const WORDLESS: &str = "wordless";
+
 impl Line {
+    /// Says of a prompt without words that it is one: else whoever reads it takes it for nothing.
+    #[must_use]
+    pub fn told_though_wordless(mut self) -> Self {
+        if self.words.trim().is_empty() {
+            self.rest.insert(WORDLESS.to_owned(), true.into());
+        }
+        self
+    }
+
     /// Lines by turns: what the user says begins one, and all that follows is part of it.
     #[must_use]
     pub fn turns(lines: &[Self]) -> Vec<&[Self]> {
@@ -94,8 +125,8 @@ pub struct Recap {
     pub updated_at: Timestamp,
     /// How many tokens it has.
     pub tokens: u64,
-    /// How many tokens it stands for.
-    pub replaced: u64,
+    /// How many tokens the last compaction read, if there was one here.
+    pub replaced: Option<u64>,
     /// How many tokens all of them saved.
     pub saved: u64,
     /// Whether it is as it came from elsewhere.

@@ -1,7 +1,7 @@
 //! Sessions that another program kept.
 
 use jiff::Timestamp;
-use segue_core::{Checkpoint, Decision, Json, Tag};
+use segue_core::{Checkpoint, Decision, Json, SessionId, Tag};
 
 use crate::AdoptedTurn;
 
@@ -33,6 +33,8 @@ pub struct Imported {
     pub updated_at: Timestamp,
     /// That it came, for its log.
     pub noted: Decision,
+    /// Those of the same name that it comes beside, since they are others.
+    pub beside: Vec<SessionId>,
 }
 
 /// The checkpoint that an imported session comes with; its first version.

@@ -52,8 +52,8 @@ pub trait Store: Send + Sync {
     /// Makes a session out of a native session, with all of its turns, and claims it; its leg knows them all. A native
     /// session that another session is at is refused with [`StoreError::Carried`].
     async fn adopt(&self, new: NewSession, owner: ProcessMark, native: Adopted) -> Result<Lease>;
-    /// Makes a session out of what another program kept, whole. If a session of the same project came from there under
-    /// the same name already, it is refused with [`StoreError::Fits`].
+    /// Makes a session out of what another program kept, whole. If a session of the same project came under the same
+    /// name already that it is not said to come beside, it is refused with [`StoreError::Fits`].
     async fn import(
         &self,
         new: NewSession,

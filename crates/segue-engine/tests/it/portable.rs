@@ -22,6 +22,7 @@ fn line(role: Role, words: &str, second: i64) -> Line {
     Line {
         id: format!("m{second}"),
         at: at(second),
+        timed: true,
         role,
         words: words.into(),
         tokens: Some(1000),
@@ -61,7 +62,7 @@ fn came(lines: Vec<Line>) -> Portable {
             created_at: at(-50),
             updated_at: at(-10),
             tokens: 11,
-            replaced: 500,
+            replaced: Some(500),
             saved: 4000,
             as_it_came: true,
         }),

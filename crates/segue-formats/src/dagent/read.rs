@@ -10,9 +10,13 @@ use serde_json::{Map, Value};
 
 use super::File;
 use super::kind::{Kind, Said};
+use super::odd;
 use super::summary;
-use crate::fields::{kind, map, number, object, text, time, without};
+use crate::fields::{
+    kind, map, number, object, other_parts, stamp, text, time, unmarked, without, words,
+};
 use crate::kept::speaker;
+use crate::portable::WORDLESS;
 use crate::{Kept, Line, Portable, Read, Recap};
 
 type Object = Map<String, Value>;
@@ -74,6 +78,12 @@ pub fn read(folder: &Folder, now: Timestamp) -> Reading {
     }
     for place in &places {
         let files = files_at(folder, place);
+        odd::links(
+            &place.path,
+            place.feature,
+            &place.task,
+            &mut reading.remarks,
+        );
         dangling(place, &files, &mut reading.remarks);
         for (id, files) in files {
             reading
@@ -210,6 +220,15 @@ fn portable(
     let context = other(File::Context);
     let agent = other(File::Agent);
     let later = other(File::Session);
+    let path_of = |file: File| files.get(&file).copied().unwrap_or_default();
+    let read = [
+        (path_of(File::Chat), &chat),
+        (path_of(File::Checkpoint), &checkpoint),
+        (path_of(File::Context), &context),
+        (path_of(File::Agent), &agent),
+    ];
+    odd::claims(id, &read, remarks);
+    odd::kind(path_of(File::Context), &context, remarks);
     let metadata = map(&chat, "metadata");
     let stated = |name: &str| {
         let of_chat = time(metadata.and_then(|metadata| metadata.get(name)));
@@ -218,19 +237,7 @@ fn portable(
     let made = stated("createdAt")
         .or_else(|| time(agent.get("createdAt")))
         .or_else(|| time(checkpoint.get("createdAt")));
-    let archive = files
-        .get(&File::Archive)
-        .and_then(|path| folder.files.get(*path));
-    let past = match archive {
-        Some(Ok(text)) => archived(text, made.unwrap_or(now), remarks),
-        Some(Err(why)) => {
-            remarks.push(format!(
-                "what was said before the checkpoint is left out: {why}"
-            ));
-            Vec::new()
-        }
-        None => Vec::new(),
-    };
+    let past = before(folder, files, made.unwrap_or(now), remarks);
     let from = past.last().map(|line| line.at).or(made).unwrap_or(now);
     let lines = said(&chat, from, remarks)?;
     let all = || past.iter().chain(&lines).map(|line| line.at);
@@ -289,11 +296,31 @@ fn said(chat: &Object, from: Timestamp, remarks: &mut Vec<String>) -> Result<Vec
     Ok(lines)
 }
 
+/// What was said before the checkpoint, as far as there is an archive of it.
+fn before(
+    folder: &Folder,
+    files: &BTreeMap<File, &str>,
+    from: Timestamp,
+    remarks: &mut Vec<String>,
+) -> Vec<Line> {
+    let archive = files.get(&File::Archive);
+    match archive.and_then(|path| folder.files.get(*path)) {
+        Some(Ok(text)) => archived(text, from, remarks),
+        Some(Err(why)) => {
+            remarks.push(format!(
+                "what was said before the checkpoint is left out: {why}"
+            ));
+            Vec::new()
+        }
+        None => Vec::new(),
+    }
+}
+
 /// What was said before, a line each.
 fn archived(text: &str, from: Timestamp, remarks: &mut Vec<String>) -> Vec<Line> {
     let mut last = from;
     let mut lines = Vec::new();
-    for (n, text) in (1..).zip(text.lines()) {
+    for (n, text) in (1..).zip(unmarked(text).lines()) {
         let message = serde_json::from_str(text).map_err(|error| format!("is not JSON: {error}"));
         match message.and_then(|message| line(&message, last)) {
             Ok((line, _)) => {
@@ -315,21 +342,28 @@ fn line(message: &Value, last: Timestamp) -> Result<(Line, Option<String>), Stri
     };
     let role = text(message, &["role"]).ok_or("does not say who speaks")?;
     let role = speaker(role).ok_or_else(|| format!("is of {role:?}, whom nobody knows"))?;
-    let words = text(message, &["content"]).ok_or("has no text")?;
-    let at = time(message.get("timestamp"));
-    let remark = at
-        .is_none()
-        .then(|| "has no time; it is given that of the one before".to_owned());
+    // A prompt of ours that is all pictures is a prompt though it has no words.
+    let wordless = message.get(WORDLESS) == Some(&Value::Bool(true));
+    let words = words(message, &["content"]).or_else(|| wordless.then(String::new));
+    let words = words.ok_or("has no text")?;
+    let at = stamp(message);
+    let mut rest = without(message, &["id", "timestamp", "role", "content", "tokens"]);
+    rest.extend(other_parts(message, "content").map(|parts| ("parts".to_owned(), parts)));
     let line = Line {
         id: text(message, &["id"]).unwrap_or_default().to_owned(),
-        at: at.unwrap_or(last),
+        at: *at.as_ref().unwrap_or(&last),
+        timed: at.is_ok(),
         role,
-        words: words.to_owned(),
+        words,
         tokens: number(message, "tokens"),
-        rest: without(message, &["id", "timestamp", "role", "content", "tokens"]),
+        rest,
         as_it_came: true,
     };
-    Ok((line, remark))
+    let untimed = at.err();
+    Ok((
+        line,
+        untimed.map(|why| format!("{why}; it is given that of the one before")),
+    ))
 }
 
 /// The checkpoint, unless it says nothing.
@@ -345,7 +379,7 @@ fn recap(
         return None;
     }
     let tokens = map(file, "tokens");
-    let figure = |name| tokens.and_then(|tokens| number(tokens, name)).unwrap_or(0);
+    let figure = |name| tokens.and_then(|tokens| number(tokens, name));
     let made = time(file.get("createdAt"));
     let updated = time(file.get("updatedAt"));
     Some(Recap {
@@ -353,9 +387,9 @@ fn recap(
         version: number(file, "version").unwrap_or(1),
         created_at: made.or(updated).unwrap_or(created_at),
         updated_at: updated.or(made).unwrap_or(created_at),
-        tokens: figure("checkpoint"),
+        tokens: figure("checkpoint").unwrap_or(0),
         replaced: figure("lastCompactionInput"),
-        saved: figure("totalSaved"),
+        saved: figure("totalSaved").unwrap_or(0),
         as_it_came: true,
     })
 }

@@ -46,6 +46,7 @@ fn line(id: &str, role: Role, text: &str, second: i64) -> Line {
     Line {
         id: id.to_owned(),
         at: at(second),
+        timed: true,
         role,
         words: text.to_owned(),
         tokens: Some(words(text)),
@@ -122,7 +123,7 @@ fn recap() -> Recap {
         created_at: at(10),
         updated_at: at(20),
         tokens: 40,
-        replaced: 900,
+        replaced: Some(900),
         saved: 2000,
         as_it_came: false,
     }
@@ -465,14 +466,14 @@ fn what_is_odd_is_told_and_never_in_the_way_of_others() {
         ("feature.json", json!({ "id": "pay", "sessionId": "gone" })),
         (
             "nodes/t/task.json",
-            json!({ "states": { "in_dev": { "sessionIds": ["c", "lost"] }, "in_qa": 3 } }),
+            json!({ "states": { "in_dev": { "sessionIds": ["c", "lost", 4] }, "in_qa": 3, "planning": { "sessionIds": "c" } } }),
         ),
         ("nodes/t/sessions/chat_c.json", json!({ "messages": null })),
         (
             "sessions/chat_a.json",
             json!({ "messages": [
             message("user", "hi".into()), message("robot", "hi".into()), 7, null, ["x"],
-            message("user", json!(["parts"])), { "role": "assistant", "content": "no time" },
+            message("user", json!(["parts"])), message("user", " \n".into()), { "role": "assistant", "content": "no time" },
             { "role": "user", "content": "odd time", "timestamp": "yesterday" },
         ] }),
         ),
@@ -482,6 +483,10 @@ fn what_is_odd_is_told_and_never_in_the_way_of_others() {
             json!({ "summary": { "pending": ["x"] }, "version": "two" }),
         ),
         ("sessions/context_a.json", "".into()),
+        (
+            "sessions/context_d.json",
+            json!({ "sessionId": "a", "type": "chat" }),
+        ),
         ("sessions/chat_e.json", json!({ "messages": "all" })),
         ("sessions/notes.txt", "".into()),
     ]);
@@ -508,14 +513,20 @@ fn what_is_odd_is_told_and_never_in_the_way_of_others() {
       message 4 is null, not an object, and was left out
       message 5 is a list, not an object, and was left out
       message 6 has no text, and was left out
-      message 7 has no time; it is given that of the one before
+      message 7 has no text, and was left out
       message 8 has no time; it is given that of the one before
+      message 9 has "yesterday" for a time, which can't be read; it is given that of the one before
     b (sessions/chat_b.json): failed: it is not JSON: key must be a string at line 1 column 3
     d (sessions/checkpoint_d.json): 0 lines, Some("feature pay")
       there is no chat_d.json
+      sessions/context_d.json says that it is of session "a"; the name of the file is what counts
+      sessions/context_d.json has "chat" for a type, which nobody knows; what it is for is told by the rest
     e (sessions/chat_e.json): failed: messages is a text, not a list
     c (nodes/t/sessions/chat_c.json): 0 lines, Some("task t in state in_dev of feature pay")
     feature.json names session gone, of which there is no file
+    nodes/t/task.json has a number for one of the sessionIds of in_dev, not a text
+    nodes/t/task.json has a number for state in_qa, not an object
+    nodes/t/task.json has a text for sessionIds of planning, not a list
     nodes/t/task.json names session lost, of which there is no file
     "#);
 }
@@ -595,6 +606,62 @@ fn what_has_no_place_is_kept_and_written_again() {
     assert_eq!(changed, expected);
     let summary = parsed(".dagent-worktrees/pay/.dagent/sessions/checkpoint_old.json");
     assert_eq!(summary["summary"]["completedItems"], json!(["set up"]));
+}
+
+/// What was said in a session whose messages are these, and what was odd about them.
+fn lines_of(messages: &Value) -> (Vec<Line>, Vec<String>) {
+    let chat = format!("\u{feff}{}", json!({ "messages": messages }));
+    let folder = folder(&[("sessions/chat_x.json", chat.into())]);
+    let read = read(&folder, later()).sessions.remove(0);
+    (read.session.unwrap().lines, read.remarks)
+}
+
+#[test]
+fn parts_that_are_texts_are_words_and_the_others_are_kept() {
+    let call = json!({ "type": "tool_use", "name": "Bash" });
+    let (lines, remarks) = lines_of(&json!([
+        { "role": "user", "timestamp": "2025-01-05", "content": [{ "type": "text", "text": "one" }, call, { "type": "text", "text": "two" }] },
+        { "role": "assistant", "timestamp": "2025-01-05T12:00:00", "content": [call] },
+        { "role": "user", "timestamp": "2025-01-05T12:00:00", "content": "", "wordless": true },
+    ]));
+    let words: Vec<_> = lines
+        .iter()
+        .map(|line| (line.words.as_str(), line.timed))
+        .collect();
+    assert_eq!(words, [("one\ntwo", true), ("", true)]);
+    assert_eq!(lines[0].rest["parts"], json!([call]));
+    assert_eq!(remarks, ["message 2 has no text, and was left out"]);
+}
+
+#[test]
+fn what_came_without_counts_is_counted_in_all() {
+    let mut going = session("x", None);
+    going.lines[0].tokens = None;
+    going.lines[1].tokens = Some(40);
+    let files = write(&[going], &words);
+    let chat: Value = serde_json::from_str(&files[".dagent/sessions/chat_x.json"]).unwrap();
+    assert_eq!(chat["metadata"]["tokenCount"], 42);
+    assert_eq!(chat["messages"][0].get("tokens"), None);
+}
+
+#[test]
+fn what_was_read_last_is_told_by_the_files_unless_it_was_read_here() {
+    let kept =
+        json!({ "checkpoint": { "tokens": { "lastCompactionInput": 3397, "totalSaved": 9 } } });
+    let kept = Json::parse(kept.to_string()).unwrap();
+    for (here, expected) in [(None, 3397), (Some(500), 500)] {
+        let mut session = session("x", None);
+        session.recap = Some(Recap {
+            replaced: here,
+            ..recap()
+        });
+        session.recall(&kept, later());
+        let files = write(&[session], &words);
+        let file = &files[".dagent/sessions/checkpoint_x.json"];
+        let file: Value = serde_json::from_str(file).unwrap();
+        assert_eq!(file["tokens"]["lastCompactionInput"], expected);
+        assert_eq!(file["tokens"]["totalSaved"], 2000, "counted here");
+    }
 }
 
 proptest! {

@@ -69,7 +69,7 @@ fn put(
     let mut add = |file: File, text: String| {
         files.insert(format!("{directory}/{}", file.name(&session.name)), text);
     };
-    add(File::Chat, chat(session));
+    add(File::Chat, chat(session, count));
     if !session.past.is_empty() {
         add(File::Archive, archive(session));
     }
@@ -92,16 +92,18 @@ fn message(line: &Line) -> Message<'_> {
     }
 }
 
-fn chat(session: &Portable) -> String {
+fn chat(session: &Portable, count: &dyn Fn(&str) -> u64) -> String {
     let messages: Vec<Message<'_>> = session.lines.iter().map(message).collect();
     let kept = &session.kept.chat;
     let known = ["createdAt", "updatedAt", "messageCount", "tokenCount"];
     let rest = map(kept, "metadata").map(|metadata| without(metadata, &known));
+    // What came without a count goes without one, and counts nevertheless.
+    let tokens = |message: &Message<'_>| message.tokens.unwrap_or_else(|| count(message.content));
     let metadata = Metadata {
         created_at: iso(session.created_at),
         updated_at: iso(session.updated_at),
         message_count: messages.len(),
-        token_count: messages.iter().filter_map(|message| message.tokens).sum(),
+        token_count: messages.iter().map(tokens).sum(),
         rest: rest.unwrap_or_default(),
     };
     pretty(&Chat {
@@ -157,7 +159,7 @@ fn checkpoint(session: &Portable) -> String {
         ralph_loop: recap.checkpoint.loop_state.as_ref().map(loop_shape),
         tokens: Tokens {
             checkpoint: recap.tokens,
-            last_compaction_input: recap.replaced,
+            last_compaction_input: recap.replaced.unwrap_or(0),
             total_saved: recap.saved,
         },
         segue: details(&recap.checkpoint),

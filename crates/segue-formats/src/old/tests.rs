@@ -84,7 +84,7 @@ fn bad_files_fail_and_bad_entries_are_left_out() {
         "7",
         r#"{"entries":"all of it"}"#,
         r#"{"entries":{"0":1}}"#,
-        r#"{"entries":[null,7,"x",["y"],{},{"role":"user"},{"content":"x"},{"role":"tool","content":"x"},{"role":"user","content":3}]}"#,
+        r#"{"entries":[null,7,"x",["y"],{},{"role":"user"},{"content":"x"},{"role":"tool","content":"x"},{"role":"user","content":3},{"role":"user","content":""},{"role":"user","content":" \n"},{"role":"user","content":[]}]}"#,
     ];
     let shown = cases.map(|content| format!("{content:?}\n{}\n", told(OldFile::Chat, content)));
     insta::assert_snapshot!(shown.join("\n"), @r#"
@@ -126,7 +126,7 @@ fn bad_files_fail_and_bad_entries_are_left_out() {
     "{\"entries\":{\"0\":1}}"
     failed: entries is an object, not a list
 
-    "{\"entries\":[null,7,\"x\",[\"y\"],{},{\"role\":\"user\"},{\"content\":\"x\"},{\"role\":\"tool\",\"content\":\"x\"},{\"role\":\"user\",\"content\":3}]}"
+    "{\"entries\":[null,7,\"x\",[\"y\"],{},{\"role\":\"user\"},{\"content\":\"x\"},{\"role\":\"tool\",\"content\":\"x\"},{\"role\":\"user\",\"content\":3},{\"role\":\"user\",\"content\":\"\"},{\"role\":\"user\",\"content\":\" \\n\"},{\"role\":\"user\",\"content\":[]}]}"
     - entry 1 is null, and was left out
     - entry 2 is a number, and was left out
     - entry 3 is a text, and was left out
@@ -136,7 +136,32 @@ fn bad_files_fail_and_bad_entries_are_left_out() {
     - entry 7 does not say who speaks, and was left out
     - entry 8 is of "tool", whom nobody knows, and was left out
     - entry 9 has no text, and was left out
+    - entry 10 has no text, and was left out
+    - entry 11 has no text, and was left out
+    - entry 12 has no text, and was left out
     2025-02-01T00:00:00Z to 2025-02-01T00:00:00Z
+    "#);
+}
+
+#[test]
+fn times_and_texts_are_read_however_they_are_written() {
+    let content = r#"{"entries":[
+        {"role":"user","content":"a","timestamp":"2025-01-05T12:00:00"},
+        {"role":"user","content":[{"type":"text","text":"b"},{"type":"text","text":"c"}],"timestamp":"2025-01-05"},
+        {"role":"user","content":"d","timestamp":"1736071200000"},
+        {"role":"user","content":"e","timestamp":"yesterday"},
+        {"role":"user","content":"f","timestamp":null}
+    ]}"#;
+    let content = &format!("\u{feff}{content}");
+    insta::assert_snapshot!(told(OldFile::Chat, content), @r#"
+    2025-01-05T12:00:00Z user "a"
+    2025-01-05T00:00:00Z user "b\nc"
+    2025-01-05T10:00:00Z user "d"
+    2025-01-05T10:00:00Z user "e"
+    2025-01-05T10:00:00Z user "f"
+    - entry 4 has "yesterday" for a time, which can't be read; it is given that of the one before
+    - entry 5 has no time; it is given that of the one before
+    2025-01-05T00:00:00Z to 2025-01-05T12:00:00Z
     "#);
 }
 

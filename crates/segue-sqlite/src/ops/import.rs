@@ -17,7 +17,9 @@ pub(crate) fn import(
     imported: &Imported,
 ) -> Outcome<Session> {
     let origin = &imported.origin;
-    if let Some(there) = named(db, &new.project.key, &origin.name)? {
+    let named = named(db, &new.project.key, &origin.name)?;
+    let mut unknown = named.into_iter().filter(|id| !imported.beside.contains(id));
+    if let Some(there) = unknown.next() {
         return Err(StoreError::Fits(there).into());
     }
     let held = sessions::create_claimed(db, new, owner)?;
@@ -50,17 +52,15 @@ pub(crate) fn import(
     sessions::existing(db, &new.id)
 }
 
-/// The session of a project that came from elsewhere under a name.
-fn named(db: &Connection, project: &str, name: &str) -> Outcome<Option<SessionId>> {
-    let found = db
-        .prepare_cached(
-            "SELECT o.session_id FROM origins o JOIN sessions s ON s.id = o.session_id
-                 JOIN projects p ON p.id = s.project_id
-             WHERE o.name = ?1 AND p.key = ?2",
-        )?
-        .query_row([name, project], |row| rows::parsed::<SessionId>(row, 0))
-        .optional()?;
-    Ok(found)
+/// The sessions of a project that came from elsewhere under a name.
+fn named(db: &Connection, project: &str, name: &str) -> Outcome<Vec<SessionId>> {
+    let mut statement = db.prepare_cached(
+        "SELECT o.session_id FROM origins o JOIN sessions s ON s.id = o.session_id
+             JOIN projects p ON p.id = s.project_id
+         WHERE o.name = ?1 AND p.key = ?2 ORDER BY o.session_id",
+    )?;
+    let found = statement.query_map([name, project], |row| rows::parsed::<SessionId>(row, 0))?;
+    Ok(found.collect::<Result<_, _>>()?)
 }
 
 /// Writes a turn that no agent has part in.

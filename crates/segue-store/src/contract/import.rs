@@ -56,6 +56,7 @@ fn imported(name: &str) -> Imported {
         tags: vec![Tag::parse("kept").unwrap()],
         updated_at: at(30),
         noted: Decision::new(DecisionKind::Session, "came from elsewhere"),
+        beside: Vec::new(),
     }
 }
 
@@ -114,6 +115,14 @@ pub async fn the_same_is_imported_once(store: &dyn Store) {
         .await;
     assert!(matches!(again, Err(StoreError::Fits(there)) if there == first.id));
     assert_eq!(store.session(&id(2)).await.unwrap(), None);
+    let other = Imported {
+        beside: vec![first.id.clone()],
+        ..imported("old")
+    };
+    let second = store.import(new_session(2), owner(1), other.clone()).await;
+    let second = second.unwrap().id;
+    let again = store.import(new_session(3), owner(1), other).await;
+    assert!(matches!(again, Err(StoreError::Fits(there)) if there == second));
     let bad = Imported {
         checkpoint: imported("x")
             .checkpoint
@@ -128,5 +137,5 @@ pub async fn the_same_is_imported_once(store: &dyn Store) {
         .import(elsewhere, owner(1), imported("old"))
         .await
         .unwrap();
-    assert_eq!(store.candidates("old").await.unwrap().len(), 2);
+    assert_eq!(store.candidates("old").await.unwrap().len(), 3);
 }

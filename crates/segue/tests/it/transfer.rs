@@ -429,6 +429,133 @@ fn a_bad_file_is_told_and_the_others_come() {
     ");
 }
 
+/// A session of a feature with one message for each text.
+fn put_chat(world: &World, feature: &str, id: &str, texts: &[&str]) {
+    let message = |(n, text): (usize, &&str)| json!({ "id": n.to_string(), "timestamp": format!("2025-01-15T10:00:0{n}.000Z"), "role": "user", "content": text });
+    let messages: Vec<Value> = texts.iter().enumerate().map(message).collect();
+    put(
+        world,
+        &format!(".dagent-worktrees/{feature}/.dagent/sessions/chat_{id}.json"),
+        json!({ "sessionId": id, "messages": messages, "metadata": { "createdAt": "2025-01-15T10:00:00.000Z" } }),
+    );
+}
+
+#[test]
+fn one_name_for_two_sessions_loses_neither() {
+    let world = world();
+    put_chat(&world, "auth", "chat-1", &["about the login"]);
+    put_chat(&world, "pay", "chat-1", &["about the invoices"]);
+    assert_snapshot!(world.segue(["session", "import", "."]), @"
+    [SESSION]  chat-1  (1 message, feature auth)
+    [SESSION]  chat-1  (1 message, feature pay)
+      it is a session of its own: [SESSION] has the same name, but is for something else; that one stays as it is
+    2 came, 0 here already, 0 with nothing in them, 0 failed.
+    --- exit 0
+    ");
+    for words in ["login", "invoices"] {
+        let found = world
+            .json(["session", "search", words, "--json"])
+            .to_string();
+        assert!(found.contains("about the"), "{words}: {found}");
+    }
+    let again = world.json(["session", "import", ".", "--json"]);
+    assert_eq!(
+        (&again["imported"], &again["already"]),
+        (&json!(0), &json!(2))
+    );
+    assert_eq!(count_sessions(&world), 2);
+    let both = world.segue(["session", "show", "chat-1"]);
+    assert!(both.stderr.contains("matches 2 sessions"), "{both}");
+    // Each goes back to where it was, by its old name.
+    let export = [
+        "session", "export", "--all", "--format", "dagent", "--to", "out", "--json",
+    ];
+    let _ = world.json(export);
+    let out = tree(&world.project().join("out"));
+    for (feature, words) in [("auth", "login"), ("pay", "invoices")] {
+        let chat = &out[&format!(".dagent-worktrees/{feature}/.dagent/sessions/chat_chat-1.json")];
+        assert!(chat.contains(words), "{chat}");
+    }
+}
+
+#[test]
+fn a_file_that_grew_comes_as_a_session_of_its_own() {
+    let world = world();
+    put_chat(&world, "pay", "chat-1", &["one", "two"]);
+    let _ = world.json(["session", "import", ".", "--json"]);
+    put_chat(&world, "pay", "chat-1", &["one", "two", "three"]);
+    assert_snapshot!(world.segue(["session", "import", ".", "--dry-run"]), @"
+    would come: chat-1  (3 messages, feature pay)
+      it is a session of its own: [SESSION] has the same name, but only 2 of its 3 messages; that one stays as it is
+    1 would come, 0 here already, 0 with nothing in them, 0 failed.
+    --- exit 0
+    ");
+    assert_snapshot!(world.segue(["session", "import", "."]), @"
+    [SESSION]  chat-1  (3 messages, feature pay)
+      it is a session of its own: [SESSION] has the same name, but only 2 of its 3 messages; that one stays as it is
+    1 came, 0 here already, 0 with nothing in them, 0 failed.
+    --- exit 0
+    ");
+    let third = world.json(["session", "import", ".", "--json"]);
+    assert_eq!(
+        (&third["imported"], &third["already"]),
+        (&json!(0), &json!(1))
+    );
+    // What was there before is not new either, and neither is what both of them go as.
+    put_chat(&world, "pay", "chat-1", &["one", "two"]);
+    let _ = world.json(["session", "import", ".", "--json"]);
+    let _ = world.json([
+        "session", "export", "--all", "--format", "dagent", "--to", "out", "--json",
+    ]);
+    let chats = tree(&world.project().join("out"));
+    let chats = chats.keys().filter(|path| path.contains("/chat_"));
+    assert_eq!(chats.count(), 2, "none in the place of the other");
+    let back = world.json(["session", "import", "out", "--json"]);
+    assert_eq!(
+        (&back["imported"], &back["already"]),
+        (&json!(0), &json!(2))
+    );
+    assert_eq!(count_sessions(&world), 2);
+}
+
+#[test]
+fn what_went_back_here_has_come_nevertheless() {
+    let world = world();
+    put_chat(&world, "pay", "chat-1", &["one", "two"]);
+    let _ = world.json(["session", "import", ".", "--json"]);
+    let _ = world.json(["session", "revert", "chat-1", "--to", "1", "--json"]);
+    let again = world.json(["session", "import", ".", "--json"]);
+    assert_eq!(
+        (&again["imported"], &again["already"]),
+        (&json!(0), &json!(1))
+    );
+}
+
+#[test]
+fn a_pin_is_no_compaction() {
+    let world = world();
+    let _ = world.json(["chat", "--json", "Always run the tests. Then fix src/a.rs"]);
+    let _ = world.json(["session", "compact", "latest", "--json"]);
+    let tokens = || {
+        let _ = world.json([
+            "session", "export", "latest", "--format", "dagent", "--to", "out", "--force", "--json",
+        ]);
+        let out = tree(&world.project().join("out"));
+        let mut files = out.iter();
+        let (_, text) = files
+            .find(|(path, _)| path.contains("/checkpoint_"))
+            .unwrap();
+        let file: Value = serde_json::from_str(text).unwrap();
+        (file["version"].clone(), file["tokens"].clone())
+    };
+    let (version, before) = tokens();
+    let shown = world.json(["session", "checkpoint", "latest", "--json"]);
+    let item = shown["items"][0]["id"].to_string();
+    let _ = world.json(["session", "checkpoint", "latest", "pin", &item, "--json"]);
+    assert_eq!(version, 1);
+    assert_eq!(tokens(), (json!(2), before));
+}
+
 fn chat_json() -> String {
     json!({ "entries": [
         { "role": "user", "content": "plan the payments", "timestamp": "2024-12-01T10:00:00.000Z", "media": ["a.png"] },
@@ -501,6 +628,73 @@ fn old_files_are_migrated_once_with_their_times() {
     assert_eq!(turns[0]["messages"][1]["at"], "2024-12-01T10:00:30Z");
     assert_eq!(turns[1]["started_at"], "2024-12-01T10:01:00Z");
     assert_eq!(shown["legs"], json!([]), "no agent was asked");
+}
+
+#[test]
+fn an_old_file_that_grew_or_is_dated_ahead_is_told() {
+    let world = world();
+    let chat = ".dagent/chat.json";
+    let entry =
+        |text: &str, time: &str| json!({ "role": "user", "content": text, "timestamp": time });
+    let mut entries = vec![
+        entry("one", "2024-12-01T10:00:00Z"),
+        entry("", "2024-12-01T10:00:00Z"),
+    ];
+    put(
+        &world,
+        chat,
+        format!("\u{feff}{}", json!({ "entries": entries })),
+    );
+    let _ = world.json(["session", "migrate", ".", "--json"]);
+    let said = world.json(["chat", "--json", "hello"]);
+    entries.push(entry("later", "2999-01-01T00:00:00Z"));
+    put(&world, chat, json!({ "entries": entries }));
+    assert_snapshot!(world.segue(["session", "migrate", "."]), @"
+    [SESSION]  [WORLD]/project/.dagent/chat.json  (2 messages, the project as pm)
+      entry 2 has no text, and was left out
+      it is dated ahead, up to [TIME]; messages keep their times, and the session counts as touched now
+      it is a session of its own: [SESSION] has the same name, but only 1 of its 2 messages; that one stays as it is
+    1 came, 0 here already, 0 with nothing in them, 0 failed.
+    --- exit 0
+    ");
+    let again = world.json(["session", "migrate", ".", "--json"]);
+    assert_eq!(
+        (&again["imported"], &again["already"]),
+        (&json!(0), &json!(1))
+    );
+    let id = again["entries"][0]["session_id"].as_str().unwrap();
+    let shown = world.json(["session", "show", id, "--json"]);
+    assert_eq!(
+        shown["turns"][1]["messages"][0]["at"],
+        "2999-01-01T00:00:00Z"
+    );
+    let _ = world.json([
+        "chat",
+        "--json",
+        "--resume",
+        said["session_id"].as_str().unwrap(),
+        "once more",
+    ]);
+    let latest = world.json(["session", "info", "latest", "--json"]);
+    assert_eq!(
+        latest["session"]["id"], said["session_id"],
+        "what was touched last"
+    );
+    // Old files have no counts, and what goes has one.
+    let _ = world.json([
+        "session", "export", id, "--format", "dagent", "--to", "out", "--json",
+    ]);
+    let out = tree(&world.project().join("out"));
+    let chat = out
+        .iter()
+        .find(|(path, _)| path.contains("/chat_"))
+        .unwrap()
+        .1;
+    let chat: Value = serde_json::from_str(chat).unwrap();
+    assert!(
+        chat["metadata"]["tokenCount"].as_u64().unwrap() > 0,
+        "{chat}"
+    );
 }
 
 #[test]

@@ -1,13 +1,13 @@
 //! `segue session export`
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use segue_core::Session;
+use segue_core::{FeatureId, Session, SessionId, TaskId};
 use segue_engine::{Export, count_tokens};
-use segue_formats::{dagent, markdown};
+use segue_formats::{Portable, dagent, markdown};
 use segue_store::{Filter, Page};
 use serde_json::{Value, json};
 
@@ -117,21 +117,42 @@ async fn written(
         }
         return Ok((files, told));
     }
-    let mut going = Vec::new();
+    let (mut going, mut wordless) = (Vec::new(), Vec::new());
     for session in sessions {
-        let id = session.id.to_string();
+        let id = session.id.clone();
         let Export { session, left_out } = app.engine.export(session).await?;
+        going.push((id, session));
+        wordless.push(left_out);
+    }
+    told_apart(&mut going);
+    for ((id, session), left_out) in going.iter().zip(wordless) {
         told.push(json!({
-            "id": id,
+            "id": id.as_str(),
             "name": session.name,
             "messages": session.lines.len(),
             "archived": session.past.len(),
             "left_out": left_out,
             "checkpoint": session.recap.as_ref().map(|recap| recap.version),
         }));
-        going.push(session);
     }
+    let going: Vec<Portable> = going.into_iter().map(|(_, session)| session).collect();
     Ok((dagent::write(&going, &count_tokens), told))
+}
+
+/// What those of some sessions are called whose files would be the same as those of one that came before them: as they
+/// are here.
+fn told_apart(going: &mut [(SessionId, Portable)]) {
+    let mut taken: HashSet<(Option<FeatureId>, Option<TaskId>, String)> = HashSet::new();
+    let mut order: Vec<&mut (SessionId, Portable)> = going.iter_mut().collect();
+    order.sort_by(|(a, _), (b, _)| a.cmp(b));
+    for (id, session) in order {
+        let scope = session.purpose.as_ref().map(|purpose| &purpose.scope);
+        let feature = scope.and_then(|scope| scope.feature().cloned());
+        let task = scope.and_then(|scope| Some(scope.task()?.0.clone()));
+        if !taken.insert((feature, task, session.name.clone())) {
+            session.name = id.to_string();
+        }
+    }
 }
 
 /// One session in one file.

@@ -84,7 +84,9 @@ pub(in super::super) async fn run(app: &App, args: &MigrateArgs) -> Result<ExitC
 /// What the session in an old file is for.
 fn purpose(old: &Found) -> Option<segue_core::Purpose> {
     let stated = text(&old.folder.join("feature.json")).and_then(Result::ok);
-    let stated = stated.and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok());
+    let stated = stated.and_then(|text| {
+        serde_json::from_str::<serde_json::Value>(text.trim_start_matches('\u{feff}')).ok()
+    });
     let stated = stated.and_then(|feature| Some(feature.get("id")?.as_str()?.to_owned()));
     let feature = stated.or_else(|| feature_at(&old.folder));
     old.file.purpose(feature.as_deref(), old.task.as_deref())

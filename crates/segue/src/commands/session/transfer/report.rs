@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use jiff::Timestamp;
 use segue_core::{Project, ProviderId, RoleName, SessionId};
-use segue_engine::Import;
-use segue_formats::{Portable, Read};
+use segue_engine::{Import, Namesake, Present};
+use segue_formats::{Lack, Portable, Read};
 use serde_json::{Value, json};
 
 use crate::error::CliError;
@@ -69,35 +70,67 @@ pub(super) fn check(app: &App, provider: Option<&ProviderId>) -> Result<(), CliE
 pub(super) async fn take(
     app: &App,
     terms: &Terms<'_>,
-    read: Read,
+    mut read: Read,
     project: &Project,
     keep: impl FnOnce() -> Result<Option<String>, CliError>,
 ) -> Result<Entry, CliError> {
     let mut backup = None;
-    let outcome = match &read.session {
+    let outcome = match &mut read.session {
         Err(why) => Outcome::Failed(why.clone()),
         Ok(session) if is_empty(session) => Outcome::Nothing,
-        Ok(session) => match app.engine.known_as(project, &session.name).await? {
-            Some(there) => Outcome::Already(there),
-            None if terms.dry_run => Outcome::Would,
-            None => {
-                backup = keep()?;
-                let import = app
-                    .engine
-                    .import(session, terms.format, project, terms.provider);
-                match import.await? {
-                    Import::Done(session, _) => Outcome::Imported(session.id),
-                    Import::Already(there) => Outcome::Already(there),
-                    Import::Nothing => Outcome::Nothing,
+        Ok(session) => {
+            read.remarks.extend(session.bring_to(Timestamp::now()));
+            match app.engine.known(project, session).await? {
+                Present::All(there) => Outcome::Already(there),
+                Present::Others(others) => {
+                    let beside = others.iter().map(|other| beside(other, session));
+                    read.remarks.extend(beside);
+                    if terms.dry_run {
+                        Outcome::Would
+                    } else {
+                        backup = keep()?;
+                        taken(app, terms, session, project).await?
+                    }
                 }
             }
-        },
+        }
     };
     Ok(Entry {
         read,
         outcome,
         backup,
     })
+}
+
+async fn taken(
+    app: &App,
+    terms: &Terms<'_>,
+    session: &Portable,
+    project: &Project,
+) -> Result<Outcome, CliError> {
+    let import = app
+        .engine
+        .import(session, terms.format, project, terms.provider);
+    Ok(match import.await? {
+        Import::Done(session, _) => Outcome::Imported(session.id),
+        Import::Already(there) => Outcome::Already(there),
+        Import::Nothing => Outcome::Nothing,
+    })
+}
+
+/// That another session has the name of one that comes, and why it is another.
+fn beside(other: &Namesake, coming: &Portable) -> String {
+    let all = coming.past.len() + coming.lines.len();
+    let differs = match other.lacks {
+        Lack::Messages(0) => "none of its messages".to_owned(),
+        Lack::Messages(here) => format!("only {here} of its {all} messages"),
+        Lack::Checkpoint => "another checkpoint".to_owned(),
+        Lack::Purpose => "is for something else".to_owned(),
+    };
+    let id = &other.id;
+    format!(
+        "it is a session of its own: {id} has the same name, but {differs}; that one stays as it is"
+    )
 }
 
 fn is_empty(session: &Portable) -> bool {

@@ -1,0 +1,60 @@
+//! What files say that can't be so: told, and never in the way of the rest.
+
+use serde_json::{Map, Value};
+
+use super::kind::Kind;
+use crate::fields::{self, map, text};
+
+type Object = Map<String, Value>;
+
+/// Says which links can't be read.
+pub(super) fn links(path: &str, feature: &Object, task: &Object, remarks: &mut Vec<String>) {
+    let mut expect = |file: &str, what: &str, value: Option<&Value>, wanted: &Value| {
+        let odd =
+            value.filter(|value| !value.is_null() && fields::kind(value) != fields::kind(wanted));
+        remarks.extend(odd.map(|value| {
+            let (found, wanted) = (fields::kind(value), fields::kind(wanted));
+            format!("{file} has {found} for {what}, not {wanted}")
+        }));
+    };
+    if path.is_empty() {
+        let pointed = feature.get("sessionId");
+        expect("feature.json", "sessionId", pointed, &"".into());
+        return;
+    }
+    let file = format!("{path}task.json");
+    let object = Object::new().into();
+    expect(&file, "states", task.get("states"), &object);
+    for (state, value) in map(task, "states").into_iter().flatten() {
+        expect(&file, &format!("state {state}"), Some(value), &object);
+        let ids = format!("sessionIds of {state}");
+        let list = value.get("sessionIds");
+        expect(&file, &ids, list, &Vec::<Value>::new().into());
+        for id in list.and_then(Value::as_array).into_iter().flatten() {
+            expect(&file, &format!("one of the {ids}"), Some(id), &"".into());
+        }
+    }
+}
+
+/// Says what the files of a session say about it that can't be so.
+pub(super) fn claims(id: &str, files: &[(&str, &Object)], remarks: &mut Vec<String>) {
+    for (path, file) in files {
+        let own = text(file, &["sessionId"]).filter(|own| *own != id);
+        remarks.extend(own.map(|own| {
+            format!(
+                "{path} says that it is of session {own:?}; the name of the file is what counts"
+            )
+        }));
+    }
+}
+
+/// Says that a type of sessions is none.
+pub(super) fn kind(path: &str, context: &Object, remarks: &mut Vec<String>) {
+    let stated = context.get("type").filter(|value| !value.is_null());
+    let known = |value: &&Value| value.as_str().and_then(Kind::from_name).is_some();
+    if let Some(odd) = stated.filter(|value| !known(value)) {
+        remarks.push(format!(
+            "{path} has {odd} for a type, which nobody knows; what it is for is told by the rest"
+        ));
+    }
+}
