@@ -532,6 +532,61 @@ fn what_went_back_here_has_come_nevertheless() {
 }
 
 #[test]
+fn what_it_came_to_elsewhere_is_shown_and_counts_on() {
+    let here = world();
+    put_feature(&here);
+    let _ = here.json(["session", "import", ".", "--json"]);
+    let shown = here.segue(["session", "checkpoint", OLD]).stdout;
+    // How long ago it was made is another number every day.
+    let shown: Vec<&str> = shown
+        .lines()
+        .filter(|line| !line.contains("days ago"))
+        .collect();
+    assert_snapshot!(shown.join("\n"), @"
+    checkpoint 1 of [SESSION]: and refunds?
+    sums up in 62 tokens what was said before the session came; the session has 1 turn(s)
+    ▏···················  331 of 100,000 tokens to be told next; 250,000 saved in all
+
+    1 done, 1 open, 1 decided, 0 in the way
+
+    Still to do
+       2  write the webhook  (came with the session)
+
+    Done
+       1  chose the provider  (came with the session)
+
+    Decided
+       3  Stripe, since it has refunds  (came with the session)
+
+    Loop of checks, round 2
+          passed: build
+          failed: test
+          last error: 1 failed
+    ");
+    let list = here.segue(["session", "checkpoint", OLD, "list"]);
+    assert!(list.stdout.contains("*  1  before  62"), "{list}");
+    // A pin reads nothing of what was said.
+    let _ = here.json(["session", "checkpoint", OLD, "pin", "1", "--json"]);
+    let saved = here.json(["session", "checkpoint", OLD, "--json"])["total_saved"].clone();
+    assert_eq!(saved, 250_000);
+    let _ = here.json([
+        "session", "export", OLD, "--format", "dagent", "--to", "out", "--json",
+    ]);
+    let out = here.project().join("out");
+    let path = format!(".dagent-worktrees/pay/.dagent/sessions/checkpoint_{OLD}.json");
+    let file: Value = serde_json::from_str(&tree(&out)[&path]).unwrap();
+    assert_eq!(
+        (&file["version"], &file["tokens"]["lastCompactionInput"]),
+        (&json!(5), &json!(90_000))
+    );
+    assert_eq!(file["tokens"]["totalSaved"], 250_000);
+    let there = world();
+    let _ = there.json(["session", "import", out.to_str().unwrap(), "--json"]);
+    let shown = there.json(["session", "checkpoint", OLD, "--json"]);
+    assert_eq!(shown["total_saved"], 250_000);
+}
+
+#[test]
 fn a_pin_is_no_compaction() {
     let world = world();
     let _ = world.json(["chat", "--json", "Always run the tests. Then fix src/a.rs"]);

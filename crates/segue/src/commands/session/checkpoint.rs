@@ -23,10 +23,12 @@ pub(super) async fn run(app: &App, args: &CheckpointArgs) -> Result<(), CliError
         Some(CheckpointCommand::Diff { from, to }) => diff(app, session, (from, to), json).await,
         Some(CheckpointCommand::Restore { n }) => {
             let changed = app.engine.restore_checkpoint(session, n).await?;
-            let up_to = changed.view.version.covers;
-            let done = format!(
-                "checkpoint {n} counts again, up to turn {up_to}; what was said since is told in full"
-            );
+            let up_to = match changed.view.version.covers {
+                0 => String::new(),
+                covers => format!(", up to turn {covers}"),
+            };
+            let done =
+                format!("checkpoint {n} counts again{up_to}; what was said since is told in full");
             tell(session, &changed, &done, json);
             Ok(())
         }
@@ -119,7 +121,10 @@ async fn list(app: &App, session: &Session, json: bool) -> Result<(), CliError> 
         table.row(&[
             mark.to_owned(),
             version.n.to_string(),
-            format!("1-{}", version.covers),
+            match version.covers {
+                0 => "before".to_owned(),
+                covers => format!("1-{covers}"),
+            },
             figure(version.tokens),
             figure(version.replaced),
             ago(version.at, now),

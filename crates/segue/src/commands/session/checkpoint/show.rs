@@ -72,13 +72,14 @@ fn written(
             print("not in force: it is about turns that do not lead to where the session is now");
         }
     }
-    let turns = match version.covers {
-        1 => "turn 1".to_owned(),
-        covers => format!("turns 1 to {covers}"),
+    let tokens = figure(version.tokens);
+    let summed = match version.covers {
+        0 => format!("sums up in {tokens} tokens what was said before the session came"),
+        1 => format!("sums up turn 1 in {tokens} tokens"),
+        covers => format!("sums up turns 1 to {covers} in {tokens} tokens"),
     };
     print(&format!(
-        "sums up {turns} in {} tokens; the session has {} turn(s)",
-        figure(version.tokens),
+        "{summed}; the session has {} turn(s)",
         session.turns
     ));
     print(&budget(view, style));
@@ -193,8 +194,14 @@ pub(super) fn origin(item: &Item) -> String {
         Author::Summary => ", by the summariser",
         Author::Person => ", by you",
     };
+    let from = match (item.turn, item.by) {
+        // There is no turn here that it could be from.
+        (0, Author::Record | Author::Summary) => "came with the session".to_owned(),
+        (0, Author::Person) => "by you".to_owned(),
+        (turn, _) => format!("turn {turn}{by}"),
+    };
     let pinned = if item.pinned { ", pinned" } else { "" };
-    format!("(turn {}{by}{pinned})", item.turn)
+    format!("({from}{pinned})")
 }
 
 /// Why a version was made, in words.
