@@ -82,7 +82,8 @@ pub struct Query {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Words {
     terms: Vec<Term>,
-    role: Option<Role>,
+    /// Any of them; where there are none, it may be anybody.
+    roles: Vec<Role>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -184,7 +185,7 @@ impl Query {
         let time = |filter, text: &str| when(text).map_err(|why| QueryError::When { filter, why });
         let filter = token.filter.filter(|_| !token.text.is_empty());
         let value = token.text;
-        if let Some(filter) = filter.filter(|filter| token.without && FILTERS.contains(filter)) {
+        if let Some(filter) = filter.filter(|_| token.without) {
             return Err(QueryError::Without(filter.to_owned()));
         }
         match filter {
@@ -192,7 +193,7 @@ impl Query {
                 .providers
                 .extend(value.split(',').map(str::to_lowercase)),
             Some("project" | "dir") => self.project = Some(value.to_owned()),
-            Some("role") => self.words.role = Some(role(value)?),
+            Some("role") => self.words.roles.extend(roles(value)?),
             Some("after" | "since") => self.after = Some(time("after", value)?),
             Some("before") => self.before = Some(time("before", value)?),
             Some("tag") => self.tags.push(value.to_lowercase()),
@@ -206,6 +207,16 @@ impl Query {
 /// Whether the last word can't go on.
 fn is_finished(text: &str) -> bool {
     text.ends_with(char::is_whitespace) || text.ends_with('"')
+}
+
+/// Who is meant, by names with commas between them. One that is not typed yet is none.
+fn roles(text: &str) -> Result<Vec<Role>, QueryError> {
+    let names = text.split(',').filter(|name| !name.is_empty());
+    let roles: Vec<Role> = names.map(role).collect::<Result<_, _>>()?;
+    if roles.is_empty() {
+        return Err(QueryError::Role(text.to_owned()));
+    }
+    Ok(roles)
 }
 
 fn role(text: &str) -> Result<Role, QueryError> {
@@ -224,10 +235,22 @@ impl Words {
         self.terms.is_empty()
     }
 
-    /// Who has to have said them.
+    /// Whether what somebody said counts.
     #[must_use]
-    pub fn role(&self) -> Option<Role> {
-        self.role
+    pub fn may_be_said_by(&self, role: Role) -> bool {
+        self.roles.is_empty() || self.roles.contains(&role)
+    }
+
+    /// The columns of the full-text index in which they have to be; none if any will do.
+    fn columns(&self) -> Option<String> {
+        let spoken = [
+            (Role::User, "prompt"),
+            (Role::Assistant, "answer"),
+            (Role::Tool, "call output"),
+        ];
+        let asked = spoken.iter().filter(|(role, _)| self.roles.contains(role));
+        let names: Vec<&str> = asked.map(|(_, columns)| *columns).collect();
+        (!names.is_empty()).then(|| names.join(" "))
     }
 
     fn add(&mut self, token: &Token<'_>) {
@@ -270,14 +293,9 @@ impl Words {
             unwanted if unwanted.is_empty() => wanted,
             unwanted => format!("({wanted}) NOT ({unwanted})"),
         };
-        let columns = match self.role {
-            Some(Role::User) => "{prompt}",
-            Some(Role::Assistant) => "{answer}",
-            Some(Role::Tool | Role::System) => "{call output}",
-            None => return all,
-        };
-        all.insert_str(0, &format!("{columns} : ("));
-        all.push(')');
+        if let Some(columns) = self.columns() {
+            all = format!("{{{columns}}} : ({all})");
+        }
         all
     }
 }
@@ -286,7 +304,7 @@ impl Words {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Token<'a> {
     without: bool,
-    filter: Option<&'a str>,
+    filter: Option<&'static str>,
     /// What follows the filter, without its quotes.
     text: &'a str,
     /// All of it, without quotes around the whole.
@@ -294,18 +312,16 @@ struct Token<'a> {
     quoted: bool,
 }
 
-impl<'a> Token<'a> {
+impl Token<'_> {
     /// The token as it is meant: what follows a filter without a value is that. Such a filter itself is none yet.
-    fn after(self, open: Option<&'a str>) -> Result<Self, &'a str> {
+    fn after(self, open: Option<&'static str>) -> Result<Self, &'static str> {
         match (open, self.filter) {
             (Some(filter), _) => Ok(Self {
                 filter: Some(filter),
                 text: self.whole,
                 ..self
             }),
-            (None, Some(filter)) if self.text.is_empty() && FILTERS.contains(&filter) => {
-                Err(filter)
-            }
+            (None, Some(filter)) if self.text.is_empty() => Err(filter),
             (None, _) => Ok(self),
         }
     }
@@ -327,10 +343,9 @@ fn tokens(text: &str) -> impl Iterator<Item = Token<'_>> {
         });
         let (piece, after) = begin.split_at_checked(end.unwrap_or(begin.len()))?;
         rest = after;
-        let (filter, value) = match piece.split_once(':') {
-            Some((name, value)) if !name.contains('"') => (Some(name), value),
-            _ => (None, piece),
-        };
+        let named = piece.split_once(':');
+        let named = named.and_then(|(name, value)| Some((filter(name)?, value)));
+        let (filter, value) = named.map_or((None, piece), |(filter, value)| (Some(filter), value));
         Some(Token {
             without,
             filter,
@@ -339,6 +354,12 @@ fn tokens(text: &str) -> impl Iterator<Item = Token<'_>> {
             quoted: piece.starts_with('"'),
         })
     })
+}
+
+/// The filter of that name, which may be typed in capitals.
+fn filter(name: &str) -> Option<&'static str> {
+    let mut all = FILTERS.into_iter();
+    all.find(|filter| filter.eq_ignore_ascii_case(name))
 }
 
 fn unquoted(text: &str) -> &str {
@@ -365,6 +386,10 @@ mod tests {
             ("login -test -mock", r#"("login") NOT ("test" OR "mock")"#),
             ("role:user login", r#"{prompt} : ("login")"#),
             ("role:tool a b", r#"{call output} : ("a" AND "b")"#),
+            ("role:user,assistant a", r#"{prompt answer} : ("a")"#),
+            ("role:tool role:user a", r#"{prompt call output} : ("a")"#),
+            ("role:me,user, a", r#"{prompt} : ("a")"#),
+            ("ROLE:Tool a -b", r#"{call output} : (("a") NOT ("b"))"#),
             ("https://x.y/z", r#""https://x.y/z""#),
             (
                 "fix_login() OR NEAR",
@@ -398,6 +423,11 @@ mod tests {
             (query.after, &vec!["codex".to_owned()])
         );
         assert_eq!(blank.words.expression(), r#""login""#);
+        // Capitals do not make it words.
+        let loud = parse("PROVIDER:CLAUDE Tag:x Agent: codex login").unwrap();
+        assert_eq!(loud.providers, ["claude", "codex"]);
+        assert_eq!(loud.tags, ["x"]);
+        assert_eq!(loud.words.expression(), r#""login""#);
     }
 
     #[test]
@@ -413,6 +443,14 @@ mod tests {
             (
                 "role:king a",
                 "\"king\" says nothing in a session; role: takes user, assistant or tool",
+            ),
+            (
+                "role:user,king a",
+                "\"king\" says nothing in a session; role: takes user, assistant or tool",
+            ),
+            (
+                "role:, a",
+                "\",\" says nothing in a session; role: takes user, assistant or tool",
             ),
             ("after:soon a", "after: no time"),
             ("a tag:", "tag: needs a value, as in tag:NAME"),

@@ -33,7 +33,7 @@ pub fn snippet(texts: &Texts, words: &Words) -> Snippet {
         (Role::Tool, call),
         (Role::Tool, output),
     ];
-    let asked = |role: Role| words.role().is_none_or(|only| only == role);
+    let asked = |role: Role| words.may_be_said_by(role);
     let mut best: Option<(usize, Role, &str, usize)> = None;
     for (role, text) in spoken.into_iter().filter(|(role, _)| asked(*role)) {
         if let Some((found, place)) = densest(text, words)
@@ -247,6 +247,23 @@ mod tests {
             assert_eq!(found.role, Some(Role::Assistant), "{typed}");
             let mark = found.marks.first().cloned().unwrap();
             assert_eq!(&found.text[mark], marked);
+        }
+    }
+
+    #[test]
+    fn the_piece_is_of_somebody_who_was_asked_for() {
+        let texts = Texts {
+            prompt: "a word".into(),
+            answer: "a word".into(),
+            output: "a word".into(),
+            ..Texts::default()
+        };
+        for (typed, role) in [
+            ("word", Role::User),
+            ("role:assistant,tool word", Role::Assistant),
+            ("role:tool word", Role::Tool),
+        ] {
+            assert_eq!(snippet(&texts, &words(typed)).role, Some(role), "{typed}");
         }
     }
 

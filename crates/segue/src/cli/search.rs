@@ -8,7 +8,7 @@ use segue_engine::Order;
 ///
 /// All words must occur in one turn. A "phrase" must occur as it is, a word* may go on, and a -word must not occur (with quotes around it all, or after `--`).
 /// provider:codex, project:PART, role:user|assistant|tool, after:7d, before:2025-12-07, tag:NAME and feature:NAME narrow
-/// it down, also without words.
+/// it down, also without words; after provider: and role: there may be several, with commas between them.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
