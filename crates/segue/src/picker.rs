@@ -12,7 +12,7 @@ mod screen;
 mod shelf;
 mod source;
 mod state;
-mod text;
+pub(crate) mod text;
 mod work;
 
 use std::io;

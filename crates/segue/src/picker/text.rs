@@ -44,12 +44,12 @@ fn is_pictogram(c: char) -> bool {
 
 /// How many columns a text takes. Counted cell by cell, as it is drawn: as a whole some pairs of letters would count
 /// as one, which terminals do not do.
-pub(super) fn width(text: &str) -> usize {
+pub(crate) fn width(text: &str) -> usize {
     text.graphemes(true).map(UnicodeWidthStr::width).sum()
 }
 
 /// As much of the text as fits.
-pub(super) fn fitting(text: &str, width: usize) -> String {
+pub(crate) fn fitting(text: &str, width: usize) -> String {
     split(text, width).0.to_owned()
 }
 
@@ -92,7 +92,7 @@ pub(super) fn tail(text: &str, width: usize) -> String {
 }
 
 /// The text cut or filled to exactly a width.
-pub(super) fn pad(text: &str, width: usize) -> String {
+pub(crate) fn pad(text: &str, width: usize) -> String {
     let text = cut(text, width);
     let blanks = width.saturating_sub(self::width(&text));
     format!("{text}{}", " ".repeat(blanks))

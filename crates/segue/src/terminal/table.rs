@@ -1,8 +1,7 @@
 //! Columns of text, as wide as they need to be; the last one takes what is left. Where that is too little, others go.
 
-use std::fmt::Write;
-
 use super::{Style, one_line, print};
+use crate::picker::text;
 
 /// A table that is printed as a whole.
 pub(crate) struct Table {
@@ -72,7 +71,7 @@ impl Table {
             .map(|(column, name)| {
                 let cells = self.rows.iter().filter_map(|row| row.get(column));
                 cells
-                    .map(|cell| cell.chars().count())
+                    .map(|cell| text::width(cell))
                     .fold(name.len(), usize::max)
             })
             .collect()
@@ -98,11 +97,12 @@ fn line(cells: &[String], widths: &[usize], columns: &[usize], width: Option<usi
     for column in columns {
         let cell = cells.get(*column).map_or("", String::as_str);
         if Some(column) == last {
-            let left = width.map(|width| width.saturating_sub(line.chars().count()).max(8));
+            let left = width.map(|width| width.saturating_sub(text::width(&line)).max(8));
             line.push_str(&shorten(cell, left));
         } else {
             let wide = widths.get(*column).copied().unwrap_or(0);
-            let _ = write!(line, "{cell:<wide$}{GAP}");
+            line.push_str(&text::pad(cell, wide));
+            line.push_str(GAP);
         }
     }
     line.trim_end().to_owned()
@@ -111,8 +111,8 @@ fn line(cells: &[String], widths: &[usize], columns: &[usize], width: Option<usi
 /// A text with no more characters than fit.
 pub(crate) fn shorten(text: &str, width: Option<usize>) -> String {
     match width {
-        Some(width) if text.chars().count() > width => {
-            let mut short: String = text.chars().take(width - 1).collect();
+        Some(width) if text::width(text) > width => {
+            let mut short = text::fitting(text, width.saturating_sub(1));
             short.push('…');
             short
         }
@@ -143,6 +143,33 @@ mod tests {
             let columns = table.columns(&widths, width);
             let row = line(&table.rows[0], &widths, &columns, width);
             assert_eq!(row, expected, "{width:?}");
+        }
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_they_look() {
+        let mut table = Table::new(&["TAGS", "TITLE"]);
+        for tag in ["pay", "日本", "cafe\u{301}"] {
+            table.row(&[tag, "支払いテストを直して"].map(str::to_owned));
+        }
+        let widths = table.widths();
+        let lines = |width| {
+            let rows = table.rows.iter();
+            let lines = rows.map(|row| line(row, &widths, &[0, 1], width));
+            lines.collect::<Vec<_>>()
+        };
+        assert_eq!(
+            lines(None),
+            [
+                "pay   支払いテストを直して",
+                "日本  支払いテストを直して",
+                "cafe\u{301}  支払いテストを直して",
+            ]
+        );
+        // Half a character is none.
+        for width in [17, 18] {
+            let cut = lines(Some(width));
+            assert_eq!(cut[1], "日本  支払いテス…", "{width}");
         }
     }
 }

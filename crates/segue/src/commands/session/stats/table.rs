@@ -1,8 +1,10 @@
 //! The table: as many columns as fit, the most telling ones longest.
 
 use segue_core::spend::{By, Group, Key, Paid, Spending, Sum};
+use unicode_segmentation::UnicodeSegmentation;
 
 use super::figures::{self, bar, figure, percent, short};
+use crate::picker::text::{fitting, pad, width as length};
 use crate::terminal::one_line;
 
 /// A column less is worth it for this long a bar; on the narrowest of terminals a shorter one must do.
@@ -235,14 +237,6 @@ fn bar_of(row: &Row, largest: u64, room: usize, unicode: bool) -> String {
     bar(row.tokens, largest, room, unicode)
 }
 
-fn length(text: &str) -> usize {
-    text.chars().count()
-}
-
-fn pad(text: &str, width: usize) -> String {
-    format!("{text:<width$}")
-}
-
 /// A text that fits. The end of a path says more than its beginning; how far a line is set in stays.
 fn cut(text: &str, width: usize, is_path: bool) -> String {
     let all = length(text);
@@ -253,12 +247,18 @@ fn cut(text: &str, width: usize, is_path: bool) -> String {
     let words = text.trim_start();
     let blanks = all - length(words);
     if is_path && words.contains('/') && kept > blanks {
-        let end: String = text.chars().skip(all - (kept - blanks)).collect();
+        let end = ending(words, kept - blanks);
         return format!("{}…{end}", " ".repeat(blanks));
     }
-    let mut short: String = text.chars().take(kept).collect();
-    short.push('…');
-    short
+    format!("{}…", fitting(text, kept))
+}
+
+/// As much of the end of a text as fits.
+fn ending(text: &str, width: usize) -> &str {
+    let starts = text.grapheme_indices(true).map(|(at, _)| at);
+    let mut endings = starts.filter_map(|at| text.get(at..));
+    let fits = |ending: &&str| length(ending) <= width;
+    endings.find(fits).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -172,6 +172,20 @@ fn without_any_cost_there_is_no_column_for_it() {
 }
 
 #[test]
+fn names_are_cut_by_how_wide_they_look() {
+    for (name, width, is_path, expected) in [
+        ("~/日本語/仕事", 13, true, "~/日本語/仕事"),
+        ("~/日本語/仕事", 9, true, "…語/仕事"),
+        ("  ~/日本語/仕事", 9, true, "  …/仕事"),
+        ("日本語モデル", 6, false, "日本…"),
+        ("cafe\u{301}-1", 6, false, "cafe\u{301}-1"),
+        ("cafe\u{301}-1", 5, false, "cafe\u{301}…"),
+    ] {
+        assert_eq!(cut(name, width, is_path), expected, "{name} in {width}");
+    }
+}
+
+#[test]
 fn every_width_is_kept_to() {
     let ways: [&[By]; 4] = [
         &[By::Day],
