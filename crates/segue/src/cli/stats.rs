@@ -31,7 +31,7 @@ pub(crate) struct StatsArgs {
     )]
     pub(crate) by: Vec<By>,
 
-    /// Only what was spent since then: 30d is today and the 29 days before; also 2w, 12h, 30m, a day such as 2025-12-07, a time, or `all`
+    /// Only what was spent since then: 30d is today and the 29 days before; also 2w, 6mo, 12h, 30m, `today`, `yesterday`, a day such as 2025-12-07, a time, or `all`
     #[arg(long, value_name = "WHEN", default_value = "30d")]
     pub(crate) since: String,
 

@@ -223,6 +223,25 @@ fn what_only_segue_keeps_is_counted_as_well() {
 }
 
 #[test]
+fn a_project_is_known_by_its_directory_or_by_its_sessions() {
+    let world = world();
+    sessions(&world);
+    let since = ["--since", "today", "--project", "../there"];
+    let nothing = "nothing was spent in that project since";
+    let there = stats(&world, since);
+    assert!(there.stderr.contains(nothing), "{there}");
+    fs::remove_dir(world.path().join("there")).unwrap();
+    let gone = stats(&world, since);
+    assert!(gone.stderr.contains(nothing), "{gone}");
+    assert_eq!((there.code, gone.code), (Some(0), Some(0)));
+    let past = stats_json(&world, ["--since", "all", "--project", "../there"]);
+    assert_eq!(past["total"]["turns"], 1);
+    fs::create_dir(world.path().join("unused")).unwrap();
+    let unused = stats(&world, ["--project", "../unused"]);
+    assert_eq!(unused.code, Some(0), "{unused}");
+}
+
+#[test]
 fn nothing_is_said_in_a_sentence_and_nonsense_is_refused() {
     let world = world();
     assert_snapshot!(stats(&world, ["--since", "2026-01-31"]), @"
@@ -239,9 +258,15 @@ fn nothing_is_said_in_a_sentence_and_nonsense_is_refused() {
     assert_snapshot!(stats(&world, ["--since", "soon"]), @r#"
     --- stderr
     error: "soon" is not a time
-    hint: write 2025-12-07, 2025-12-07T14:30:22Z, how long ago (30m, 12h, 7d, 2w), or all
+    hint: write a time such as 2025-12-07T14:30:22Z, a day such as 2025-12-07, `today` or `yesterday`, or how long ago: 30m, 12h, 7d, 2w, 6mo, 1y; or `all`
     --- exit 2
     "#);
+    assert_snapshot!(stats(&world, ["--project", "nowhere"]), @"
+    --- stderr
+    error: [WORLD]/project/nowhere is no directory, and no session worked there
+    hint: `segue session stats --by project --since all` shows those that there are
+    --- exit 2
+    ");
     assert_snapshot!(stats(&world, ["-p", "nobody"]), @"
     --- stderr
     error: nobody here is called nobody

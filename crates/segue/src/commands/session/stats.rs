@@ -6,12 +6,13 @@ mod notes;
 mod since;
 mod table;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use jiff::Zoned;
 use segue_catalog::project_key;
 use segue_core::spend::{By, Prices, Spending, Spent};
-use segue_engine::SpendingRequest;
+use segue_engine::{Freshness, SpendingRequest};
+use segue_store::Filter;
 
 pub(super) use self::figures::{bar, writes_unicode};
 use self::notes::Asked;
@@ -33,6 +34,9 @@ pub(super) async fn run(app: &App, args: &StatsArgs) -> Result<(), CliError> {
         let known = app.engine.known_providers().join(", ");
         return Err(CliError::usage(format!("nobody here is called {provider}"))
             .hint(format!("there are: {known}")));
+    }
+    if let Some(path) = &args.project {
+        known_project(app, path).await?;
     }
     let request = SpendingRequest {
         since,
@@ -128,11 +132,45 @@ fn levels(args: &StatsArgs) -> Result<Vec<By>, CliError> {
 /// The key of the project that is asked about; none for all of them.
 fn project(app: &App, args: &StatsArgs, by: &[By]) -> Option<String> {
     if let Some(path) = &args.project {
-        let path = Path::new(&app.project.cwd).join(path);
-        return Some(project_key(&path).to_string_lossy().into_owned());
+        return Some(key_of(&absolute(app, path)));
     }
     let everywhere = args.all || by.contains(&By::Project);
     (!everywhere).then(|| app.project.key.clone())
+}
+
+/// The path from the root on. Sessions know one that is gone without any `..` in it.
+fn absolute(app: &App, path: &Path) -> PathBuf {
+    let path = Path::new(&app.project.cwd).join(path);
+    let parent = path.parent().and_then(|parent| parent.canonicalize().ok());
+    match (parent, path.file_name()) {
+        (Some(parent), Some(name)) => parent.join(name),
+        _ => path,
+    }
+}
+
+fn key_of(path: &Path) -> String {
+    project_key(path).to_string_lossy().into_owned()
+}
+
+/// Refuses a path that is no directory and was the project of no session: it is most likely a slip.
+async fn known_project(app: &App, path: &Path) -> Result<(), CliError> {
+    let path = absolute(app, path);
+    if path.is_dir() {
+        return Ok(());
+    }
+    let filter = Filter {
+        project: Some(key_of(&path)),
+        ..Filter::default()
+    };
+    let sessions = app.engine.conversations(&filter, 1, Freshness::Scanned);
+    if !sessions.await?.rows.is_empty() {
+        return Ok(());
+    }
+    let path = one_line(&path.to_string_lossy());
+    Err(CliError::usage(format!(
+        "{path} is no directory, and no session worked there"
+    ))
+    .hint("`segue session stats --by project --since all` shows those that there are"))
 }
 
 /// Whether it was spent with a model whose name begins so; `maker/model` also goes by `model`.

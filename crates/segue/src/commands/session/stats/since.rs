@@ -1,7 +1,7 @@
-//! From when on to count, in whole days of the user's where days are meant.
+//! From when on to count: the words of every `--since`, but in whole days of the user's where days are meant.
 
-use jiff::civil::Date;
-use jiff::{SignedDuration, Span, Timestamp, Zoned};
+use jiff::{Span, Timestamp, Zoned};
+use segue_core::{WhenError, parse_when};
 
 use crate::error::CliError;
 
@@ -10,48 +10,30 @@ pub(super) fn moment(text: &str, now: &Zoned) -> Result<Option<Timestamp>, CliEr
     if text == "all" {
         return Ok(None);
     }
-    let wrong = || {
-        CliError::usage(format!("{text:?} is not a time"))
-            .hint("write 2025-12-07, 2025-12-07T14:30:22Z, how long ago (30m, 12h, 7d, 2w), or all")
+    if let Some(start) = whole_days(text, now) {
+        return Ok(Some(start));
+    }
+    let wrong = |error: WhenError| {
+        CliError::usage(error.to_string()).hint(format!("{}; or `all`", WhenError::FORMS))
     };
-    read(text, now).map(Some).ok_or_else(wrong)
+    parse_when(text, now).map(Some).map_err(wrong)
 }
 
-fn read(text: &str, now: &Zoned) -> Option<Timestamp> {
-    if let Ok(at) = text.parse() {
-        return Some(at);
-    }
-    // Longer texts are times without a zone: whose would it be?
-    if text.len() == "2025-12-07".len()
-        && let Ok(day) = text.parse::<Date>()
-    {
-        return start_of(day, now);
-    }
-    let unit = text.chars().next_back()?;
-    let digits = text.strip_suffix(unit)?;
-    let number = digits.parse::<i64>().ok().filter(|&number| number > 0)?;
-    let ago = |seconds: i64| {
-        let time = SignedDuration::from_secs(number.checked_mul(seconds)?);
-        now.timestamp().checked_sub(time).ok()
+/// When the first of so many days, weeks, months or years begins. Today is the last day of them.
+fn whole_days(text: &str, now: &Zoned) -> Option<Timestamp> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at_checked(digits)?;
+    let number: i64 = number.parse().ok().filter(|&number| number > 0)?;
+    let ago = match unit {
+        "d" => Span::new().try_days(number),
+        "w" => Span::new().try_weeks(number),
+        "mo" => Span::new().try_months(number),
+        "y" => Span::new().try_years(number),
+        _ => return None,
     };
-    let days = |days: i64| {
-        // The first of them is today.
-        let back = number.checked_mul(days)?.checked_sub(1)?;
-        let back = Span::new().try_days(back).ok()?;
-        start_of(now.date().checked_sub(back).ok()?, now)
-    };
-    match unit {
-        'm' => ago(60),
-        'h' => ago(3600),
-        'd' => days(1),
-        'w' => days(7),
-        _ => None,
-    }
-}
-
-/// When a day begins where the user is.
-fn start_of(day: Date, now: &Zoned) -> Option<Timestamp> {
-    let start = day.to_zoned(now.time_zone().clone()).ok()?;
+    let before = now.date().checked_sub(ago.ok()?).ok()?;
+    let first = before.tomorrow().ok()?;
+    let start = first.to_zoned(now.time_zone().clone()).ok()?;
     Some(start.timestamp())
 }
 
@@ -70,10 +52,15 @@ mod tests {
             ("1d", "2026-03-01T22:00:00Z"),
             ("2d", "2026-02-28T22:00:00Z"),
             ("1w", "2026-02-23T22:00:00Z"),
+            ("1mo", "2026-02-02T22:00:00Z"),
+            ("1y", "2025-03-02T22:00:00Z"),
+            ("today", "2026-03-01T22:00:00Z"),
+            ("yesterday", "2026-02-28T22:00:00Z"),
             ("30m", "2026-03-01T22:00:00Z"),
             ("12h", "2026-03-01T10:30:00Z"),
             ("2026-02-28", "2026-02-27T22:00:00Z"),
             ("2026-02-28T01:02:03Z", "2026-02-28T01:02:03Z"),
+            ("2026-02-28T01:02", "2026-02-27T23:02:00Z"),
         ];
         for (text, expected) in cases {
             let moment = moment(text, &now).unwrap().unwrap();
@@ -88,11 +75,11 @@ mod tests {
             "+",
             "7",
             "7 d",
-            "7y",
             "7ü",
             "soon",
             "2026-02-30",
             "99999999d",
+            "99999999mo",
             "9223372036854775807w",
             "99999999999999999999h",
         ];
