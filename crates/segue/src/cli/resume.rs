@@ -28,11 +28,13 @@ pub(crate) struct ResumeArgs {
     pub(crate) prompt: Option<String>,
 
     /// Start the agent's own program in segue's place
-    #[arg(long, conflicts_with_all = ["prompt", "json", "events", "model", "strict", "permissions", "timeout"])]
+    #[arg(long, conflicts_with_all = ["prompt", "events", "model", "strict", "permissions", "timeout"])]
     pub(crate) exec: bool,
 
     /// Print the command that --exec would run
-    #[arg(long, conflicts_with_all = ["prompt", "events", "model", "strict", "permissions", "timeout"])]
+    // There is JSON of the command, but none of a program that has the terminal.
+    #[arg(long, required_if_eq_all = [("exec", "true"), ("json", "true")])]
+    #[arg(conflicts_with_all = ["prompt", "events", "model", "strict", "permissions", "timeout"])]
     pub(crate) print: bool,
 
     #[command(flatten)]
@@ -45,4 +47,40 @@ pub(crate) struct ResumeArgs {
     /// Print one JSON event a line as things happen; the last one is the result
     #[arg(long)]
     pub(crate) events: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Typed {
+        #[command(flatten)]
+        args: ResumeArgs,
+    }
+
+    #[test]
+    fn json_is_of_a_turn_or_of_the_command_that_is_printed() {
+        for (typed, works) in [
+            ("--json hi", true),
+            ("--print --json", true),
+            ("--exec --print", true),
+            ("--exec --print --json", true),
+            ("--json --print --exec", true),
+            ("--exec", true),
+            ("--exec --json", false),
+            ("--exec --events", false),
+            ("--exec hi", false),
+            ("--exec --print hi", false),
+        ] {
+            let line = format!("resume k3f9 {typed}");
+            let read = Typed::try_parse_from(line.split(' '));
+            assert_eq!(read.is_ok(), works, "{typed}: {read:?}");
+        }
+        let refused = Typed::try_parse_from(["resume", "k3f9", "--exec", "--json"]);
+        let told = refused.unwrap_err().to_string();
+        assert!(told.contains("--print"), "{told}");
+    }
 }
