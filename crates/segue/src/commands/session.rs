@@ -21,7 +21,7 @@ mod transfer;
 
 use std::process::ExitCode;
 
-use segue_core::{Session, SessionRef, Title, TitleSource};
+use segue_core::{Session, SessionRef, Title, TitleError, TitleSource};
 
 use crate::cli::{AnySessionCommand, OneArgs, RenameArgs, SessionArgs, SessionCommand};
 use crate::error::CliError;
@@ -89,9 +89,18 @@ async fn tell(app: &App, session: &Session, args: &OneArgs, words: &str) -> Resu
     Ok(())
 }
 
+/// Why a text can't be a title, and what to write instead.
+fn untitled(error: &TitleError) -> CliError {
+    CliError::usage(error.to_string()).hint(match error {
+        TitleError::Empty => "for example: segue session rename latest \"the login form\"",
+        TitleError::TooLong { .. } => {
+            "a title is for lists; `segue session tag` adds words to find it by"
+        }
+    })
+}
+
 async fn rename(app: &App, args: &RenameArgs) -> Result<(), CliError> {
-    let title = Title::given(&args.title, TitleSource::User)
-        .map_err(|error| CliError::usage(error.to_string()))?;
+    let title = Title::given(&args.title, TitleSource::User).map_err(|error| untitled(&error))?;
     let session = app.take(&args.one.id).await?;
     app.engine.rename(&session.id, &title).await?;
     let session = app.find(&SessionRef::Text(session.id.to_string())).await?;

@@ -96,11 +96,13 @@ fn a_prompt_that_can_not_be_sent_is_refused_and_changes_nothing() {
     assert_snapshot!(world.segue(["chat", ""]), @"
     --- stderr
     error: the prompt is empty
+    hint: write in it what you want to say
     --- exit 2
     ");
     assert_snapshot!(world.segue_with_input(["chat", "-"], b" \n"), @"
     --- stderr
     error: the prompt is empty
+    hint: standard input held nothing; pipe the prompt, or write it as an argument
     --- exit 2
     ");
     assert_snapshot!(world.segue_with_input(["chat", "-"], b"a\0b"), @"

@@ -107,6 +107,7 @@ fn what_can_not_be_sent_is_refused_and_changes_nothing() {
     assert_snapshot!(world.segue_with_input(["chat", " "], b"lost?"), @"
     --- stderr
     error: the prompt is empty
+    hint: write in it what you want to say
     --- exit 2
     ");
     assert_eq!(count_sessions(&world), 0);

@@ -49,6 +49,7 @@ fn what_would_be_told_is_shown_with_its_tokens() {
     assert_snapshot!(world.segue(["session", "preview", &id, "--prompt", " "]), @"
     --- stderr
     error: the prompt is empty
+    hint: write in it what you want to say
     --- exit 2
     ");
     let preview = world.json(["session", "preview", "--json", &id, "--prompt", "and now?"]);

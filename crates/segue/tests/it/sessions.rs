@@ -292,11 +292,12 @@ fn rename_needs_a_title() {
     [SESSION] is now called "a better name"
     --- exit 0
     "#);
-    assert_snapshot!(world.segue(["session", "rename", "latest", "  "]), @"
+    assert_snapshot!(world.segue(["session", "rename", "latest", "  "]), @r#"
     --- stderr
     error: a title may not be empty
+    hint: for example: segue session rename latest "the login form"
     --- exit 2
-    ");
+    "#);
     assert_eq!(
         world
             .segue(["session", "rename", "latest", &"x".repeat(201)])

@@ -24,7 +24,7 @@ pub(in crate::commands) fn prompt(argument: Option<&str>) -> Result<String, CliE
     let input = stdin();
     let text = match argument {
         Some(said) if said != "-" => {
-            let said = not_empty(said.to_owned())?;
+            let said = not_empty(said.to_owned(), "write in it what you want to say")?;
             let comes = !input.is_terminal() && something_comes(&input);
             let piped = if comes { read(&input)? } else { String::new() };
             with_piped(&said, &piped)
@@ -34,15 +34,18 @@ pub(in crate::commands) fn prompt(argument: Option<&str>) -> Result<String, CliE
                 CliError::usage("there is no prompt").hint("segue chat \"what you want to say\"")
             );
         }
-        Some(_) | None => not_empty(read(&input)?)?,
+        Some(_) | None => not_empty(
+            read(&input)?,
+            "standard input held nothing; pipe the prompt, or write it as an argument",
+        )?,
     };
     sendable(&text)?;
     Ok(text)
 }
 
-fn not_empty(text: String) -> Result<String, CliError> {
+fn not_empty(text: String, hint: &str) -> Result<String, CliError> {
     if text.trim().is_empty() {
-        return Err(CliError::usage("the prompt is empty"));
+        return Err(CliError::usage("the prompt is empty").hint(hint));
     }
     Ok(text)
 }
