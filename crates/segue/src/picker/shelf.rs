@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::sync::mpsc;
 
 use jiff::Zoned;
+use segue_catalog::Index;
+use segue_catalog::index::OwnMark;
 use segue_core::{Decision, NativeId, ProviderId, SessionRef, Tag, parse_when};
 use segue_engine::{
     Caught, Conversation, EngineError, Freshness, Native, Query, SearchRequest, Transcript,
@@ -32,8 +34,17 @@ const SHORT: usize = 13;
 pub(crate) struct Machine {
     app: App,
     runtime: Runtime,
-    /// Which conversation was touched last, and when, as of the last refresh.
-    newest: Option<String>,
+    /// How it was after the last refresh.
+    before: Option<Trace>,
+}
+
+/// What tells whether the list may be another one, beside what a refresh counts: segue's own are in no count.
+#[derive(Debug, PartialEq, Eq)]
+struct Trace {
+    /// Which conversation was touched last, and when.
+    newest: String,
+    /// What a search finds of segue's own.
+    own: Vec<OwnMark>,
 }
 
 impl Machine {
@@ -50,7 +61,7 @@ impl Machine {
         Ok(Self {
             app,
             runtime,
-            newest: None,
+            before: None,
         })
     }
 
@@ -91,6 +102,15 @@ impl Machine {
         count
             .and_then(|count| usize::try_from(count).ok())
             .unwrap_or(0)
+    }
+
+    fn trace(&self) -> Result<Trace, CliError> {
+        let index = self.app.engine.index();
+        let own = index.map(Index::own_marks).transpose();
+        Ok(Trace {
+            newest: self.touched_last()?,
+            own: own.map_err(EngineError::from)?.unwrap_or_default(),
+        })
     }
 
     fn touched_last(&self) -> Result<String, CliError> {
@@ -192,6 +212,9 @@ impl Machine {
         let standpoint = self.app.standpoint();
         let (session, taken) = self.app.engine.take(&reference(row)?, &standpoint).await?;
         let session = self.app.engine.retag(&session.id, retag).await?;
+        if taken.is_some() {
+            self.index().await;
+        }
         let tags: Vec<&str> = session.tags.iter().map(Tag::as_str).collect();
         let taken = taken
             .map(|_| "; segue has taken it over")
@@ -202,7 +225,14 @@ impl Machine {
                 tags => format!("tagged {}: {}{taken}", tags.join(" "), session.id),
             },
             id: session.id.to_string(),
+            fork: None,
         })
+    }
+
+    /// Has searches find what became one of segue's own just now: the native session that they found is part of it.
+    async fn index(&self) {
+        // What can't be done now, the next refresh does.
+        let _ = self.app.engine.refresh(Arc::new(|_| ())).await;
     }
 
     async fn archive(&self, row: &Row) -> Result<Done, CliError> {
@@ -229,6 +259,7 @@ impl Machine {
         Ok(Done {
             said,
             id: row.id.clone(),
+            fork: None,
         })
     }
 
@@ -242,12 +273,14 @@ impl Machine {
             &self.app.project
         };
         let forked = self.app.engine.fork(&session, None, project).await?;
+        self.index().await;
         let told = forked.decisions.into_iter().map(|told| told.text);
         let mut said = vec![format!("forked as {}", forked.session.id)];
         said.extend(told);
         Ok(Done {
             said: said.join("; "),
             id: session.id.to_string(),
+            fork: Some(forked.session.id.to_string()),
         })
     }
 }
@@ -283,6 +316,10 @@ impl Shelf for Machine {
     }
 
     fn refresh(&mut self, progress: &mut dyn FnMut(&str)) -> Result<Refreshed, String> {
+        let before = match self.before.take() {
+            Some(before) => before,
+            None => self.trace().map_err(in_words)?,
+        };
         let (sender, told) = mpsc::channel();
         let tell = Arc::new(move |step| {
             let _ = sender.send(step);
@@ -304,19 +341,14 @@ impl Shelf for Machine {
                 }
             }
         });
-        match caught.map_err(|error| in_words(error.into()))? {
-            Some(Caught::Up(work)) if work.read == 0 && work.gone == 0 => {
-                // segue's own are in no count.
-                let newest = self.touched_last().map_err(in_words)?;
-                let before = self.newest.replace(newest);
-                Ok(if before.is_none() || before == self.newest {
-                    Refreshed::Nothing
-                } else {
-                    Refreshed::Changed
-                })
+        let caught = caught.map_err(|error| in_words(error.into()))?;
+        let after = self.before.insert(self.trace().map_err(in_words)?);
+        Ok(match caught {
+            Some(Caught::Up(work)) if work.read == 0 && work.gone == 0 && before == *after => {
+                Refreshed::Nothing
             }
-            _ => Ok(Refreshed::Changed),
-        }
+            _ => Refreshed::Changed,
+        })
     }
 
     fn act(&mut self, row: &Row, deed: &Deed) -> Result<Done, String> {

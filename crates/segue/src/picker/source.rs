@@ -160,6 +160,8 @@ pub(crate) struct Done {
     pub(crate) said: String,
     /// What the conversation is called now: one that only an agent had is called otherwise once segue has it.
     pub(crate) id: String,
+    /// What its fork is called. Of those that share a turn a search finds one, which may be this.
+    pub(crate) fork: Option<String>,
 }
 
 /// The tags in what was typed; those with a `-` before them are taken off.

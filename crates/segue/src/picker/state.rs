@@ -353,9 +353,12 @@ impl State {
                     Err(error) => self.message = Some(Message::Wrong(error)),
                 }
             }
-            News::Acted(before, Ok(Done { said, id })) => {
+            News::Acted(before, Ok(Done { said, id, fork })) => {
                 self.message = Some(Message::Said(said));
                 self.window.rename(&before, &id);
+                if let Some(fork) = fork {
+                    self.window.forked(id, fork);
+                }
                 self.renew();
             }
             News::Acted(_, Err(error)) => self.message = Some(Message::Wrong(error)),

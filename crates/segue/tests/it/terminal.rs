@@ -1,10 +1,12 @@
 //! segue on a terminal: a pseudo-terminal made by `script`.
 
+use std::fs;
 use std::io::{Read, Write};
 use std::process::{Child, Stdio};
 
 use segue_testkit::World;
 
+use crate::native::put;
 use crate::world;
 
 /// Starts segue on a terminal of its own; what is typed goes to its standard input.
@@ -138,4 +140,117 @@ fn an_agent_can_not_steer_the_terminal() {
     );
     assert!(screen.contains("a]0;ownedb"), "{screen:?}");
     assert!(!screen.contains("\x1b]0;"), "{screen:?}");
+}
+
+/// What the screen should be like, and what is typed then.
+type Step<'a> = (&'a dyn Fn(&str) -> bool, &'a str);
+
+/// Sits before the picker, and types keys, each once the screen is as it should be. A screen that never comes fails the
+/// test, after a while.
+fn pick(world: &World, keys: &[Step<'_>]) {
+    let path = |name: &str| world.program(name).get_program().display().to_string();
+    let segue = env!("CARGO_BIN_EXE_segue");
+    let line = format!("{} rows 24 cols 100; exec {segue}", path("stty"));
+    let mut command = world.program("timeout");
+    command
+        .args(["40", &path("script"), "-q", "-e", "-c", &line, "/dev/null"])
+        .env("TERM", "xterm")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    let mut child = command.spawn().expect("script is part of every Linux");
+    let mut stdin = child.stdin.take().unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    let mut terminal = vt100::Parser::new(24, 100, 0);
+    let mut keys = keys.iter().peekable();
+    let mut last = String::new();
+    let mut piece = [0; 4096];
+    while let Ok(length @ 1..) = stdout.read(&mut piece) {
+        terminal.process(&piece[..length]);
+        if !terminal.screen().alternate_screen() {
+            continue;
+        }
+        last = terminal.screen().contents();
+        if let Some((_, typed)) = keys.next_if(|(is_there, _)| is_there(&last)) {
+            let _ = stdin.write_all(typed.as_bytes());
+        }
+    }
+    drop(stdin);
+    let _ = child.wait();
+    assert_eq!(keys.count(), 0, "this is not what was waited for:\n{last}");
+}
+
+/// The row that is selected.
+fn selected(screen: &str) -> &str {
+    let rows = screen.lines().skip(2);
+    let mut marked = rows.filter(|row| row.starts_with('›'));
+    marked.next().unwrap_or_default()
+}
+
+const DOWN: &str = "\u{1b}[B";
+const CTRL_C: &str = "\u{3}";
+const CTRL_L: &str = "\u{c}";
+const CTRL_T: &str = "\u{14}";
+const CTRL_Y: &str = "\u{19}";
+
+/// Three sessions of Claude Code's in which there is milk.
+fn with_lists() -> World {
+    let world = world();
+    for n in 1..=3 {
+        let path = put(&world, &list(n), "project");
+        let text = fs::read_to_string(&path).unwrap();
+        let text = text.replace("Shopping", &format!("list {n}"));
+        fs::write(&path, text).unwrap();
+    }
+    let _ = world.segue(["index", "refresh"]);
+    world
+}
+
+fn list(n: u8) -> String {
+    format!("0b5e4c3a-1111-4222-8333-00000000000{n}")
+}
+
+#[test]
+fn a_hit_that_is_tagged_or_forked_stays_selected() {
+    for (deed, said) in [
+        (format!("{CTRL_T}x\r"), "tagged x"),
+        (CTRL_Y.to_owned(), "forked as"),
+    ] {
+        let world = with_lists();
+        let found = |screen: &str| screen.contains("milk") && screen.contains(" 3 conversations");
+        let second = |screen: &str| found(screen) && selected(screen).contains("list 2");
+        // Of segue's own no branch is shown.
+        let done = |screen: &str| {
+            second(screen) && screen.contains(said) && !selected(screen).contains("main")
+        };
+        let first = |screen: &str| screen.contains(" 3 conversations");
+        pick(
+            &world,
+            &[
+                (&first, "milk"),
+                (&found, DOWN),
+                (&second, &deed),
+                (&done, CTRL_C),
+            ],
+        );
+    }
+}
+
+#[test]
+fn a_hit_that_is_taken_over_elsewhere_is_shown_as_such() {
+    let world = with_lists();
+    let first = |screen: &str| screen.contains(" 3 conversations");
+    // Only once the first refresh is over, so that it is the next one that finds it.
+    let found = |screen: &str| {
+        let is_there = screen.contains("bought") && first(screen) && !screen.contains("refreshing");
+        is_there && world.segue(["session", "adopt", &list(1)]).code == Some(0)
+    };
+    let taken = |screen: &str| {
+        let mut rows = screen.lines().skip(2);
+        rows.any(|row| row.contains("list 1  ") && !row.contains("main"))
+    };
+    pick(
+        &world,
+        &[(&first, "milk"), (&found, CTRL_L), (&taken, CTRL_C)],
+    );
 }

@@ -362,6 +362,7 @@ fn all_states(size: (u16, u16)) -> Vec<State> {
     let done = Done {
         said: "tagged\nit".to_owned(),
         id: "id-0".to_owned(),
+        fork: None,
     };
     busy.told(News::Acted("id-0".to_owned(), Ok(done)));
     states.push(busy);

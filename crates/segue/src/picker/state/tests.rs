@@ -450,6 +450,7 @@ fn deeds_are_done_in_place_and_told() {
     let done = |id: &str| Done {
         said: "tagged".to_owned(),
         id: id.to_owned(),
+        fork: None,
     };
     let told = News::Acted("id-0".to_owned(), Ok(done("id-0")));
     stage.state.told(told);
@@ -485,24 +486,37 @@ fn deeds_are_done_in_place_and_told() {
 
 #[test]
 fn a_conversation_that_is_called_otherwise_stays_selected() {
-    let mut stage = Stage::ready();
-    stage.press([to(Move::Down), to(Move::Down), Key::Fork]);
-    let done = Done {
-        said: "forked".to_owned(),
-        id: "taken-2".to_owned(),
-    };
-    stage.state.told(News::Acted("id-2".to_owned(), Ok(done)));
-    let question = stage.state.wanted_page().unwrap();
-    let mut page = stage.shelf.look(&question).unwrap();
-    page.rows[2].id = "taken-2".to_owned();
-    let fork = Row {
-        id: "fork".to_owned(),
-        ..row(2, now())
-    };
-    page.rows.insert(0, fork);
-    stage.state.told(News::Page(question, Ok(page)));
-    assert_eq!(stage.selected(), "taken-2");
-    assert_eq!(stage.in_view()[..4], ["fork", "id-0", "id-1", "taken-2"]);
+    // A search finds only one of those that share a turn; then the fork is what was selected.
+    for (both, selected, in_view) in [
+        (true, "taken-2", ["fork", "id-0", "id-1", "taken-2"]),
+        (false, "fork", ["fork", "id-0", "id-1", "id-3"]),
+    ] {
+        let mut stage = Stage::ready();
+        stage.press([to(Move::Down), to(Move::Down), Key::Fork]);
+        let done = Done {
+            said: "forked".to_owned(),
+            id: "taken-2".to_owned(),
+            fork: Some("fork".to_owned()),
+        };
+        stage.state.told(News::Acted("id-2".to_owned(), Ok(done)));
+        let question = stage.state.wanted_page().unwrap();
+        let mut page = stage.shelf.look(&question).unwrap();
+        let origin = Row {
+            id: "taken-2".to_owned(),
+            ..page.rows.remove(2)
+        };
+        let fork = Row {
+            id: "fork".to_owned(),
+            ..row(2, now())
+        };
+        if both {
+            page.rows.insert(2, origin);
+        }
+        page.rows.insert(0, fork);
+        stage.state.told(News::Page(question, Ok(page)));
+        assert_eq!(stage.selected(), selected);
+        assert_eq!(stage.in_view()[..4], in_view);
+    }
 }
 
 #[test]

@@ -19,6 +19,8 @@ pub(in crate::picker) struct Window {
     rows: Vec<Row>,
     /// Nothing until the first answer.
     total: Option<Total>,
+    /// The conversation that was forked last, and its fork.
+    forked: Option<(String, String)>,
 }
 
 /// What stays when rows are replaced.
@@ -124,6 +126,18 @@ impl Window {
         }
     }
 
+    /// A conversation has a fork from now on, which stands in for it where only one of them is listed.
+    pub(super) fn forked(&mut self, id: String, fork: String) {
+        self.forked = Some((id, fork));
+    }
+
+    /// Which of the fetched rows is the conversation, or else the fork that stands in for it.
+    fn find(&self, id: &str) -> Option<usize> {
+        let place = |id: &str| self.rows.iter().position(|row| row.id == id);
+        let forked = self.forked.as_ref().filter(|(origin, _)| origin == id);
+        place(id).or_else(|| place(&forked?.1))
+    }
+
     /// Takes rows that were fetched.
     pub(super) fn fill(&mut self, from: usize, page: Page, keep: Keep) {
         let kept = match keep {
@@ -143,7 +157,7 @@ impl Window {
             Total::AtLeast(total) => Total::AtLeast(total.max(fetched)),
         });
         self.rows = page.rows;
-        let found = kept.and_then(|id| self.rows.iter().position(|row| row.id == id));
+        let found = kept.and_then(|id| self.find(&id));
         if let Some(at) = found {
             let at = self.from + at;
             // What the eye is on stays where it is, where that can be.

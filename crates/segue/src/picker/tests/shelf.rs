@@ -190,6 +190,7 @@ impl Shelf for FakeShelf {
         Ok(Done {
             said,
             id: row.id.clone(),
+            fork: None,
         })
     }
 }

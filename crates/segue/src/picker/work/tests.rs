@@ -48,6 +48,7 @@ impl Shelf for Gated {
         Ok(Done {
             said: format!("{deed:?} done"),
             id: row.id.clone(),
+            fork: None,
         })
     }
 }
