@@ -345,8 +345,13 @@ impl Engine {
         };
         let mut natives = self.lookup_native(&text).await?;
         match natives.len() {
-            0 if matches!(reference, SessionRef::Number(_)) => Err(EngineError::Gone(text)),
-            0 if self.was_there(&text) => Err(EngineError::Deleted(text)),
+            0 if matches!(reference, SessionRef::Number(_)) => {
+                Err(self.why_not(&text).await.unwrap_or(EngineError::Gone(text)))
+            }
+            0 if self.was_there(&text) => Err(self
+                .why_not(&text)
+                .await
+                .unwrap_or(EngineError::Deleted(text))),
             0 => Err(EngineError::NoMatch(text)),
             1 => Ok(Conversation::Native(Box::new(natives.remove(0)))),
             _ => Err(EngineError::Ambiguous {
@@ -354,6 +359,13 @@ impl Engine {
                 candidates: natives.iter().map(Fitting::from).collect(),
             }),
         }
+    }
+
+    /// Why the file of a native session that was there before is no conversation now, if the file still is there.
+    async fn why_not(&self, text: &str) -> Option<EngineError> {
+        let text = text.to_owned();
+        let why = self.with_catalog(move |catalog| catalog.why_not(&text));
+        why.await.map(EngineError::from)
     }
 
     /// Whether the index remembers a native session of this name that is not there any more.

@@ -152,8 +152,16 @@ fn a_session_whose_file_is_spoilt_stays_listed_and_that_is_told() {
             "{status}"
         );
         assert!(status.ends_with(&format!(": {why}\n")), "{status}");
-        for command in ["show", "info"] {
-            let failed = world.segue(["session", command, "latest"]);
+        let named = format!("claude:{}", kept.id);
+        for (command, name) in [
+            ("show", "latest"),
+            ("info", "latest"),
+            ("show", "1"),
+            ("info", "1"),
+            ("show", &kept.id),
+            ("info", &named),
+        ] {
+            let failed = world.segue(["session", command, name]);
             assert_eq!(
                 (failed.stdout.as_str(), failed.code),
                 ("", Some(1)),
