@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, SyncSender};
 use std::thread;
 
+use jiff::{SignedDuration, Timestamp};
+
 use super::Work;
 use super::walk::Change;
 use crate::index::read::{Passage, Placed, Projects, Told, read};
@@ -16,6 +18,8 @@ use crate::{ReadError, Reader};
 const COMMIT: usize = 64 * 1024 * 1024;
 /// What the readers may be ahead of the writer, in messages of about a megabyte at most.
 const AHEAD: usize = 32;
+/// What was changed so lately may be in the middle of being written.
+const WRITTEN: SignedDuration = SignedDuration::from_secs(10);
 /// Fewer changes than this are not worth another thread.
 const FEW: usize = 8;
 
@@ -96,6 +100,8 @@ pub(super) enum Rest {
     },
     Nothing(Option<Growing>),
     Failed(Option<Growing>, String, bool),
+    /// It is being written: it is looked at again the next time, and what is known of it stays.
+    Later(Option<Growing>),
 }
 
 impl Bringing<'_, '_> {
@@ -129,6 +135,9 @@ impl Bringing<'_, '_> {
                 }
             }
             Told::Other => Rest::Nothing(self.growing.remove(&index)),
+            Told::Failed(error) if self.is_being_written(index, &error) => {
+                Rest::Later(self.growing.remove(&index))
+            }
             Told::Failed(error) => {
                 let provider = self
                     .changes
@@ -149,6 +158,13 @@ impl Bringing<'_, '_> {
             self.commit()?;
         }
         Ok(())
+    }
+
+    /// Whether a file that holds no conversation now may well do so in a moment.
+    fn is_being_written(&self, index: usize, error: &ReadError) -> bool {
+        let change = self.changes.get(index);
+        let age = change.map(|change| Timestamp::now().duration_since(change.found.modified));
+        matches!(error, ReadError::NotASession { .. }) && age.is_some_and(|age| age < WRITTEN)
     }
 
     pub(super) fn commit(&mut self) -> Result<(), IndexError> {
@@ -213,6 +229,12 @@ impl Bringing<'_, '_> {
                     writer.drop_turns(growing.id, 0)?;
                 }
                 writer.note(provider, found, Noted::found(Verdict::Other))?;
+            }
+            Rest::Later(growing) => {
+                if let Some(growing) = growing {
+                    writer.drop_turns(growing.id, 0)?;
+                }
+                self.settled = false;
             }
             Rest::Failed(growing, why, for_now) => {
                 if let Some(growing) = growing {

@@ -134,6 +134,12 @@ fn a_session_whose_file_is_spoilt_stays_listed_and_that_is_told() {
         let kept = &Home::write(&world, 1).sessions[0];
         let _ = refresh(&world);
         fs::write(&kept.path, spoilt).unwrap();
+        let young = world.segue(["session", "list", "--all"]);
+        assert_eq!(young.stdout.lines().count(), 2, "{young}");
+        assert_eq!(young.stderr, "", "it may be in the middle of being written");
+        let file = fs::File::options().write(true).open(&kept.path).unwrap();
+        let long_ago = std::time::SystemTime::now() - std::time::Duration::from_hours(1);
+        file.set_modified(long_ago).unwrap();
         // Told when it is come across, and as long as it is so.
         for _ in 0..2 {
             let list = world.segue(["session", "list", "--all"]);

@@ -53,8 +53,18 @@ fn write(mut kept: Kept, seed: u64, to_come: &AtomicUsize) -> Kept {
     kept
 }
 
+/// Whoever stops looking, also because something was wrong, lets the writers stop.
+struct Looking<'a>(&'a AtomicUsize);
+
+impl Drop for Looking<'_> {
+    fn drop(&mut self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}
+
 /// Looks again and again. Nothing fails, and what is cut off for a moment is still the session it was.
 fn look(world: &World, to_come: &AtomicUsize) {
+    let _looking = Looking(to_come);
     let next = || {
         let take = |left: usize| left.checked_sub(1);
         to_come.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
