@@ -12,7 +12,6 @@ mod screen;
 mod shelf;
 mod source;
 mod state;
-pub(crate) mod text;
 mod work;
 
 use std::io;

@@ -1,6 +1,7 @@
 //! Everything that knows a terminal: colours, widths, and text that can't harm it.
 
 mod table;
+pub(crate) mod text;
 mod time;
 
 use std::io::{IsTerminal, Write};

@@ -16,7 +16,7 @@ use segue_core::figure;
 use super::layout::Layout;
 use super::source::{Order, Place, Total};
 use super::state::{Message, Mode, State};
-use super::text;
+use crate::terminal::text;
 
 pub(super) use preview::last_scroll;
 

@@ -3,7 +3,7 @@
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::keys::Edit;
-use super::text;
+use crate::terminal::text;
 
 /// How long a line can get; whoever pastes a file did not mean to search for it.
 const LONGEST: usize = 2000;

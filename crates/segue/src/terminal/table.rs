@@ -1,7 +1,7 @@
 //! Columns of text, as wide as they need to be; the last one takes what is left. Where that is too little, others go.
 
 use super::{Style, one_line, print};
-use crate::picker::text;
+use crate::terminal::text;
 
 /// A table that is printed as a whole.
 pub(crate) struct Table {

@@ -10,7 +10,7 @@ use segue_core::figure;
 use super::{BOLD, DIM, PLAIN, coloured, put};
 use crate::picker::source::{Place, Row, Standing};
 use crate::picker::state::State;
-use crate::picker::text;
+use crate::terminal::text;
 
 /// How wide the columns are; 0 for one that has no room.
 #[derive(Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use super::{BOLD, PLAIN, put};
 use crate::picker::keys::HELP;
 use crate::picker::line::Line as Typed;
 use crate::picker::source::Row;
-use crate::picker::text;
+use crate::terminal::text;
 
 pub(super) fn draw_help(frame: &mut Frame<'_>, top: usize) {
     let widest = |part: fn(&(&str, &str)) -> usize| HELP.iter().map(part).max().unwrap_or(0);

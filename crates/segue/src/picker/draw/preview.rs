@@ -10,8 +10,8 @@ use super::{BOLD, DIM, PLAIN, coloured, list, put};
 use crate::picker::layout::Layout;
 use crate::picker::source::{Exchange, Marked, Preview, Row, Standing};
 use crate::picker::state::State;
-use crate::picker::text;
 use crate::terminal::ago;
+use crate::terminal::text;
 
 /// How many lines of a prompt are shown; what is pasted into one must not hide the answer.
 const PROMPT_LINES: usize = 6;

@@ -4,8 +4,8 @@ use segue_core::spend::{By, Group, Key, Paid, Spending, Sum};
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::figures::{self, bar, figure, percent, short};
-use crate::picker::text::{fitting, pad, width as length};
 use crate::terminal::one_line;
+use crate::terminal::text::{fitting, pad, width as length};
 
 /// A column less is worth it for this long a bar; on the narrowest of terminals a shorter one must do.
 const BAR: usize = 10;

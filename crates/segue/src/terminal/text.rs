@@ -6,12 +6,12 @@ use unicode_width::UnicodeWidthStr;
 use crate::terminal::{clean, one_line};
 
 /// The text on one line, of characters that every terminal makes equally wide.
-pub(super) fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     even(&one_line(text.trim_end_matches(['\n', '\r'])))
 }
 
 /// The lines of a text, each such as [`plain`] makes them.
-pub(super) fn lines(text: &str) -> impl Iterator<Item = String> {
+pub(crate) fn lines(text: &str) -> impl Iterator<Item = String> {
     let text = clean(text).replace('\t', "    ");
     let lines: Vec<String> = text.trim().lines().map(even).collect();
     lines.into_iter()
@@ -54,7 +54,7 @@ pub(crate) fn fitting(text: &str, width: usize) -> String {
 }
 
 /// The text where it fits, else its beginning and `…`.
-pub(super) fn cut(text: &str, width: usize) -> String {
+pub(crate) fn cut(text: &str, width: usize) -> String {
     if self::width(text) <= width {
         return text.to_owned();
     }
@@ -65,7 +65,7 @@ pub(super) fn cut(text: &str, width: usize) -> String {
 }
 
 /// The text where it fits, else `…` and its end.
-pub(super) fn tail(text: &str, width: usize) -> String {
+pub(crate) fn tail(text: &str, width: usize) -> String {
     if self::width(text) <= width {
         return text.to_owned();
     }
@@ -99,14 +99,14 @@ pub(crate) fn pad(text: &str, width: usize) -> String {
 }
 
 /// The same, at the right.
-pub(super) fn pad_left(text: &str, width: usize) -> String {
+pub(crate) fn pad_left(text: &str, width: usize) -> String {
     let text = cut(text, width);
     let blanks = width.saturating_sub(self::width(&text));
     format!("{}{text}", " ".repeat(blanks))
 }
 
 /// A line in pieces that fit a width, broken at blanks where it has some.
-pub(super) fn wrap(line: &str, width: usize) -> Vec<String> {
+pub(crate) fn wrap(line: &str, width: usize) -> Vec<String> {
     let mut pieces = Vec::new();
     let mut rest = line;
     while self::width(rest) > width {
