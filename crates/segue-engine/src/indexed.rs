@@ -81,7 +81,8 @@ impl Engine {
         let Some(index) = self.index.clone() else {
             return Ok(None);
         };
-        let natives = move |catalog: &Catalog| index.refresh(catalog, patience, tell.as_ref());
+        let now = (self.world.now)();
+        let natives = move |catalog: &Catalog| index.refresh(catalog, now, patience, tell.as_ref());
         let refreshed = match self.with_catalog(natives).await? {
             Refreshed::Done(work) => Caught::Up(work),
             Refreshed::Busy => return Ok(Some(Caught::Busy)),

@@ -12,6 +12,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use rusqlite::OptionalExtension;
 use segue_core::ProviderId;
 
@@ -63,10 +64,11 @@ const RETRY: Duration = Duration::from_millis(10);
 const MANY: usize = 200;
 
 impl Index {
-    /// Catches up with what the agents have written. Waits so long if another process is at it.
+    /// Catches up with what the agents have written until now. Waits so long if another process is at it.
     pub fn refresh(
         &self,
         catalog: &Catalog,
+        now: Timestamp,
         patience: Duration,
         tell: &dyn Fn(Progress),
     ) -> Result<Refreshed, IndexError> {
@@ -83,10 +85,10 @@ impl Index {
         if self.saw(walked.print)? {
             return Ok(Refreshed::Done(walked.nothing_to_do()));
         }
-        match self.catch_up(catalog, &walked, tell) {
+        match self.catch_up(catalog, &walked, now, tell) {
             Err(error) if error.is_damage() => {
                 self.clear()?;
-                self.catch_up(catalog, &walked, tell)
+                self.catch_up(catalog, &walked, now, tell)
             }
             outcome => outcome,
         }
@@ -162,6 +164,7 @@ impl Index {
         &self,
         catalog: &Catalog,
         walked: &Walked,
+        now: Timestamp,
         tell: &dyn Fn(Progress),
     ) -> Result<Work, IndexError> {
         let db = schema::open_to_write(&self.path)?;
@@ -180,6 +183,7 @@ impl Index {
         let mut bringing = Bringing {
             writer: &mut writer,
             changes: &changes.changed,
+            now,
             growing: HashMap::new(),
             rest: Vec::new(),
             settled: true,

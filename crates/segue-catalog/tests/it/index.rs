@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use rusqlite::Connection;
 use segue_catalog::index::{Refreshed, Row, Which, Work};
 use segue_catalog::{Catalog, Index, Reader};
@@ -33,7 +34,7 @@ fn one_each() -> Vec<&'static Agent> {
 
 fn refresh(index: &Index, catalog: &Catalog) -> Work {
     match index
-        .refresh(catalog, Duration::from_secs(10), &|_| ())
+        .refresh(catalog, Timestamp::now(), Duration::from_secs(10), &|_| ())
         .unwrap()
     {
         Refreshed::Done(work) => work,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use segue_catalog::index::Which;
 use segue_catalog::{Catalog, Index, Reader};
 use segue_core::{Checkpoint, question};
@@ -27,7 +28,7 @@ fn a_summarisers_session_is_no_conversation() {
             let kept = tempfile::tempdir().unwrap();
             let index = Index::new(kept.path());
             index
-                .refresh(&catalog, Duration::from_secs(10), &|_| ())
+                .refresh(&catalog, Timestamp::now(), Duration::from_secs(10), &|_| ())
                 .unwrap();
             let listed = index.list(&Which::default(), 10, 0).unwrap();
             assert_eq!(listed.len(), expected, "{}", agent.name);

@@ -242,6 +242,9 @@ pub(super) fn is_pasted(line: &str) -> bool {
 /// `2026-11-02T10:14:03Z …`, `[2026/11/02 …`, `10:14:03.120 …`
 fn is_timed(line: &str) -> bool {
     let line = line.trim_start_matches(['[', '(']);
+    if !line.starts_with(|c: char| c.is_ascii_digit()) {
+        return false;
+    }
     let shape = line.chars().take(10).map(|c| match c {
         '0'..='9' => '0',
         '/' => '-',
@@ -284,12 +287,14 @@ fn is_frame(line: &str) -> bool {
 /// `src/pool.rs:88:17: …`
 fn is_placed(line: &str) -> bool {
     let place = line.split_whitespace().next().unwrap_or_default();
+    if !place.ends_with(':') {
+        return false;
+    }
     let mut parts = place.trim_end_matches(':').split(':');
     let file = parts.next().unwrap_or_default();
     let numbers: Vec<&str> = parts.collect();
     file.contains('.')
         && !numbers.is_empty()
-        && place.ends_with(':')
         && numbers
             .iter()
             .all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))

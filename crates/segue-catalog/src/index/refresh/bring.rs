@@ -81,6 +81,7 @@ pub(super) fn fetch(
 pub(super) struct Bringing<'a, 'db> {
     pub(super) writer: &'a mut Writer<'db>,
     pub(super) changes: &'a [Change],
+    pub(super) now: Timestamp,
     /// The sessions of which some turns are written and others still to come.
     pub(super) growing: HashMap<usize, Growing>,
     /// What else there is to write.
@@ -163,7 +164,7 @@ impl Bringing<'_, '_> {
     /// Whether a file that holds no conversation now may well do so in a moment.
     fn is_being_written(&self, index: usize, error: &ReadError) -> bool {
         let change = self.changes.get(index);
-        let age = change.map(|change| Timestamp::now().duration_since(change.found.modified));
+        let age = change.map(|change| self.now.duration_since(change.found.modified));
         matches!(error, ReadError::NotASession { .. }) && age.is_some_and(|age| age < WRITTEN)
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
+use jiff::Timestamp;
 use segue_catalog::index::Refreshed;
 use segue_catalog::{Catalog, Found, Head, Index, ReadError, Reader, Records, Start, Whereabouts};
 
@@ -166,7 +167,9 @@ fn whoever_comes_second_waits_and_then_goes_without() {
     let index = Index::new(place.path());
     let lock = File::create(place.path().join("catalog.lock")).unwrap();
     lock.lock().unwrap();
-    let busy = index.refresh(&catalog, Duration::ZERO, &|_| ()).unwrap();
+    let busy = index
+        .refresh(&catalog, Timestamp::now(), Duration::ZERO, &|_| ())
+        .unwrap();
     assert!(matches!(busy, Refreshed::Busy));
     lock.unlock().unwrap();
     assert_eq!(refresh(&index, &catalog).read, 1);

@@ -312,8 +312,9 @@ impl Withdrawal {
 
     /// Whether it says all that was told, but for what forbids it.
     fn says_all_of(&self, told: &Told) -> bool {
-        let forbids = |word: &&String| FORBIDS.iter().any(|forbids| stem(forbids) == **word);
-        let mut words = told.words.iter().filter(|word| !forbids(word));
+        static FORBIDDING: LazyLock<HashSet<String>> =
+            LazyLock::new(|| FORBIDS.iter().map(|word| stem(word)).collect());
+        let mut words = told.words.iter().filter(|word| !FORBIDDING.contains(*word));
         let least = if told.forbids { 1 } else { 2 };
         words.clone().count() >= least && words.all(|word| self.words.contains(word))
     }
@@ -334,8 +335,9 @@ fn stems(plain: &str) -> HashSet<String> {
 /// The beginning of a word: `commit` is in `committing`. A name is taken as a whole.
 fn stem(word: &str) -> String {
     let is_name = word.contains(|c: char| !c.is_alphabetic());
-    let letters = if is_name { usize::MAX } else { LETTERS };
-    word.chars().take(letters).collect()
+    let end = word.char_indices().nth(LETTERS).filter(|_| !is_name);
+    let end = end.map_or(word.len(), |(at, _)| at);
+    word.get(..end).unwrap_or(word).to_owned()
 }
 
 /// Whether a word begins like one of every day.
