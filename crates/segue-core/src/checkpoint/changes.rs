@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{Json, Message, Part, Role, ToldTurn};
 
-fn words(text: &str) -> u64 {
+pub(super) fn words(text: &str) -> u64 {
     text.split_whitespace().count() as u64
 }
 
@@ -34,7 +34,7 @@ fn turn(n: u32, prompt: &str, calls: &[(&str, Value, Value)], answer: &str) -> T
     ToldTurn { n, messages }
 }
 
-fn said(n: u32, prompt: &str, answer: &str) -> ToldTurn {
+pub(super) fn said(n: u32, prompt: &str, answer: &str) -> ToldTurn {
     turn(n, prompt, &[], answer)
 }
 
@@ -48,7 +48,7 @@ fn edited(path: &str) -> (&'static str, Value, Value) {
 }
 
 /// What some turns come to, summed up all at once and one after the other: of which kind is which text.
-fn summed_up(turns: &[ToldTurn], check: impl Fn(&Checkpoint)) {
+pub(super) fn summed_up(turns: &[ToldTurn], check: impl Fn(&Checkpoint)) {
     for at_once in [turns.len(), 1] {
         let mut checkpoint = Checkpoint::default();
         for some in turns.chunks(at_once) {
@@ -59,7 +59,7 @@ fn summed_up(turns: &[ToldTurn], check: impl Fn(&Checkpoint)) {
     }
 }
 
-fn texts(checkpoint: &Checkpoint, kind: ItemKind) -> Vec<&str> {
+pub(super) fn texts(checkpoint: &Checkpoint, kind: ItemKind) -> Vec<&str> {
     checkpoint.of(kind).map(|item| item.text.as_str()).collect()
 }
 

@@ -4,33 +4,15 @@ use std::cell::Cell;
 
 use jiff::Timestamp;
 
+use super::changes::{said, texts, words};
 use super::*;
 use crate::{Message, Role, ToldTurn};
 
-fn words(text: &str) -> u64 {
-    text.split_whitespace().count() as u64
-}
-
-/// What prompts come to that each have an answer, summed up all at once and one after the other.
+/// What prompts come to that each have an answer.
 fn summed_up(prompts: &[&str], check: impl Fn(&Checkpoint)) {
-    let said = |role, text: &str| Message::text(role, text, Timestamp::UNIX_EPOCH);
-    let turns = (1..).zip(prompts).map(|(n, prompt)| ToldTurn {
-        n,
-        messages: vec![said(Role::User, prompt), said(Role::Assistant, "Ok.")],
-    });
+    let turns = (1..).zip(prompts).map(|(n, prompt)| said(n, prompt, "Ok."));
     let turns: Vec<ToldTurn> = turns.collect();
-    for at_once in [turns.len(), 1] {
-        let mut checkpoint = Checkpoint::default();
-        for some in turns.chunks(at_once) {
-            let found = extract(some, "/w", &words);
-            checkpoint = merge(&checkpoint, found, 10_000, &words);
-        }
-        check(&checkpoint);
-    }
-}
-
-fn texts(checkpoint: &Checkpoint, kind: ItemKind) -> Vec<&str> {
-    checkpoint.of(kind).map(|item| item.text.as_str()).collect()
+    super::changes::summed_up(&turns, check);
 }
 
 #[test]
