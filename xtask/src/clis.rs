@@ -1,8 +1,9 @@
 //! The real CLIs that the tests run, installed once for each state of their lock file.
 //!
-//! Together they are well over a gigabyte, so they go to the user's cache directory, where other checkouts and
-//! clean clones find them again. An install is made beside its place and then renamed, so one that was cut off is
-//! never taken for a whole one, and of two at once the second throws its own away.
+//! Together they take well over a gigabyte, so they are installed in the user's cache directory, where other checkouts
+//! and clean clones find them. An install is made in a temporary directory next to its final path and then renamed. So
+//! an interrupted install is never taken for a complete one, and of two concurrent installs the second discards its
+//! own.
 
 use std::env;
 use std::fs;
@@ -13,10 +14,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// What decides what is installed.
+use crate::processes;
+
+/// Files that determine what is installed.
 const FILES: [&str; 2] = ["package.json", "package-lock.json"];
 
-/// What must run after an install.
+/// Maximum time for an install.
+const INSTALL_LIMIT: Duration = Duration::from_mins(15);
+
+/// Maximum time in which a program must print its version.
+const VERSION_LIMIT: Duration = Duration::from_mins(1);
+
+/// Programs that must run after an install.
 const PROGRAMS: [&str; 6] = [
     "node",
     "gemini",
@@ -26,7 +35,7 @@ const PROGRAMS: [&str; 6] = [
     "claude-agent-acp",
 ];
 
-/// Sees to it that the CLIs are installed; returns the directory that has their `node_modules`.
+/// Ensures that the CLIs are installed. Returns the directory that contains their `node_modules`.
 pub(crate) fn prepare(root: &Path) -> Result<PathBuf> {
     let lists = root.join("crates/segue-testkit/clis");
     let cache = cache()?.join("segue/clis");
@@ -43,7 +52,7 @@ pub(crate) fn prepare(root: &Path) -> Result<PathBuf> {
     );
     let start = Instant::now();
     let outcome = install(&lists, &draft).and_then(|()| publish(&draft, &place));
-    // Nothing is there any more if all went well.
+    // After a successful install the draft no longer exists.
     let _ = fs::remove_dir_all(&draft);
     outcome?;
     println!("installed in {} s", start.elapsed().as_secs());
@@ -59,7 +68,7 @@ fn cache() -> Result<PathBuf> {
         .context("neither XDG_CACHE_HOME nor HOME is set, so there is no place for the real CLIs")
 }
 
-/// A name for this state of the lists.
+/// Returns a name for this state of the files, which contains their hash.
 fn key(lists: &Path) -> Result<String> {
     let mut texts = Vec::new();
     for name in FILES {
@@ -84,7 +93,8 @@ fn name_for(texts: &[String]) -> Result<String> {
     Ok(format!("{:016x}", hash.finish()))
 }
 
-/// FNV-1a: the standard library's own hash may change with the compiler, and everything would be fetched anew.
+/// FNV-1a hash. The hash of the standard library may change with the compiler, and everything would be downloaded
+/// again.
 struct Fnv(u64);
 
 impl Hasher for Fnv {
@@ -114,18 +124,18 @@ fn install(lists: &Path, draft: &Path) -> Result<()> {
     Ok(())
 }
 
-/// `npm ci` would be the thing, but refuses a lock file in which the packages for other platforms are missing, and
-/// not every registry has those of opencode. `npm install` keeps to the versions and checksums of the lock too.
+/// Installs the packages with `npm install`. `npm ci` would be the right command, but it rejects a lock file in which
+/// the packages for other platforms are missing, and not every registry has those of opencode. `npm install` also uses
+/// the versions and checksums of the lock file.
 fn npm(draft: &Path) -> Result<()> {
-    let status = Command::new("npm")
-        .args(["install", "--no-audit", "--no-fund", "--loglevel=error"])
+    let mut npm = Command::new("npm");
+    npm.args(["install", "--no-audit", "--no-fund", "--loglevel=error"])
         .current_dir(draft)
-        .stdin(Stdio::null())
-        .status()
-        .context(
-            "cannot start npm, which installs the real CLIs: install Node.js 20 or later with npm \
-             (`apt-get install npm`), or leave these tests out with `cargo xtask test --quick`",
-        )?;
+        .stdin(Stdio::null());
+    let status = processes::run_within(&mut npm, INSTALL_LIMIT).context(
+        "cannot install the real CLIs: install Node.js 20 or later with npm (`apt-get install npm`), or leave \
+         these tests out with `cargo xtask test --quick`",
+    )?;
     if !status.success() {
         bail!(
             "npm install failed ({status}); is there a registry (`npm config get registry`)? \
@@ -135,26 +145,27 @@ fn npm(draft: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Runs in an empty home, so that nobody's configuration is read or made.
+/// Returns `true` if a program prints its version. It runs in an empty home directory, so that it neither reads nor
+/// creates the user's configuration.
 fn runs(draft: &Path, program: &str) -> bool {
     let programs = draft.join("node_modules/.bin");
     let node = draft.join("node_modules/node/bin");
     let rest = env::var_os("PATH").unwrap_or_default();
     let paths = [node].into_iter().chain(env::split_paths(&rest));
     let home = draft.join("home");
-    Command::new(programs.join(program))
+    let mut command = Command::new(programs.join(program));
+    command
         .arg("--version")
         .env_clear()
         .env("HOME", &home)
         .envs(env::join_paths(paths).map(|path| ("PATH", path)))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success())
+        .stderr(Stdio::null());
+    processes::run_within(&mut command, VERSION_LIMIT).is_ok_and(|status| status.success())
 }
 
-/// Removes what installs that were killed have left. A day is longer than any takes.
+/// Removes the drafts of installs that were killed. An install never takes longer than a day.
 fn clear_away(cache: &Path) {
     const DAY: Duration = Duration::from_hours(24);
     for entry in fs::read_dir(cache).into_iter().flatten().flatten() {
@@ -162,13 +173,13 @@ fn clear_away(cache: &Path) {
         let changed = entry.metadata().and_then(|data| data.modified()).ok();
         let age = changed.and_then(|changed| changed.elapsed().ok());
         if draft && age.is_some_and(|age| age > DAY) {
-            // A gigabyte too many is no reason to fail.
+            // A gigabyte of wasted space is no reason to fail.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
 }
 
-/// Gives a whole install its name. Somebody else may have been faster; theirs is as good.
+/// Renames a complete install to its final path. If another process published the same install first, that one is used.
 fn publish(draft: &Path, place: &Path) -> Result<()> {
     let _ = fs::remove_dir_all(draft.join("home"));
     match fs::rename(draft, place) {

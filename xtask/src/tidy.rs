@@ -1,14 +1,14 @@
-//! What the compiler does not hold: the directions between crates, the fences around dependencies, and a few
-//! habits of the house. Ordinary tests, so that they run with all others.
+//! Rules that the compiler does not check: the directions between crates, the crates that may use a dependency, and
+//! some conventions of this workspace. They are ordinary tests, so that they run with all others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use serde::Deserialize;
+use serde_json::Value;
 
-/// Which crates of ours a crate may use outside of tests. Read it from top to bottom: arrows go down only.
+/// Crates of the workspace that a crate may use outside of tests. Dependencies point from top to bottom only.
 const DIRECTIONS: &[(&str, &[&str])] = &[
     (
         "segue",
@@ -48,24 +48,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("xtask", &[]),
 ];
 
-/// Dependencies that only these crates may see.
-const FENCES: &[(&str, &[&str])] = &[
-    ("agent-client-protocol", &["segue-acp"]),
-    ("rmcp", &["segue-mcp"]),
-    // The store; the index, and the one agent whose sessions are in a database of its own.
-    ("rusqlite", &["segue-sqlite", "segue-catalog"]),
-    ("clap", &["segue"]),
-    ("clap_complete", &["segue"]),
-    ("etcetera", &["segue"]),
-    ("getrandom", &["segue"]),
-    ("ratatui", &["segue"]),
-    ("tiktoken", &["segue-tokens"]),
-    ("reedline", &["segue"]),
-    // Our own configuration, and that of Codex, which is asked whether a folder is trusted.
-    ("toml", &["segue", "segue-agents"]),
-];
-
-/// What no library may do: it is told the time, chance and the environment by its caller.
+/// Calls that no library may make: the caller passes in the time, random numbers and the environment.
 const WORLDLY: &[&str] = &[
     "Timestamp::now",
     "SystemTime::now",
@@ -74,7 +57,7 @@ const WORLDLY: &[&str] = &[
     "process::exit",
 ];
 
-/// Crates that are libraries in this sense.
+/// Crates to which [`WORLDLY`] applies.
 const LIBRARIES: &[&str] = &[
     "segue-core",
     "segue-store",
@@ -88,23 +71,6 @@ const LIBRARIES: &[&str] = &[
     "segue-tokens",
 ];
 
-#[derive(Deserialize)]
-struct Metadata {
-    packages: Vec<Package>,
-}
-
-#[derive(Deserialize)]
-struct Package {
-    name: String,
-    dependencies: Vec<Dependency>,
-}
-
-#[derive(Deserialize)]
-struct Dependency {
-    name: String,
-    kind: Option<String>,
-}
-
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
@@ -112,7 +78,7 @@ fn root() -> PathBuf {
         .to_owned()
 }
 
-/// Each crate of the workspace with what it depends on outside of tests.
+/// Returns each crate of the workspace with its dependencies outside of tests.
 fn packages() -> BTreeMap<String, BTreeSet<String>> {
     let output = Command::new(env!("CARGO"))
         .args([
@@ -125,22 +91,20 @@ fn packages() -> BTreeMap<String, BTreeSet<String>> {
         .current_dir(root())
         .output()
         .unwrap();
-    let metadata: Metadata = serde_json::from_slice(&output.stdout).unwrap();
-    let normal = |package: &Package| {
-        let dependencies = package.dependencies.iter();
-        dependencies
-            .filter(|dependency| dependency.kind.as_deref() != Some("dev"))
-            .map(|dependency| dependency.name.clone())
-            .collect()
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let name = |value: &Value| value["name"].as_str().unwrap().to_owned();
+    let normal = |package: &Value| {
+        let dependencies = package["dependencies"].as_array().unwrap().iter();
+        let normal = dependencies.filter(|dependency| dependency["kind"] != "dev");
+        normal.map(name).collect()
     };
-    metadata
-        .packages
-        .iter()
-        .map(|package| (package.name.clone(), normal(package)))
+    let packages = metadata["packages"].as_array().unwrap().iter();
+    packages
+        .map(|package| (name(package), normal(package)))
         .collect()
 }
 
-/// All Rust files below a directory.
+/// Returns all Rust files below a directory.
 fn sources(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
@@ -170,14 +134,128 @@ fn crates_depend_in_the_agreed_directions() {
     }
 }
 
+/// A package that a build for this platform uses.
+struct UsedPackage {
+    name: String,
+    version: String,
+    licence: String,
+}
+
+fn used_packages() -> Vec<UsedPackage> {
+    let output = Command::new(env!("CARGO"))
+        .args([
+            "tree",
+            "--workspace",
+            "--edges=normal,build,dev",
+            "--prefix=none",
+        ])
+        .args(["--format={p}|{l}", "--offline", "--locked"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    // Cargo marks a package that it has already printed with ` (*)`.
+    let lines = text.lines().map(|line| line.trim_end_matches(" (*)"));
+    let lines: BTreeSet<&str> = lines.filter(|line| line.contains('|')).collect();
+    let parse = |line: &&str| {
+        let (package, licence) = line.split_once('|').unwrap();
+        let mut words = package.split(' ');
+        let name = words.next().unwrap().to_owned();
+        let version = words.next().unwrap().trim_start_matches('v').to_owned();
+        UsedPackage {
+            name,
+            version,
+            licence: licence.to_owned(),
+        }
+    };
+    lines.iter().map(parse).collect()
+}
+
+fn rules() -> toml::Table {
+    let text = fs::read_to_string(root().join("deny.toml")).unwrap();
+    text.parse().unwrap()
+}
+
+fn texts(array: &toml::Value) -> Vec<&str> {
+    let array = array.as_array().unwrap().iter();
+    array.map(|text| text.as_str().unwrap()).collect()
+}
+
+#[test]
+fn licences_are_allowed() {
+    let rules = rules();
+    let allowed = texts(&rules["licenses"]["allow"]);
+    let allowed: Vec<spdx::Licensee> = allowed
+        .iter()
+        .map(|licence| spdx::Licensee::parse(licence).unwrap())
+        .collect();
+    let mut used = BTreeSet::new();
+    for package in used_packages() {
+        let (name, licence) = (&package.name, &package.licence);
+        let expression = spdx::Expression::parse_mode(licence, spdx::ParseMode::LAX)
+            .unwrap_or_else(|error| panic!("{name} has the licence {licence:?}: {error}"));
+        let satisfies = |requirement: &spdx::LicenseReq| {
+            let index = allowed
+                .iter()
+                .position(|licence| licence.satisfies(requirement));
+            used.extend(index);
+            index.is_some()
+        };
+        assert!(
+            expression.evaluate(satisfies),
+            "{name} has the licence {licence}, which deny.toml does not allow"
+        );
+    }
+    for (index, licence) in allowed.iter().enumerate() {
+        assert!(
+            used.contains(&index),
+            "no package has the licence {licence}"
+        );
+    }
+}
+
+#[test]
+fn a_dependency_has_one_version() {
+    let rules = rules();
+    let skipped = rules["bans"]["skip"].as_array().unwrap().iter();
+    let mut skipped: BTreeSet<&str> = skipped
+        .map(|skip| skip["crate"].as_str().unwrap())
+        .collect();
+    let mut versions: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for package in used_packages() {
+        versions
+            .entry(package.name)
+            .or_default()
+            .insert(package.version);
+    }
+    for (name, versions) in &versions {
+        // Exactly one version must remain; every other version is skipped by its prefix, such as `syn@2`.
+        let mut wanted = versions.len();
+        for version in versions.iter().filter(|_| versions.len() > 1) {
+            let mut starts = version.match_indices('.').map(|(end, _)| &version[..end]);
+            let is_skipped = starts.any(|start| skipped.remove(format!("{name}@{start}").as_str()));
+            wanted -= usize::from(is_skipped);
+        }
+        assert_eq!(wanted, 1, "{name} is used in the versions {versions:?}");
+    }
+    assert!(
+        skipped.is_empty(),
+        "{skipped:?} no longer need to be skipped"
+    );
+}
+
 #[test]
 fn fenced_dependencies_stay_behind_their_fence() {
+    let rules = rules();
     for (name, dependencies) in packages() {
-        for (fenced, keepers) in FENCES {
+        for fence in rules["bans"]["deny"].as_array().unwrap() {
+            let fenced = fence["crate"].as_str().unwrap();
+            let wrappers = texts(&fence["wrappers"]);
             assert!(
-                !dependencies.contains(*fenced) || keepers.contains(&name.as_str()),
+                !dependencies.contains(fenced) || wrappers.contains(&name.as_str()),
                 "{fenced} is only for {}, not for {name}",
-                keepers.join(" and ")
+                wrappers.join(" and ")
             );
         }
     }
@@ -188,7 +266,7 @@ fn libraries_are_told_about_the_world() {
     for library in LIBRARIES {
         for path in sources(&root().join("crates").join(library).join("src")) {
             let text = fs::read_to_string(&path).unwrap();
-            // An example in the documentation is a caller.
+            // Comments are excluded, because an example in the documentation acts as a caller.
             let is_code = |line: &&str| !line.trim_start().starts_with("//");
             let code: Vec<&str> = text.lines().filter(is_code).collect();
             for call in WORLDLY {
@@ -209,7 +287,7 @@ fn every_integration_test_is_part_of_its_binary() {
         for path in sources(&tests) {
             let name = path.file_stem().unwrap().to_string_lossy().into_owned();
             let within = path.parent().unwrap();
-            // A module in a directory is listed by the file that is named like the directory.
+            // The file with the name of a directory declares the modules in that directory.
             let parent = if within == tests {
                 tests.join("main.rs")
             } else {

@@ -1,17 +1,26 @@
-//! The programs that the tests use besides Rust.
+//! Programs that the tests use in addition to Rust.
 //!
-//! What is missing is taken from Debian's packages and unpacked under `target/tools`, which needs no rights;
-//! where that is not enough, it is installed.
+//! Missing programs are taken from Debian's packages and unpacked under `target/tools`, which needs no privileges. If
+//! that is not enough, the packages are installed.
 
 use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
-/// A program, what shows that it runs, and the packages it comes from.
+use crate::processes;
+
+/// Environment variables of the tests.
+pub(crate) type Variables = Vec<(&'static str, OsString)>;
+
+/// Maximum time for a command of the package manager.
+const INSTALL_LIMIT: Duration = Duration::from_mins(10);
+
+/// Programs, each with the argument of a test call and the packages that contain it.
 const TOOLS: [(&str, &str, &[&str]); 5] = [
     ("strace", "-V", &["strace", "libunwind8"]),
     ("git", "--version", &["git"]),
@@ -20,8 +29,8 @@ const TOOLS: [(&str, &str, &[&str]); 5] = [
     ("setpriv", "--version", &["util-linux"]),
 ];
 
-/// Sees to it that every program runs; returns the variables that the tests are to be started with.
-pub(crate) fn prepare(target: &Path) -> Result<Vec<(&'static str, OsString)>> {
+/// Ensures that every program runs. Returns the environment variables for the tests.
+pub(crate) fn prepare(target: &Path) -> Result<Variables> {
     let tools = target.join("tools");
     let variables = variables(&tools)?;
     let missing = |variables: &[(&str, OsString)]| -> Vec<&str> {
@@ -54,8 +63,8 @@ pub(crate) fn prepare(target: &Path) -> Result<Vec<(&'static str, OsString)>> {
     Ok(variables)
 }
 
-/// The search paths, with `target/tools` at their ends.
-fn variables(tools: &Path) -> Result<Vec<(&'static str, OsString)>> {
+/// Returns the search paths, with `target/tools` at their ends.
+fn variables(tools: &Path) -> Result<Variables> {
     let longer = |name, more: &[PathBuf]| -> Result<(&'static str, OsString)> {
         let old = env::var_os(name).unwrap_or_default();
         let paths = env::split_paths(&old).filter(|path| !path.as_os_str().is_empty());
@@ -80,12 +89,12 @@ fn runs(program: &str, argument: &str, variables: &[(&str, OsString)]) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// Downloads packages and unpacks them, without installing anything.
+/// Downloads packages and unpacks them without installing them.
 fn unpack(packages: &[&str], tools: &Path) -> Result<()> {
     fs::create_dir_all(tools)?;
     let download = [&["download"], packages].concat();
     if apt_get(&download, tools).is_err() {
-        // The lists of packages may be missing or old.
+        // The package lists may be missing or outdated.
         let _ = apt_get(&["update"], tools);
         let _ = apt_get(&download, tools);
     }
@@ -104,13 +113,14 @@ fn unpack(packages: &[&str], tools: &Path) -> Result<()> {
 }
 
 fn apt_get(args: &[&str], directory: &Path) -> Result<()> {
-    let status = Command::new("apt-get")
+    let mut command = Command::new("apt-get");
+    command
         .args(args)
         .current_dir(directory)
+        .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .env("DEBIAN_FRONTEND", "noninteractive")
-        .status()
-        .context("cannot start apt-get")?;
+        .env("DEBIAN_FRONTEND", "noninteractive");
+    let status = processes::run_within(&mut command, INSTALL_LIMIT)?;
     if !status.success() {
         bail!("apt-get failed");
     }

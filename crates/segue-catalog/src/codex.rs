@@ -1,8 +1,8 @@
-//! Codex: `sessions/<year>/<month>/<day>/rollout-<time>-<session id>.jsonl`, and `archived_sessions/`
+//! Codex sessions: `sessions/<year>/<month>/<day>/rollout-<time>-<session id>.jsonl`, and `archived_sessions/`
 //!
-//! A file is a log of records, packed with zstd when it is old. A session that was forked from another one, or
-//! that was reverted, is a new file which refers to the part of an older file that still counts ([`history`]).
-//! Names that people gave are in a list of their own beside the sessions.
+//! A file is a log of records, compressed with zstd when it is old. A session that was forked or reverted is a new
+//! file, which refers to the part of an older file that is still valid ([`history`]). Titles that users gave to
+//! sessions are in a separate list next to the sessions.
 
 mod belongings;
 mod failure;
@@ -38,14 +38,14 @@ use crate::{
     Whereabouts,
 };
 
-/// Codex's sessions.
+/// Reader of Codex's sessions.
 #[derive(Debug, Clone)]
 pub struct Codex {
     home: Home,
 }
 
 impl Codex {
-    /// `home` is `$CODEX_HOME`, usually `~/.codex`.
+    /// Creates a reader. `home` is `$CODEX_HOME`, by default `~/.codex`.
     #[must_use]
     pub fn new(home: impl Into<PathBuf>) -> Self {
         Self {
@@ -91,7 +91,7 @@ impl Reader for Codex {
     fn end(&self, found: &Found) -> Result<Option<Mark>, ReadError> {
         let history = self.history(found)?;
         if history.is_packed() {
-            // It is old, so nobody asks often.
+            // Compressed files are old, so this slow search is rare.
             let last = last_turns(|| self.records(found, &Start::Beginning), 1)?;
             return Ok(last.turns.into_iter().next_back().map(|turn| turn.until));
         }
@@ -119,7 +119,8 @@ impl Reader for Codex {
     }
 }
 
-/// Whether there are tasks to tell turns by. Looked for from the end: if there are any, one is near it.
+/// Returns `true` if the history contains task events, which delimit turns. Searches from the end, because a history
+/// with task events has one near its end.
 fn tells_of_tasks(history: &History) -> std::io::Result<bool> {
     let (text, size) = history.open()?;
     let mut lines = Backwards::new(text, size);
@@ -131,13 +132,14 @@ fn tells_of_tasks(history: &History) -> std::io::Result<bool> {
     Ok(false)
 }
 
-/// How much of a conversation's beginning is read for its head at first, and at most. The instructions in its
-/// first line alone take 20 KB.
+/// Bytes of a conversation's beginning that are read for its head at first, and at most. The instructions in the first
+/// line alone take 20 KB.
 const FIRST_LOOK: usize = 48 << 10;
 const LAST_LOOK: usize = 2 << 20;
-/// Where no prompt is in there, so much is read on, line by line: a first prompt may be long.
+/// Maximum number of bytes that are then read line by line if the first ones contain no prompt, because a first prompt
+/// may be long.
 const FARTHEST: u64 = 64 << 20;
-/// How much of its end.
+/// Bytes of a file's end that are read for its head.
 const END: u64 = 4 << 10;
 
 fn head(home: &Home, found: &Found) -> Result<Head, ReadError> {
@@ -149,7 +151,7 @@ fn head(home: &Home, found: &Found) -> Result<Head, ReadError> {
     let id = NativeId::parse(id).map_err(|error| wrong(&error.to_string()))?;
     let mut head = Head::new(id, found.modified);
     let file = File::open(&found.path).map_err(failed)?;
-    let mut text = history::unpack(&file, &found.path).map_err(failed)?;
+    let mut text = history::unpack(&file, &found.path);
     let mut look = Look::at(&mut text).map_err(failed)?;
     if !look.at_end && memchr::memchr(b'\n', &look.bytes).is_none() {
         look.on(&mut text).map_err(failed)?;
@@ -178,7 +180,7 @@ fn head(home: &Home, found: &Found) -> Result<Head, ReadError> {
         begun = read_on(&look, &mut text, &mut head).map_err(failed)?;
     }
     if !begun && !look.at_end {
-        // As much as this is not written where nothing was said.
+        // A file of this size contains messages, even if no prompt was found.
         head.kind = Kind::Conversation;
     }
     if meta.is_some_and(|meta| meta.is_subagent()) {
@@ -190,12 +192,12 @@ fn head(home: &Home, found: &Found) -> Result<Head, ReadError> {
     Ok(head)
 }
 
-/// As much of a text as was read so far.
+/// Beginning of a text, as far as it was read.
 struct Look {
     bytes: Vec<u8>,
-    /// Whether that is all of it.
+    /// Whether `bytes` is the complete text.
     at_end: bool,
-    /// How many of the bytes were looked at.
+    /// Number of bytes that were already searched.
     seen: usize,
 }
 
@@ -210,7 +212,7 @@ impl Look {
         Ok(look)
     }
 
-    /// Looks further; further than this nobody does.
+    /// Reads up to the maximum, `LAST_LOOK`.
     fn on(&mut self, text: &mut dyn Read) -> std::io::Result<()> {
         self.up_to(text, LAST_LOOK)
     }
@@ -229,7 +231,7 @@ impl Look {
     }
 }
 
-/// The end of a file, where it can be had without reading all of it.
+/// Returns the end of a file. Empty for a compressed file, because its end can be read only after everything before it.
 fn ending<'a>(found: &Found, mut file: &File, look: &'a Look) -> std::io::Result<Cow<'a, [u8]>> {
     if look.at_end {
         return Ok(Cow::Borrowed(&look.bytes));
@@ -239,7 +241,7 @@ fn ending<'a>(found: &Found, mut file: &File, look: &'a Look) -> std::io::Result
     }
     let size = file.metadata()?.len();
     let ending = dialect::ending(&mut file, size, END)?;
-    // The beginning may be read on.
+    // The caller may continue to read the beginning.
     file.seek(SeekFrom::Start(look.bytes.len() as u64))?;
     Ok(Cow::Owned(ending))
 }
@@ -250,12 +252,12 @@ fn describe(meta: &Meta<'_>, found: &Found, head: &mut Head) {
     head.version = meta.version().map(str::to_owned);
     head.forked_from = meta.forked_from().map(str::to_owned);
     let reverted = home::name(&found.path).is_some_and(|name| name.later.is_some());
-    // A session that was reverted is older than its newest file.
+    // A reverted session is older than its newest file, so the time in its id counts.
     let made = home::made_at(head.id.as_str()).filter(|_| reverted);
     head.created_at = made.or_else(|| meta.at());
 }
 
-/// Reads on up to the first prompt. Tells whether it got there.
+/// Reads lines up to the first prompt. Returns `true` if it found one.
 fn begin(look: &mut Look, head: &mut Head) -> bool {
     let mut dialect = Lines::default();
     let rest = look.bytes.get(look.seen..).unwrap_or_default();
@@ -266,7 +268,7 @@ fn begin(look: &mut Look, head: &mut Head) -> bool {
     false
 }
 
-/// Reads on from where a look ended, with one line in memory at a time.
+/// Continues after a `Look` up to the first prompt, with one line in memory at a time. Returns `true` if it found one.
 fn read_on(look: &Look, text: &mut dyn Read, head: &mut Head) -> std::io::Result<bool> {
     let rest = look.bytes.get(look.seen..).unwrap_or_default();
     let mut dialect = Lines::default();
@@ -279,7 +281,7 @@ fn read_on(look: &Look, text: &mut dyn Read, head: &mut Head) -> std::io::Result
     Ok(false)
 }
 
-/// Takes what a line tells. Tells whether it is the first prompt.
+/// Applies a line to the head. Returns `true` if the line is the first prompt.
 fn hear(line: &[u8], dialect: &mut Lines, head: &mut Head) -> bool {
     let beginning = line.get(..120).unwrap_or(line);
     if memmem::find(beginning, b"\"session_meta\"").is_some() {
@@ -310,7 +312,8 @@ fn hear(line: &[u8], dialect: &mut Lines, head: &mut Head) -> bool {
     false
 }
 
-/// Forks of older versions begin with a copy of their parent, its first line included.
+/// Sets the parent of a fork that begins with a copy of it. Older versions of Codex copy the parent's records,
+/// including the first line.
 fn copied(line: &[u8], head: &mut Head) {
     let beginning = line.get(..400).unwrap_or(line);
     let own = memmem::find(beginning, head.id.as_str().as_bytes()).is_some();
@@ -323,7 +326,8 @@ fn copied(line: &[u8], head: &mut Head) {
     head.forked_from = id.filter(|&id| id != head.id.as_str()).map(str::to_owned);
 }
 
-/// What editors put before a prompt says nothing of what it is about.
+/// Returns the user's request without the context that editors put before it, because that context does not describe
+/// the conversation.
 fn request(prompt: &str) -> &str {
     const REQUEST: &str = "## My request for Codex:";
     let request = prompt

@@ -1,21 +1,22 @@
-//! The native sessions of the agents on this machine, read in segue's own types.
+//! Native sessions of the agents on this machine, read into segue's own types.
 //!
-//! Each agent keeps its conversations in its own home, in its own format. A [`Reader`] knows one of them: where
-//! the sessions are ([`Found`]), the [`Head`] of one without reading it whole, and its [`Records`] from any
-//! [`Mark`] on. Everything else is the same for all: records are folded into [`NativeTurn`]s by [`Fold`], which
-//! is the one place that knows what a rewind or a replaced record does to a conversation.
+//! Each agent stores its conversations in its own home, in its own format. A [`Reader`] implements one format: it finds
+//! the sessions ([`Found`]), reads the [`Head`] of a session without reading the complete session, and reads its
+//! [`Records`] after any [`Mark`]. The remaining code is shared by all agents: [`Fold`] converts records to
+//! [`NativeTurn`]s. Only it implements the effect of a rewind or a replaced record on a conversation.
 //!
-//! [`Index`] answers for all of them at once; it writes only its own file. What a session consists of on the disk is
-//! told by [`Keeping`]; an [`Archive`] and a [`Trash`] hold copies of it.
+//! [`Index`] lists and searches the sessions of all agents. It writes only its own file. [`Keeping`] returns the
+//! artifacts of a session on disk; an [`Archive`] and a [`Trash`] contain copies of them.
 //!
-//! No reader writes. A line that can't be read is counted in [`Skipped`] and never the end of a file; a file
-//! is never in memory as a whole.
+//! Readers never write. A line that can't be read is counted in [`Skipped`] and does not end the read. A file is never
+//! in memory completely.
 
 mod archive;
 mod belongings;
 mod catalog;
 mod claude;
 mod codex;
+mod compression;
 mod dialect;
 mod fold;
 mod found;

@@ -1,4 +1,4 @@
-//! Packing the files of a session, and reading them back before that is called done.
+//! Compression of a session's files, and verification before a copy counts as complete.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, Read, Write};
@@ -11,14 +11,15 @@ use sha2::{Digest, Sha256};
 use super::manifest::{self, Manifest, Packed};
 use super::{KeepError, make_directory};
 use crate::belongings::written;
+use crate::compression::{Compressor, Decompressor};
 use crate::{Belongings, Found, Keeping, Piece, Role};
 
-/// How hard is tried to make it small: the usual.
-const LEVEL: i32 = 3;
-/// How often a file is copied that changes meanwhile.
+/// Maximum window of a compressed file that is read: the limit of the reference implementation.
+const MAX_WINDOW_BYTES: u64 = 128 << 20;
+/// Number of attempts to copy a file that changes during the copy.
 const TRIES: u32 = 3;
 
-/// Makes `place` a copy of a session; what was there before is replaced once all of it is there.
+/// Writes a copy of a session into `place`. Replaces an older copy only when the new one is complete.
 pub(crate) fn pack(
     keeping: &dyn Keeping,
     found: &Found,
@@ -39,7 +40,7 @@ pub(crate) fn pack(
         }
         Err(error) => {
             if was_there {
-                // What was there before stays as it was; new files beside it go with the next copy.
+                // The older copy stays unchanged. Only the files of the failed copy are removed.
                 sweep(place);
             } else {
                 let _ = fs::remove_dir_all(place);
@@ -70,7 +71,7 @@ fn fill(
     Ok(())
 }
 
-/// Writes what a copy is a copy of, in place of what was there.
+/// Writes the manifest of a copy, and replaces an older one atomically.
 pub(super) fn write_manifest(manifest: &Manifest, place: &Path) -> Result<(), KeepError> {
     let temporary = beside(place);
     let written = write_whole(&temporary, &manifest.to_json())
@@ -82,7 +83,7 @@ pub(super) fn write_manifest(manifest: &Manifest, place: &Path) -> Result<(), Ke
     })
 }
 
-/// Packs one piece under the name of its hash.
+/// Compresses an artifact into a file that is named by its hash.
 fn copy(
     keeping: &dyn Keeping,
     found: &Found,
@@ -107,7 +108,7 @@ fn copy(
     })
 }
 
-/// Packs one piece; nothing if it changed while it was read.
+/// Compresses an artifact. Returns `None` if it changed during the read.
 fn copy_once(
     keeping: &dyn Keeping,
     found: &Found,
@@ -116,7 +117,7 @@ fn copy_once(
 ) -> Result<Option<Packed>, KeepError> {
     let failed = |error| KeepError::io("write", to, error);
     let target = create(to).map_err(failed)?;
-    let mut packing = Hashing::new(zstd::Encoder::new(target, LEVEL).map_err(failed)?);
+    let mut packing = Hashing::new(Compressor::new(target));
     let mut piece = piece.clone();
     if let Role::Rows(session) = &piece.role {
         keeping.export(found, session, &mut packing)?;
@@ -125,7 +126,7 @@ fn copy_once(
         let unreadable = |error| KeepError::io("read", &path, error);
         let source = File::open(&path).map_err(unreadable)?;
         let before = source.metadata().map_err(unreadable)?;
-        // One that grows faster than it is read has no end.
+        // Reading stops at the current size, because a file that grows faster than it is read has no end.
         copy_all(&mut source.take(before.len()), &mut packing, &path, to)?;
         let after = fs::symlink_metadata(&path).map_err(unreadable)?;
         if (before.len(), written(&before)) != (after.len(), written(&after)) {
@@ -145,7 +146,7 @@ fn copy_once(
     }))
 }
 
-/// Copies, and tells a source that can't be read from a target that can't be written.
+/// Copies bytes. Distinguishes a source that can't be read from a target that can't be written.
 fn copy_all(
     source: &mut dyn Read,
     packing: &mut dyn Write,
@@ -167,13 +168,13 @@ fn copy_all(
     }
 }
 
-/// Reads a packed file through and compares it with what went in.
+/// Reads a compressed file completely and compares it with the manifest.
 pub(super) fn verify(place: &Path, file: &Packed) -> Result<(), KeepError> {
     let mut through = Hashing::new(io::sink());
     unpack_to(place, file, &mut through)
 }
 
-/// Unpacks a file into a writer; fails if it is not what went in.
+/// Decompresses a file into a writer. Fails if the content does not match the manifest.
 pub(super) fn unpack_to<W: Write>(
     place: &Path,
     file: &Packed,
@@ -182,7 +183,7 @@ pub(super) fn unpack_to<W: Write>(
     let path = file_of(place, &file.sha256);
     let failed = |error| KeepError::io("read", &path, error);
     let source = File::open(&path).map_err(failed)?;
-    let mut decoder = zstd::Decoder::with_buffer(BufReader::new(source)).map_err(failed)?;
+    let mut decoder = Decompressor::new(BufReader::new(source), MAX_WINDOW_BYTES);
     let copied = io::copy(&mut decoder, to);
     copied.map_err(failed)?;
     let (size, sha256) = to.so_far();
@@ -192,23 +193,23 @@ pub(super) fn unpack_to<W: Write>(
     Ok(())
 }
 
-/// Where a file of a copy is.
+/// Returns the path of a file in a copy.
 pub(super) fn file_of(place: &Path, sha256: &str) -> PathBuf {
     place.join(format!("{sha256}.zst"))
 }
 
-/// Removes the files that the copy does not have any more.
+/// Removes the files that the copy does not contain any more.
 fn forget_others(manifest: &Manifest, place: &Path) {
     for path in crate::belongings::entries(place) {
         let is_ours = |file: &Packed| file_of(place, &file.sha256) == path;
         if path != place.join(manifest::NAME) && !manifest.files.iter().any(is_ours) {
-            // It only takes room.
+            // A file that can't be removed only takes space.
             let _ = fs::remove_file(path);
         }
     }
 }
 
-/// Removes what a copy that failed left beside the one that is there.
+/// Removes the files of a failed copy, and the complete directory if it contains no older copy.
 fn sweep(place: &Path) {
     match Manifest::read(place) {
         Ok(Some(manifest)) => forget_others(&manifest, place),
@@ -217,7 +218,7 @@ fn sweep(place: &Path) {
     }
 }
 
-/// A name in a directory that nobody else uses.
+/// Returns a name in a directory that no other process or thread uses.
 fn beside(place: &Path) -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let (process, n) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
@@ -240,7 +241,7 @@ pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// Counts and hashes what goes through.
+/// A writer that counts and hashes the bytes that it passes on.
 pub(super) struct Hashing<W> {
     inner: W,
     hash: Sha256,
@@ -287,7 +288,7 @@ fn hex(hash: Sha256) -> String {
     })
 }
 
-/// The hash and the size of a file as it is.
+/// Returns the size and the hash of a file.
 pub(super) fn hash_of(path: &Path) -> io::Result<(u64, String)> {
     let mut through = Hashing::new(io::sink());
     io::copy(&mut File::open(path)?, &mut through)?;

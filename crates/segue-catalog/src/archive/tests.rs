@@ -1,4 +1,4 @@
-//! Copies of made-up sessions of Claude Code, whose home is the easiest to make up.
+//! Tests with generated sessions of Claude Code, whose home is the simplest to generate.
 
 use std::fs::{self, File, FileTimes};
 use std::io::Write;
@@ -12,6 +12,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::belongings::stays_inside;
+use crate::compression::compress;
 use crate::{Catalog, Claude, Trash};
 
 const ID: &str = "0b5e4c3a-1111-4222-8333-444455556666";
@@ -28,7 +29,7 @@ struct World {
 }
 
 impl World {
-    /// One with a session.
+    /// Creates the homes, with one session.
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let segue = directory.path().join("segue");
@@ -88,7 +89,7 @@ impl World {
     }
 }
 
-/// Everything under a directory that is no directory itself.
+/// Returns all files below a directory.
 fn all_files(directory: &Path) -> Vec<String> {
     let mut names = Vec::new();
     for path in entries(directory) {
@@ -134,7 +135,7 @@ fn a_copy_outlives_the_session_and_brings_it_back_as_it_was() {
     assert_eq!(after.modified().unwrap(), before.modified().unwrap());
     assert_eq!(after.permissions(), before.permissions());
     assert!(!world.catalog.only_archived(&world.session()));
-    // It is there, and that is fine.
+    // A second restore finds the files and succeeds.
     let again = world.restore(&entry).unwrap();
     assert_eq!((again.files.len(), again.there.len()), (0, 2));
 }
@@ -151,7 +152,7 @@ fn what_changed_is_copied_again_and_only_that() {
         first.manifest.files[0].sha256
     );
     assert_eq!(saved.entry().manifest.files[1], first.manifest.files[1]);
-    // A manifest and two files: nothing of the old one is left.
+    // A manifest and two files: the outdated file was removed.
     assert_eq!(all_files(&first.path).len(), 3);
     fs::remove_file(world.path(SIDE)).unwrap();
     assert_eq!(world.saved().manifest.files.len(), 1);
@@ -174,7 +175,7 @@ fn a_session_that_only_the_archive_has_is_found_and_read() {
     for _ in 0..2 {
         assert_eq!(world.catalog.recent(&session, 9).unwrap().0, turns);
     }
-    // Unpacked once, and again only when the copy is another one.
+    // The session is unpacked a second time if the record of its copy is missing.
     let opened = world.archive.opened(
         &Manifest::read(session.found.path.parent().unwrap())
             .unwrap()
@@ -219,7 +220,7 @@ fn links_are_not_followed_out_of_the_home() {
     world.remove();
     assert_eq!(fs::read_to_string(secret.join("key")).unwrap(), "secret");
 
-    // A conversation that is a link, or behind one, is not copied at all.
+    // A conversation that is a link, or behind one, is neither restored nor copied.
     let entry = world.archive.list().0.remove(0);
     for (from, to) in [("projects/-w", "elsewhere"), ("projects/-w", "..")] {
         let _ = fs::remove_dir_all(world.path("projects/-w"));
@@ -271,7 +272,7 @@ fn a_manifest_that_leads_elsewhere_or_makes_no_sense_is_refused() {
         );
         let (all, unreadable) = world.archive.list();
         assert_eq!((all.len(), unreadable.len()), (0, 1), "{to}");
-        // It is no reason not to copy the session again.
+        // An unreadable copy does not prevent a new one.
         assert!(matches!(world.save().unwrap(), Saved::New(_)), "{to}");
         assert_eq!(fs::read_to_string(&path).unwrap(), good, "{to}");
     }
@@ -296,7 +297,7 @@ fn a_damaged_copy_is_told_and_nothing_is_put_back() {
     for bad in [
         Vec::new(),
         good[..good.len() - 3].to_vec(),
-        zstd::encode_all(&b"else"[..], 1).unwrap(),
+        compress(b"else"),
     ] {
         fs::write(&damaged, bad).unwrap();
         assert!(world.restore(&entry).is_err());
@@ -365,7 +366,7 @@ fn a_session_that_changes_before_it_is_removed_stays() {
         .catalog
         .discard(&session, &world.trash, Timestamp::UNIX_EPOCH)
         .unwrap();
-    // Somebody goes on with it between the copy and the removal.
+    // The agent continues the session between the copy and the removal.
     world.write(MAIN, &format!("{SAMPLE}{{\"type\":\"mode\"}}\n"));
     let error = world.catalog.remove(&session, Some(&copied)).unwrap_err();
     assert!(matches!(error, KeepError::Changing(_)), "{error}");

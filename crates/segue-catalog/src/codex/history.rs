@@ -1,8 +1,8 @@
-//! A conversation in several files.
+//! Conversations in several files.
 //!
-//! What a fork or a revert keeps of a conversation stays in the file it was written to; the new file only says
-//! how far of it counts. Read one after the other, those parts are one text, and places in it are places in
-//! that whole: a mark in the part that a fork has in common with its parent is the same mark in both.
+//! A fork or a revert does not copy the records that it shares with an older file. The new file only states how much of
+//! the older file is valid. Read in order, these parts form one text, and positions are positions in that text: a mark
+//! in the records that a fork shares with its parent is the same mark in both.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -11,36 +11,37 @@ use std::path::{Path, PathBuf};
 
 use super::home::{self, Home};
 use super::meta::{Meta, without_instructions};
+use crate::compression::Decompressor;
 use crate::lines::Lines;
 
-/// More files than this are no conversation, but files that refer to each other without end.
+/// Maximum number of files of a conversation. A longer chain consists of files that refer to each other endlessly.
 const MOST_PARTS: usize = 200;
-/// A first line that is longer tells nothing.
+/// Maximum length of a first line in bytes. A longer one is ignored.
 const LONGEST_META: u64 = 4 << 20;
-/// What a packed file may ask for to be unpacked: 2 to the power of this, in bytes.
-const LARGEST_WINDOW: u32 = 25;
+/// Maximum window of a compressed file, which is the memory that reading it takes.
+const MAX_WINDOW_BYTES: u64 = 1 << 25;
 
-/// The parts of a conversation, the oldest first.
+/// Parts of a conversation, the oldest first.
 pub(super) struct History {
     parts: VecDeque<Part>,
-    /// Whether a part is not there.
+    /// Whether a part is missing.
     pub(super) orphaned: bool,
 }
 
 struct Part {
     path: PathBuf,
-    /// How much of it counts, if not all of it.
+    /// Number of bytes that are valid. `None` if all are.
     until: Option<u64>,
 }
 
 impl History {
-    /// Looks for everything that a file goes on from.
+    /// Finds all files that a file continues.
     pub(super) fn of(home: &Home, path: &Path) -> io::Result<Self> {
         let first = first_line(path)?;
         Ok(Self::from_first_line(home, path, &first))
     }
 
-    /// The same, if the file's first line is known already.
+    /// Finds all files that a file continues, given the first line of the file.
     pub(super) fn from_first_line(home: &Home, path: &Path, first: &[u8]) -> Self {
         let mut history = Self {
             parts: VecDeque::new(),
@@ -76,24 +77,24 @@ impl History {
         history
     }
 
-    /// The files, the oldest first.
+    /// Returns the paths of the files, the oldest first.
     pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
         self.parts.iter().map(|part| part.path.as_path())
     }
 
-    /// Whether a part can only be read from its beginning.
+    /// Returns `true` if a part is compressed, so that it can only be read from its beginning.
     pub(super) fn is_packed(&self) -> bool {
         self.parts.iter().any(|part| home::is_packed(&part.path))
     }
 
-    /// The whole, to be read from its beginning.
+    /// Opens the complete text, to be read from its beginning.
     pub(super) fn read(&self) -> io::Result<Box<dyn Read>> {
         let mut files = VecDeque::new();
         for part in &self.parts {
             let file = unpacked(&part.path)?;
             let length = match part.until {
                 Some(until) => until,
-                // What is written from now on is for the next read.
+                // Bytes that are appended from now on belong to the next read.
                 None if !home::is_packed(&part.path) => std::fs::metadata(&part.path)?.len(),
                 None => u64::MAX,
             };
@@ -102,7 +103,7 @@ impl History {
         Ok(Box::new(Joined(files)))
     }
 
-    /// The whole, to be read from anywhere, and how long it is. Nothing of it may be packed.
+    /// Opens the complete text, to be read from any position, and returns its length. No part may be compressed.
     pub(super) fn open(&self) -> io::Result<(Spliced, u64)> {
         let mut pieces = Vec::new();
         let mut end = 0;
@@ -117,19 +118,18 @@ impl History {
     }
 }
 
-/// A file as the text it holds.
+/// Opens a file and decompresses it if necessary.
 fn unpacked(path: &Path) -> io::Result<Box<dyn Read>> {
-    unpack(File::open(path)?, path)
+    Ok(unpack(File::open(path)?, path))
 }
 
-/// The text that the file at `path` holds.
-pub(super) fn unpack<'a>(file: impl Read + 'a, path: &Path) -> io::Result<Box<dyn Read + 'a>> {
+/// Returns the content of the file at `path`, decompressed if necessary.
+pub(super) fn unpack<'a>(file: impl Read + 'a, path: &Path) -> Box<dyn Read + 'a> {
     if !home::is_packed(path) {
-        return Ok(Box::new(file));
+        return Box::new(file);
     }
-    let mut decoder = zstd::Decoder::with_buffer(BufReader::new(file))?;
-    decoder.window_log_max(LARGEST_WINDOW)?;
-    Ok(Box::new(Lenient(decoder)))
+    let content = Decompressor::new(BufReader::new(file), MAX_WINDOW_BYTES);
+    Box::new(Lenient(content))
 }
 
 fn first_line(path: &Path) -> io::Result<Vec<u8>> {
@@ -138,7 +138,8 @@ fn first_line(path: &Path) -> io::Result<Vec<u8>> {
     Ok(line.unwrap_or_default())
 }
 
-/// How much of a file counts: up to a byte if that is the end of a line, else up to the record with a number.
+/// Returns the number of valid bytes of a file: `end_byte` if a line ends at that offset, or else the bytes before the
+/// record `end_ordinal`.
 fn until(path: &Path, end_byte: Option<u64>, end_ordinal: Option<u64>) -> io::Result<u64> {
     if let Some(end) = end_byte {
         if home::is_packed(path) {
@@ -166,20 +167,20 @@ fn until(path: &Path, end_byte: Option<u64>, end_ordinal: Option<u64>) -> io::Re
     Ok(until)
 }
 
-/// A packed file that was cut off ends where it was cut.
+/// A reader that ends where a compressed file was truncated, instead of failing.
 struct Lenient<R>(R);
 
 impl<R: Read> Read for Lenient<R> {
     fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
         match self.0.read(room) {
-            // The system's own complaints have a number; what has none is said of the content.
+            // Errors of the operating system have a code. Errors without one concern the content.
             Err(error) if error.raw_os_error().is_none() => Ok(0),
             other => other,
         }
     }
 }
 
-/// Texts, one after the other.
+/// A reader of several texts in sequence.
 struct Joined(VecDeque<io::Take<Box<dyn Read>>>);
 
 impl Read for Joined {
@@ -195,13 +196,13 @@ impl Read for Joined {
     }
 }
 
-/// Parts of files as one text.
+/// Parts of files, as one text.
 pub(super) struct Spliced {
     pieces: Vec<Piece>,
     at: u64,
 }
 
-/// Where the beginning of a file is in the whole.
+/// A part of a file, and its position in the complete text.
 struct Piece {
     file: File,
     begin: u64,

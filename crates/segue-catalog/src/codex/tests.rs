@@ -6,6 +6,7 @@ use segue_core::{Part, TitleSource, TurnState};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::compression::compress;
 use crate::{conversation, outline, turn};
 
 #[test]
@@ -40,7 +41,7 @@ const PARENT: &str = "01a1e1c9-a9d7-7401-9e63-df60adf7fbc8";
 const FORK: &str = "01a1e1c9-b34e-7500-936f-4f21715570df";
 const LATER: &str = "01a1e1c9-b225-7eb3-9ba5-499d24b95664";
 
-/// Writes the records of a file, with numbers from `first` on if the dialect has them.
+/// Writer of the records of a file, with numbers from `first` on in the format that has them.
 struct Log {
     text: String,
     ordinal: Option<u64>,
@@ -111,7 +112,7 @@ impl Log {
     }
 }
 
-/// As the program writes it.
+/// Formats a payload with its type first, as Codex does.
 fn type_first(payload: &Value) -> String {
     let mut rest = payload.clone();
     let kind = rest
@@ -167,7 +168,7 @@ impl Lab {
             .into_turns()
     }
 
-    /// Every way to read must give the same.
+    /// Returns the turns of a session, after checking that all methods of reading return the same.
     fn told(&self, id: &str) -> Vec<String> {
         let (reader, found) = (self.reader(), self.found(id));
         let turns = self.turns(id);
@@ -217,7 +218,7 @@ fn tell(turn: &NativeTurn) -> String {
     format!("{}: {}", turn.state.as_str(), parts.join(" | "))
 }
 
-/// What a whole file tells.
+/// Returns the turns of a complete file.
 fn tells(log: Log) -> Vec<String> {
     let lab = Lab::new();
     lab.write(&format!("{PARENT}.jsonl"), log.text);
@@ -593,7 +594,7 @@ fn failures_are_told_by_words_or_by_the_event_before_them() {
     );
 }
 
-/// A conversation of two turns, a revert of the second, and a fork that took the first and one more.
+/// Writes a conversation of two turns, a revert of the second, and a fork with the first turn and another one.
 fn family(lab: &Lab) {
     let parent = Log::numbered(0).meta(PARENT, &json!({})).turn("one", "1");
     let (kept, at) = (parent.len(), parent.ordinal.unwrap());
@@ -636,7 +637,7 @@ fn forks_and_reverts_go_on_from_other_files() {
     assert_eq!(parent.created_at, home::made_at(PARENT));
     assert_eq!(fork.first_prompt.as_deref(), Some("one"));
     assert_eq!(fork.forked_from.as_deref(), Some(PARENT));
-    // A mark in what they have in common is the same in both.
+    // A mark in the shared records is the same in both.
     let (parent, fork) = (lab.turns(PARENT), lab.turns(FORK));
     assert_eq!(parent[1].until, fork[1].until);
     let start = Start::After(parent[1].until.clone());
@@ -665,7 +666,7 @@ fn packed_files_read_the_same() {
         FORK.to_owned(),
     ] {
         let plain = lab.path(&format!("{name}.jsonl"));
-        let packed = zstd::encode_all(fs::read(&plain).unwrap().as_slice(), 3).unwrap();
+        let packed = compress(&fs::read(&plain).unwrap());
         fs::write(lab.path(&format!("{name}.jsonl.zst")), packed).unwrap();
         fs::remove_file(plain).unwrap();
         assert_eq!(lab.told(PARENT), REVERTED);
@@ -682,7 +683,7 @@ fn a_packed_file_that_was_cut_off_is_read_as_far_as_it_goes() {
     for number in 0..2000 {
         log = log.turn(&format!("ask {number}"), &format!("{number:0200}"));
     }
-    let packed = zstd::encode_all(log.text.as_bytes(), 1).unwrap();
+    let packed = compress(log.text.as_bytes());
     lab.write(&format!("{PARENT}.jsonl.zst"), &packed[..packed.len() / 2]);
     let mut records = lab
         .reader()
@@ -710,7 +711,7 @@ fn what_a_fork_goes_on_from_may_be_gone_or_itself() {
     };
     assert_eq!(lab.told(FORK), FORKED[1..]);
     assert!(orphaned(FORK));
-    // In a circle.
+    // A cycle.
     let base = |id: &str| json!({"history_base": {"thread_id": id, "end_ordinal_exclusive": 9}});
     lab.write(
         &format!("{PARENT}.jsonl"),
@@ -728,7 +729,7 @@ fn what_a_fork_goes_on_from_may_be_gone_or_itself() {
             .text,
     );
     assert!(orphaned(FORK) && orphaned(PARENT));
-    // As a path.
+    // A path instead of an id.
     let hostile = Log::numbered(9)
         .meta(FORK, &base("../../../../etc/passwd"))
         .turn("eight", "8");
@@ -749,7 +750,7 @@ fn a_fork_may_tell_only_a_number() {
         Log::numbered(at).meta(FORK, &fork).turn("three", "3").text,
     );
     assert_eq!(lab.told(FORK), ["finished: one | 1", "finished: three | 3"]);
-    // A byte that ends no line is no place to stop at.
+    // A byte offset that is not the end of a line is ignored.
     let base = json!({"history_base": {"thread_id": PARENT, "end_ordinal_exclusive": at, "end_byte_offset": 33}});
     lab.write(
         &format!("{FORK}.jsonl"),
@@ -810,7 +811,7 @@ fn a_head_tells_what_the_first_line_and_the_list_of_names_do() {
     assert_eq!(title(&reader).as_str(), "Another");
 }
 
-/// Base64 of this many bytes, more or less.
+/// Creates an image of about this many bytes in Base64.
 fn picture(bytes: usize) -> Value {
     let url = format!("data:image/png;base64,{}", "QUJD".repeat(bytes / 4));
     json!({"type": "message", "role": "user", "content": [{"type": "input_image", "image_url": url}]})

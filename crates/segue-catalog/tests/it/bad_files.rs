@@ -1,4 +1,4 @@
-//! Everything that can be wrong with a file. Nothing of it is an end, a panic or a loop.
+//! Tests of damaged files. No damage may end a read, or cause a panic or an endless loop.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -11,7 +11,7 @@ use segue_catalog::{Catalog, Kind, NativeTurn, Skipped, Start, conversation};
 
 use crate::agents::{AGENTS, Agent, of_lines};
 
-/// Reads all there is, in every way there is.
+/// Reads a session by all methods.
 fn read(agent: &Agent, home: &Path) -> (Vec<NativeTurn>, Skipped) {
     let reader = (agent.reader)(home);
     let found = agent.only(home);
@@ -180,7 +180,7 @@ fn a_file_that_grows_while_it_is_read_is_read_to_where_it_was() {
             let stop = &stop;
             scope.spawn(move || {
                 let mut file = OpenOptions::new().append(true).open(path).unwrap();
-                while !stop.load(Ordering::Relaxed) && file.metadata().unwrap().len() < 4 << 20 {
+                while !stop.load(Ordering::Relaxed) && file.metadata().unwrap().len() < 1 << 20 {
                     file.write_all(agent.sample.as_bytes()).unwrap();
                 }
             });
@@ -220,7 +220,7 @@ fn an_id_that_is_a_path_is_no_id() {
             agent.put(home.path(), bytes.as_bytes());
             let catalog = Catalog::new(vec![(agent.reader)(home.path()).into()]);
             for session in catalog.sessions(None, None).sessions {
-                // Where the name of the file is the id, what stands inside does not matter.
+                // If the name of the file is the id, the id inside of it does not matter.
                 assert_eq!(
                     session.head.id.as_str(),
                     crate::agents::ID,
@@ -232,7 +232,7 @@ fn an_id_that_is_a_path_is_no_id() {
     }
 }
 
-/// A session with some of its bytes changed, cut out or doubled.
+/// Generates a session in which some bytes are changed, removed or duplicated.
 fn mangled(sample: &'static str) -> impl Strategy<Value = Vec<u8>> {
     let change = (0..sample.len(), 0usize..60, any::<u8>(), 0..4u8);
     prop::collection::vec(change, 1..12).prop_map(move |changes| {
@@ -271,7 +271,7 @@ proptest! {
         read_bytes(&AGENTS[index], &bytes);
     }
 
-    /// Values of other types than the format has, in any place.
+    /// Replaces values by values of other types, at any position.
     #[test]
     fn no_other_type_makes_a_reader_panic(
         (index, from, to) in (0..AGENTS.len(), 0..40usize, 0..6usize)
@@ -292,7 +292,7 @@ proptest! {
     }
 }
 
-/// Puts `other` in the place of the `nth` value, counted from the outside in.
+/// Replaces the `nth` value, counted from the outside in, by `other`.
 fn swap(value: &mut serde_json::Value, nth: usize, other: &serde_json::Value, seen: &mut usize) {
     let inner: Vec<&mut serde_json::Value> = match value {
         serde_json::Value::Object(fields) => fields.values_mut().collect(),

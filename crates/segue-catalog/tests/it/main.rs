@@ -1,4 +1,4 @@
-//! The readers on files: the corpus, hand-made older dialects, and everything that can be wrong with a file.
+//! Tests of the readers on files: the corpus, handwritten older formats, and damaged files.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,5 +14,6 @@ mod corpus;
 mod index;
 mod long_prompts;
 mod marks;
+mod real;
 mod story;
 mod summaries;

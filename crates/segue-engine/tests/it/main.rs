@@ -1,4 +1,4 @@
-//! The engine over the real store, with an agent that does as it is told.
+//! Tests of the engine with the SQLite store and a scripted agent.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,6 +12,7 @@ mod brief;
 mod checkpoints;
 mod compaction;
 mod examples;
+mod first_turn;
 mod forgot;
 mod handoff;
 mod head;

@@ -10,6 +10,7 @@ mod conversations;
 mod dialects;
 mod failures;
 mod http;
+mod real;
 mod sides;
 mod tools;
 

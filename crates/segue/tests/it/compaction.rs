@@ -422,7 +422,7 @@ fn on_record(world: &World, id: &str) -> (usize, usize) {
 }
 
 /// How often it is killed, in each way.
-const ROUNDS: u32 = 6;
+const ROUNDS: u32 = 3;
 
 /// Killed at whatever step, a compaction has happened whole or not at all; the session goes on, within the budget and
 /// with what matters.

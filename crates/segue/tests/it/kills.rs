@@ -1,7 +1,7 @@
 //! The crash campaign: segue is killed without warning, over and over, at every step of a turn.
 //!
 //! Each run tells by its events what is on the disk. After each kill the store must open, hold all that was
-//! told, hold nothing by half, and the next run must go on in the same session. 200 kills by default;
+//! told, hold nothing by half, and the next run must go on in the same session. 64 kills by default;
 //! `SEGUE_KILLS` makes it a longer campaign, `SEGUE_SEED` repeats one.
 
 use std::collections::BTreeMap;
@@ -232,7 +232,7 @@ fn assert_calls_are_answered(turn: &Value) {
 #[test]
 fn nothing_acknowledged_is_lost_by_a_kill() {
     let world = world();
-    let kills = usize::try_from(setting("SEGUE_KILLS", 200)).unwrap();
+    let kills = usize::try_from(setting("SEGUE_KILLS", 64)).unwrap();
     let seed = setting("SEGUE_SEED", 7);
     let mut dice = Dice(seed);
     let mut counts = [0; STEPS.len()];
@@ -277,7 +277,7 @@ fn nothing_acknowledged_is_lost_by_a_kill() {
 #[test]
 fn a_store_survives_a_kill_while_it_is_made() {
     let mut dice = Dice(setting("SEGUE_SEED", 7));
-    for _ in 0..setting("SEGUE_KILLS", 200) / 4 {
+    for _ in 0..setting("SEGUE_KILLS", 64) / 4 {
         let world = world();
         let events = world.events(["first words"]);
         std::thread::sleep(Duration::from_micros(dice.below(25_000)));

@@ -4,6 +4,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::indexing_slicing,
     reason = "a test suite: a panic is how it speaks"
 )]
 
@@ -24,6 +25,7 @@ mod native;
 mod piped;
 mod policy;
 mod preview;
+mod real;
 mod recall;
 mod repl;
 mod resume;

@@ -1,6 +1,6 @@
 //! The crash campaign of the index: a refresh is killed without warning, over and over, while sessions grow.
 //!
-//! After each kill lists and searches answer with what is there, and in the end nothing is missing. 100 kills by
+//! After each kill lists and searches answer with what is there, and in the end nothing is missing. 40 kills by
 //! default; `SEGUE_INDEX_KILLS` makes it a longer campaign, `SEGUE_SEED` repeats one.
 
 use std::fs;
@@ -59,7 +59,7 @@ fn a_killed_refresh_loses_nothing() {
     let world = world();
     let mut home = Home::write(&world, SESSIONS);
     let _ = world.json(["chat", "--json", "asked by nobody"]);
-    let kills = setting("SEGUE_INDEX_KILLS", 100);
+    let kills = setting("SEGUE_INDEX_KILLS", 40);
     let seed = setting("SEGUE_SEED", 7);
     let mut dice = Dice(seed);
     // How long a cold build takes here tells when to kill.

@@ -1,0 +1,288 @@
+//! Set-up, tests and checks of the complete workspace: `cargo xtask test`, `cargo xtask check`.
+
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command-line tool for developers"
+)]
+
+mod clis;
+mod documentation;
+mod guard;
+mod peers;
+mod phases;
+mod processes;
+mod runner;
+mod suite;
+#[cfg(test)]
+mod tidy;
+mod tools;
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::phases::Phases;
+use crate::runner::{RunCounts, RunOptions};
+use crate::suite::TestBinary;
+use crate::tools::Variables;
+
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+
+  test [--quick] [--jobs N] [--limit SECONDS] [--program PATH] [WORD]…
+            set up what the tests need and run every test, or those whose name contains every WORD;
+            --quick leaves out the real CLIs, --limit replaces the usual limit of each test,
+            --program runs the tests of one test program and builds nothing
+  check     check formatting, lints and documentation; any warning is an error
+  clis      install the real CLIs and print their directory, the value of SEGUE_CLIS for tests in `real`
+  fixtures  let the real CLIs rewrite the corpus of crates/segue-catalog/fixtures
+  peers     install the programs that `--bench catalog` compares segue with and print their directory (SEGUE_PEERS)";
+
+/// Maximum number of tests with the real CLIs that run at once.
+const REAL_JOBS: usize = 3;
+
+/// Maximum time for a cargo command other than the build.
+const CARGO_LIMIT: Duration = Duration::from_mins(15);
+
+/// Runs the command that the arguments of this process name.
+#[must_use]
+pub fn run_program() -> ExitCode {
+    match documentation::record_call() {
+        Ok(false) => {}
+        Ok(true) => return ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            return ExitCode::FAILURE;
+        }
+    }
+    let args: Vec<String> = env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let outcome = match args.as_slice() {
+        ["test", rest @ ..] => test(rest),
+        ["check"] => check(),
+        ["fixtures"] => fixtures(),
+        ["peers"] => peers::prepare(&target_directory()).map(|path| println!("{}", path.display())),
+        ["clis"] => clis::prepare(&root()).map(|path| println!("{}", path.display())),
+        ["guard", rest @ ..] => guard::serve(rest),
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Arguments of `cargo xtask test`.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct TestArgs<'a> {
+    is_quick: bool,
+    jobs: Option<usize>,
+    limit: Option<Duration>,
+    program: Option<&'a Path>,
+    words: Vec<&'a str>,
+}
+
+impl<'a> TestArgs<'a> {
+    fn parse(args: &[&'a str]) -> Result<Self> {
+        let mut parsed = Self::default();
+        let mut args = args.iter();
+        let number = |value: Option<&&str>, name: &str| -> Result<u64> {
+            let value = value.with_context(|| format!("{name} needs a number"))?;
+            let number = value.parse().with_context(|| format!("{name} {value}"))?;
+            ensure!(number > 0, "{name} must be at least 1");
+            Ok(number)
+        };
+        while let Some(arg) = args.next() {
+            match *arg {
+                "--quick" => parsed.is_quick = true,
+                "--jobs" => parsed.jobs = Some(usize::try_from(number(args.next(), arg)?)?),
+                "--limit" => parsed.limit = Some(Duration::from_secs(number(args.next(), arg)?)),
+                "--program" => {
+                    let path: &&'a str = args.next().context("--program needs a path")?;
+                    parsed.program = Some(Path::new(*path));
+                }
+                option if option.starts_with('-') => bail!("unknown option {option}\n{USAGE}"),
+                word => parsed.words.push(word),
+            }
+        }
+        Ok(parsed)
+    }
+}
+
+/// Runs every test, or those that the arguments select.
+fn test(args: &[&str]) -> Result<()> {
+    let args = TestArgs::parse(args)?;
+    let mut phases = Phases::default();
+    let outcome = run_tests(&args, &mut phases);
+    phases.print();
+    let (counts, skipped) = outcome?;
+    if args.is_quick && skipped > 0 {
+        println!("left out (--quick): {skipped} tests with the real CLIs");
+    }
+    println!(
+        "\n{} passed, {} failed, {skipped} skipped",
+        counts.passed, counts.failed
+    );
+    ensure!(counts.passed + counts.failed > 0, "no test has this name");
+    ensure!(counts.failed == 0 && counts.not_run == 0, "tests failed");
+    Ok(())
+}
+
+fn run_tests(args: &TestArgs<'_>, phases: &mut Phases) -> Result<(RunCounts, usize)> {
+    let (binaries, variables) = match args.program {
+        Some(program) => (vec![TestBinary::at(program)?], Vec::new()),
+        None => prepare_tests(args.is_quick, phases)?,
+    };
+    let suite = suite::list(&binaries, &args.words, !args.is_quick)?;
+    let cores = std::thread::available_parallelism()?.get();
+    let options = RunOptions {
+        jobs: args.jobs.unwrap_or(cores + 2),
+        real_jobs: REAL_JOBS,
+        limit: args.limit,
+        variables,
+        logs: target_directory().join("test-logs"),
+    };
+    let mut counts = phases.run("tests", || runner::run(suite.cases, &options))?;
+    if args.program.is_none() && args.words.is_empty() {
+        counts.passed += phases.run("documentation tests", || {
+            documentation::test(&root(), &options.logs.join("documentation.log"))
+        })?;
+    }
+    Ok((counts, suite.skipped))
+}
+
+/// Installs the programs that the tests need and builds the tests. Returns the test programs and their environment
+/// variables.
+fn prepare_tests(is_quick: bool, phases: &mut Phases) -> Result<(Vec<TestBinary>, Variables)> {
+    // The tools come before the long steps, so that a missing program is reported at once.
+    let mut variables = phases.run("set up tools", || tools::prepare(&target_directory()))?;
+    if !is_quick {
+        let clis = phases.run("set up the real CLIs", || clis::prepare(&root()))?;
+        variables.push(("SEGUE_CLIS", clis.into()));
+    }
+    // Without this variable every test that compares a snapshot starts cargo to find the workspace.
+    variables.push(("INSTA_WORKSPACE_ROOT", root().into()));
+    let build = phases.run("build", || suite::build(&root(), &[]))?;
+    Ok((build.binaries, variables))
+}
+
+/// Runs the real CLIs to rewrite the corpus: each test of the readers saves the files that its CLI wrote.
+fn fixtures() -> Result<()> {
+    let clis = clis::prepare(&root())?;
+    let mut cargo = suite::cargo();
+    cargo
+        .args([
+            "test",
+            "--package",
+            "segue-catalog",
+            "--test",
+            "it",
+            "--",
+            "--ignored",
+            "real::",
+        ])
+        .arg(format!("--test-threads={REAL_JOBS}"))
+        .env("SEGUE_CLIS", clis)
+        .env("SEGUE_FIXTURES", "1");
+    run(&mut cargo)?;
+    println!(
+        "now review the changes and accept them: INSTA_UPDATE=always cargo test -p segue-catalog --test it corpus"
+    );
+    Ok(())
+}
+
+/// Returns the checkout that this program was built from.
+fn root() -> PathBuf {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    own.parent().unwrap_or(own).to_owned()
+}
+
+/// Returns the directory of this build: `target`, two directories above this program.
+fn target_directory() -> PathBuf {
+    let own = env::current_exe().unwrap_or_default();
+    own.ancestors()
+        .nth(2)
+        .map_or_else(|| PathBuf::from("target"), Path::to_owned)
+}
+
+/// Checks formatting, lints and documentation.
+fn check() -> Result<()> {
+    let mut phases = Phases::default();
+    let outcome = run_checks(&mut phases);
+    phases.print();
+    outcome
+}
+
+fn run_checks(phases: &mut Phases) -> Result<()> {
+    phases.run("formatting", || {
+        run(suite::cargo().args(["fmt", "--all", "--check"]))
+    })?;
+    phases.run("build with lints", || {
+        ensure!(
+            suite::has_clippy(),
+            "clippy is not installed: run `rustup component add clippy`"
+        );
+        // The targets of `cargo xtask test` come first, so that it then builds nothing: `--all-targets` would build
+        // each example as a test, and not as a program.
+        let tests = suite::build(&root(), &[])?;
+        let benches = suite::build(&root(), &["--benches"])?;
+        let warnings = tests.warnings + benches.warnings;
+        ensure!(warnings == 0, "{warnings} warnings");
+        Ok(())
+    })?;
+    phases.run("documentation", || {
+        documentation::check(&root(), &target_directory())
+    })
+}
+
+/// Runs a cargo command, and fails if the command fails or exceeds its time limit.
+fn run(command: &mut Command) -> Result<()> {
+    let args: Vec<_> = command
+        .get_args()
+        .map(|arg| arg.to_string_lossy().into_owned())
+        .collect();
+    println!("$ cargo {}", args.join(" "));
+    let status = processes::run_within(command, CARGO_LIMIT)?;
+    ensure!(
+        status.success(),
+        "cargo {} failed",
+        args.first().map_or("", String::as_str)
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn test_arguments_are_options_and_words() {
+        let args = TestArgs::parse(&["--quick", "kills", "--jobs", "3", "--limit", "600"]);
+        let expected = TestArgs {
+            is_quick: true,
+            jobs: Some(3),
+            limit: Some(Duration::from_mins(10)),
+            program: None,
+            words: vec!["kills"],
+        };
+        assert_eq!(args.unwrap(), expected);
+        for wrong in [
+            &["--fast"][..],
+            &["--jobs"],
+            &["--jobs", "0"],
+            &["--limit", "x"],
+        ] {
+            assert!(TestArgs::parse(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}
