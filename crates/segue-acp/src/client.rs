@@ -1,4 +1,4 @@
-//! A conversation with one agent over a pair of byte streams.
+//! A connection to one agent over a pair of byte streams.
 
 use std::io;
 use std::time::Duration;
@@ -25,33 +25,33 @@ use crate::session::Choices;
 use crate::tool_calls::ToolCalls;
 use crate::update;
 
-/// How many updates may wait for us before the agent has to.
+/// Maximum number of updates in the channel; the agent must wait while it is full.
 const WAITING: usize = 256;
 
-/// How long an agent that replays is silent when it has replayed all.
-// The protocol has no other sign. The adapters of Claude and Codex have replayed all before they answer the load. Gemini
-// CLI (0.61.0) starts to replay and answers at once; it has all messages in memory and writes them one after the other,
-// so that a pause is the end. The commands that it announces come somewhere in between, and so would the answer to
-// another request.
+/// Silence after which the replay of an agent counts as complete.
+// The protocol has no other sign. The adapters of Claude and Codex replay everything before they answer the load.
+// Gemini CLI (0.61.0) starts the replay and answers at once. It has all messages in memory and writes them one after
+// the other, so a pause means the end. The commands that it announces arrive at some point in between, and so would the
+// answer to another request.
 const SILENCE: Duration = Duration::from_millis(100);
 
-/// What happens next in a turn.
+/// Next event of a turn.
 #[derive(Debug)]
 pub enum Step {
-    /// The agent did or said something.
+    /// An event from the agent.
     Event(AgentEvent),
-    /// The agent asks before it acts, and waits for the reply.
+    /// A permission request; the agent waits for the reply.
     Ask(PermissionRequest, Replier),
-    /// The turn is over.
+    /// The end of the turn.
     Done(Result<TurnEnd, AcpError>),
 }
 
-/// The way to answer one permission request; dropping it cancels the request.
+/// Answers one permission request. If it is dropped without a reply, the agent receives an error.
 #[derive(Debug)]
 pub struct Replier(Box<Asked>);
 
 impl Replier {
-    /// Tells the agent.
+    /// Sends the answer to the agent.
     pub fn reply(self, answer: PermissionAnswer) {
         let outcome = match answer {
             PermissionAnswer::Choose(id) => {
@@ -59,7 +59,7 @@ impl Replier {
             }
             PermissionAnswer::Cancelled => acp::RequestPermissionOutcome::Cancelled,
         };
-        // If the agent is gone, the turn's end says so.
+        // If the agent has ended, the end of the turn reports it.
         let _ = self
             .0
             .responder
@@ -67,7 +67,7 @@ impl Replier {
     }
 }
 
-/// Asks the agent to stop the turn that is under way.
+/// Requests that the agent stops the running turn.
 #[derive(Debug, Clone)]
 pub struct Canceller {
     connection: ConnectionTo<Agent>,
@@ -75,34 +75,34 @@ pub struct Canceller {
 }
 
 impl Canceller {
-    /// Asks; what the agent still says until it stops belongs to the turn.
+    /// Sends the request. Output of the agent until it stops belongs to the turn.
     pub fn cancel(&self) {
-        // If the agent is gone, the turn's end says so.
+        // If the agent has ended, the end of the turn reports it.
         let _ = self
             .connection
             .send_notification(acp::CancelNotification::new(self.session.clone()));
     }
 }
 
-/// A permission request, and the way to answer it.
+/// A permission request with its responder.
 #[derive(Debug)]
 struct Asked {
     request: acp::RequestPermissionRequest,
     responder: Responder<acp::RequestPermissionResponse>,
 }
 
-/// What reaches us between two of our own steps.
+/// Output of the agent that is not a response: an update or a permission request.
 enum Arrival {
     Line(Incoming),
     Asked(Box<Asked>),
 }
 
-/// An agent on the other end of a connection.
+/// An agent at the other end of a connection.
 pub struct Client {
     connection: ConnectionTo<Agent>,
     arrivals: Arrivals,
     pub(crate) capabilities: Capabilities,
-    /// Whether the agent can reach MCP servers that listen at an address.
+    /// Whether the agent can connect to MCP servers over HTTP.
     pub(crate) takes_http: bool,
     pub(crate) choices: Choices,
     version: Option<String>,
@@ -119,7 +119,8 @@ struct Arrivals {
 }
 
 impl Arrivals {
-    /// The next arrival; lines come first, since a request may be about what they announced.
+    /// Waits for the next arrival. Lines have priority, because a permission request may refer to a call that they
+    /// announced. `None` if the connection is closed.
     async fn next(&mut self) -> Option<Arrival> {
         tokio::select! {
             biased;
@@ -129,14 +130,14 @@ impl Arrivals {
         }
     }
 
-    /// What has arrived already.
+    /// Returns the next arrival if it is already queued; `None` if the queues are empty.
     fn now(&mut self) -> Option<Arrival> {
         let line = self.lines.try_recv().ok().map(Arrival::Line);
         line.or_else(|| self.asks.try_recv().ok().map(Arrival::Asked))
     }
 }
 
-/// The agent's answer to a prompt.
+/// Answer of the agent to a prompt.
 type Answer = Result<acp::PromptResponse, ProtocolError>;
 
 enum Turn {
@@ -145,7 +146,7 @@ enum Turn {
 }
 
 impl Client {
-    /// Connects to an agent and agrees on the protocol.
+    /// Connects to an agent and negotiates the protocol.
     pub async fn connect(
         output: impl AsyncRead + Send + Unpin + 'static,
         input: impl AsyncWrite + Send + Unpin + 'static,
@@ -162,7 +163,8 @@ impl Client {
                 .name("segue")
                 .on_receive_request(
                     async move |request: acp::RequestPermissionRequest, responder, _connection| {
-                        // Nobody to ask: the responder answers with an error when it is dropped.
+                        // Sending fails if the client no longer exists. The responder is then dropped and answers with
+                        // an error.
                         let _ = ask_sender.send(Box::new(Asked { request, responder }));
                         Ok(())
                     },
@@ -173,7 +175,7 @@ impl Client {
                     let _ = stopped.await;
                     Ok(())
                 });
-            // How the connection ended is told to whoever waits for an answer.
+            // A caller that waits for an answer receives the reason why the connection ended.
             let _ = served.await;
         });
         let mut client = Self {
@@ -189,7 +191,7 @@ impl Client {
             _stop: stop,
             driver,
         };
-        // Else an agent may keep it to itself that it made its context smaller.
+        // Without this capability an agent may not report that it compacted its context.
         let session =
             acp::ClientSessionCapabilities::new().compaction(acp::CompactionCapabilities::new());
         let hello = acp::InitializeRequest::new(ProtocolVersion::V1)
@@ -202,24 +204,24 @@ impl Client {
         Ok(client)
     }
 
-    /// What the agent says it can do, corrected by what it answered.
+    /// Returns the capabilities that the agent advertised, without those that its answers disproved.
     #[must_use]
     pub fn capabilities(&self) -> Capabilities {
         self.capabilities
     }
 
-    /// The agent's own version, if it told.
+    /// Returns the version of the agent; `None` if it did not report one.
     #[must_use]
     pub fn version(&self) -> Option<&str> {
         self.version.as_deref()
     }
 
-    /// Sends a prompt; [`Client::next`] then tells what comes of it.
+    /// Sends a prompt. [`Client::next`] then returns the events of the turn.
     pub fn prompt(&mut self, text: &str) -> Result<Canceller, AcpError> {
         let session = self.session.clone().ok_or(AcpError::Closed)?;
         let block = acp::ContentBlock::Text(acp::TextContent::new(text));
         let request = acp::PromptRequest::new(session.clone(), vec![block]);
-        // What is left of a replay belongs to no turn of ours.
+        // The remainder of a replay does not belong to this turn.
         while self.arrivals.now().is_some() {}
         self.calls.clear();
         self.turn = Some(Turn::UnderWay(
@@ -231,7 +233,7 @@ impl Client {
         })
     }
 
-    /// The next step of the turn; safe to drop and to call again.
+    /// Returns the next event of the turn. Cancel-safe: the caller may drop the future and call this again.
     pub async fn next(&mut self) -> Step {
         loop {
             let Some(turn) = &mut self.turn else {
@@ -246,7 +248,7 @@ impl Client {
                         None
                     }
                 },
-                // What was sent before the answer has arrived before it; it is told first.
+                // Output that the agent sent before the answer is already queued, and is returned first.
                 Turn::Answered(_) => match self.arrivals.now() {
                     Some(arrival) => Some(arrival),
                     None => return Step::Done(self.take_answer()),
@@ -279,13 +281,13 @@ impl Client {
         }
     }
 
-    /// Waits until an agent has replayed all. Gemini CLI answers a load before it has, and what came later would be
-    /// taken for the answer to the next prompt.
+    /// Waits until the agent has ended its replay. Gemini CLI answers a load before that, and the remainder of the
+    /// replay would be taken for the answer to the next prompt.
     pub(crate) async fn pass_over_replay(&mut self) {
         while let Ok(Some(_)) = tokio::time::timeout(SILENCE, self.arrivals.next()).await {}
     }
 
-    /// Sends a request and waits for its answer, passing over what else arrives.
+    /// Sends a request and waits for its answer. Discards everything else that arrives.
     pub(crate) async fn request<R: JsonRpcRequest>(
         &mut self,
         request: R,
@@ -332,10 +334,10 @@ fn capabilities(agent: &acp::AgentCapabilities) -> Capabilities {
         fork: protocol(session.fork.is_some()),
         delete: protocol(session.delete.is_some()),
         cancel: Some(How::Protocol),
-        // Told by each session as it is opened, not beforehand.
+        // A session reports its modes and models when it is opened, not before.
         modes: None,
         models: None,
-        // Not advertised by the protocol: it is known once a turn has reported some.
+        // The protocol does not advertise usage; the first turn that reports it shows that the agent can.
         usage: None,
         mcp: Some(How::Protocol),
     }
@@ -349,7 +351,7 @@ fn option(option: &acp::PermissionOption) -> PermissionOption {
             acp::PermissionOptionKind::AllowOnce => PermissionKind::AllowOnce,
             acp::PermissionOptionKind::AllowAlways => PermissionKind::AllowAlways,
             acp::PermissionOptionKind::RejectAlways => PermissionKind::RejectAlways,
-            // An option of a later protocol must not be taken for consent.
+            // An option kind of a later protocol version must not be taken for consent.
             _ => PermissionKind::RejectOnce,
         },
     }
@@ -371,7 +373,7 @@ fn turn_end(answer: &acp::PromptResponse) -> TurnEnd {
 fn counted(usage: &acp::Usage) -> Usage {
     let cached_read = usage.cached_read_tokens.unwrap_or(0);
     let cached_write = usage.cached_write_tokens.unwrap_or(0);
-    // The protocol counts cached input apart; we count it in.
+    // The protocol counts cached input separately; segue includes it in the input.
     let input = usage
         .input_tokens
         .saturating_add(cached_read)
@@ -385,7 +387,8 @@ fn counted(usage: &acp::Usage) -> Usage {
     }
 }
 
-/// What an agent reports beside the protocol, before the protocol had a place for it.
+/// Reads the usage from `_meta`, where agents reported it before the protocol had a field for it. `None` if it is
+/// missing or the input count is 0.
 fn quota(meta: &acp::Meta) -> Option<Usage> {
     let count = meta.get("quota")?.get("token_count")?;
     let tokens = |name: &str| count.get(name)?.as_u64().and_then(plausible);
@@ -398,7 +401,8 @@ fn quota(meta: &acp::Meta) -> Option<Usage> {
     })
 }
 
-/// A figure that can be true; an agent's nonsense is unknown to us rather than added up.
+/// Returns the count if it is plausible; `None` if it exceeds 10^12, so that an invalid count is unknown instead of
+/// being added up.
 pub(crate) fn plausible(tokens: u64) -> Option<u64> {
     (tokens <= 1_000_000_000_000).then_some(tokens)
 }

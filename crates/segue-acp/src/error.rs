@@ -1,37 +1,37 @@
-//! What can go wrong between us and an agent.
+//! Errors in the communication with an agent.
 
 use agent_client_protocol::{
     Error as ProtocolError, ErrorCode, is_connection_terminated, is_incoming_transport_closed,
 };
 use segue_core::IdError;
 
-/// Why an exchange with an agent failed.
+/// Reason why a request to an agent failed.
 #[derive(Debug, thiserror::Error)]
 pub enum AcpError {
     /// The agent closed the connection.
     #[error("the agent closed the connection")]
     Closed,
-    /// The agent does not have this method, whatever it advertised.
+    /// The agent does not have this method, even if it advertised it.
     #[error("the agent does not offer this: {message}")]
     NotOffered {
-        /// The agent's own words.
+        /// Message of the agent.
         message: String,
     },
-    /// The agent does not know the session.
+    /// The session does not exist in the agent.
     #[error("the agent does not know the session: {message}")]
     UnknownSession {
-        /// The agent's own words.
+        /// Message of the agent.
         message: String,
     },
-    /// The agent answered with an error.
+    /// The agent answered with another error.
     #[error("{message}")]
     Refused {
-        /// The protocol's code.
+        /// Error code of the protocol.
         code: i32,
-        /// The agent's own words.
+        /// Message of the agent.
         message: String,
     },
-    /// The agent calls its session something that is not safe to use.
+    /// The agent returned a session id that is not safe to use.
     #[error("the agent gave an unusable session id")]
     BadSessionId(#[from] IdError),
 }
@@ -45,7 +45,7 @@ impl From<ProtocolError> for AcpError {
         if error.code == ErrorCode::METHOD_NOT_FOUND {
             return Self::NotOffered { message };
         }
-        // Agents agree on neither the code nor the wording; only the meaning is the same.
+        // Agents agree neither on the code nor on the text of this error.
         let says_unknown = [
             "session not found",
             "no previous sessions",
@@ -64,7 +64,7 @@ impl From<ProtocolError> for AcpError {
     }
 }
 
-/// The message, and what the agent put beside it.
+/// Returns the message of an error, with the details that the agent put into `data`.
 fn in_words(error: &ProtocolError) -> String {
     let details = error.data.as_ref().and_then(|data| {
         data.as_str()

@@ -1,8 +1,8 @@
 //! The Agent Client Protocol in segue's own types.
 //!
-//! [`Client`] talks to any agent over a pair of byte streams; [`rehearsal`] is the built-in offline agent on
-//! the other end of such a pair. The only crate that sees `agent-client-protocol`, and none of its types
-//! leaves. Processes are not its business: they are `segue-agents`'.
+//! [`Client`] connects to any agent over a pair of byte streams; [`rehearsal`] is the built-in offline agent at the
+//! other end of such a pair. Only this crate uses `agent-client-protocol`, and it exposes none of its types. It starts
+//! no processes: `segue-agents` does.
 
 mod client;
 mod error;

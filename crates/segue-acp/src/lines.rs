@@ -1,8 +1,8 @@
-//! The agent's output, line by line, whatever it is.
+//! The agent's output, classified line by line.
 //!
-//! Updates take a way of their own through a bounded channel: a flood of them is slowed down rather than
-//! piled up, and one that can't be interpreted is kept instead of failing. All other messages go to the
-//! protocol library. A line that is no message at all is reported and skipped.
+//! Updates are sent through a separate, bounded channel: an agent that sends too many is slowed down, so that they do
+//! not accumulate. An update that cannot be interpreted is passed on as JSON instead of failing. All other messages are
+//! for the protocol library. A line that is not a message is reported and skipped.
 
 use std::io;
 
@@ -17,28 +17,28 @@ use tokio::sync::mpsc;
 
 use crate::update;
 
-/// The longest line that is read; it must hold the largest message an agent may send in one piece.
+/// Maximum length of a line in bytes; it must exceed the largest message that an agent may send in one line.
 const LONGEST: u64 = 512 * 1024 * 1024;
 
-/// How much of a line that is not a message is reported.
+/// Maximum number of characters that are reported of a line that is not a message.
 const EXCERPT: usize = 200;
 
-/// What arrives outside of answers and requests.
+/// Output of the agent other than responses and requests.
 #[derive(Debug)]
 pub(crate) enum Incoming {
-    /// Some words of the answer.
+    /// A chunk of the answer's text.
     Text(String),
-    /// Some words of thinking.
+    /// A chunk of the agent's thoughts.
     Thought(String),
-    /// Another update that is understood.
+    /// An update of another kind that segue can translate.
     Update(Box<SessionUpdate>),
-    /// An update of a kind, or in a shape, that is not understood, as it came.
+    /// An update of an unknown kind or shape, unchanged.
     Unknown(Json),
     /// A line that is not a message.
     Garbage(String),
 }
 
-/// A message, with as much of its parameters as is asked for.
+/// A message with the parts of its parameters that `P` reads.
 #[derive(Deserialize)]
 struct Message<'a, P> {
     #[serde(borrow)]
@@ -61,7 +61,7 @@ struct Params<'a> {
     update: Option<&'a RawValue>,
 }
 
-/// What an update is, and what most of them consist of.
+/// Kind of an update, and the field that most updates consist of.
 #[derive(Deserialize)]
 struct Update<'a> {
     #[serde(rename = "sessionUpdate")]
@@ -77,7 +77,7 @@ struct Words<'a> {
     text: String,
 }
 
-/// What to do with a line.
+/// Classification of a line.
 enum Sorted {
     Update(Incoming),
     Message(String),
@@ -91,7 +91,7 @@ fn sort(bytes: &[u8]) -> Sorted {
         return Sorted::Blank;
     }
     let garbage = || Sorted::Update(Incoming::Garbage(line.chars().take(EXCERPT).collect()));
-    // Serde would take an array for the fields of a message in their order.
+    // Serde would accept an array as the fields of a message in their order.
     if !line.starts_with('{') {
         return garbage();
     }
@@ -101,7 +101,7 @@ fn sort(bytes: &[u8]) -> Sorted {
             Some(update) => Sorted::Update(read_update(update)),
             None => garbage(),
         },
-        // Whoever sends a message of another kind may give it parameters of any shape.
+        // Parameters of another method may have any shape.
         Err(_) => match serde_json::from_str::<Message<'_, IgnoredAny>>(line) {
             Ok(message) if !message.is_update() => Sorted::Message(line.to_owned()),
             Ok(_) | Err(_) => garbage(),
@@ -119,8 +119,8 @@ fn read_update(update: &RawValue) -> Incoming {
     }
 }
 
-/// The updates that an agent sends by the thousand. The protocol library would read all of an update into
-/// memory before it looks at what it is.
+/// Parses the updates that an agent sends by the thousand; `None` for the others. The protocol library would read a
+/// complete update into memory before it looks at its kind.
 fn read_usual(update: &str) -> Option<Incoming> {
     let Update { kind, content } = serde_json::from_str(update).ok()?;
     let words = || {
@@ -139,7 +139,7 @@ fn read_usual(update: &str) -> Option<Incoming> {
     Some(Incoming::Update(Box::new(understood)))
 }
 
-/// The lines that the protocol library is to see; the others go to `updates` on the way.
+/// Returns the lines for the protocol library, and sends the others to `updates`.
 pub(crate) fn messages(
     reader: impl AsyncRead + Send + Unpin + 'static,
     updates: mpsc::Sender<Incoming>,
@@ -169,11 +169,11 @@ pub(crate) fn messages(
                         return Ok(Some((message, (reader, updates, line))));
                     }
                     Sorted::Update(update) => {
-                        // Nobody listens any more: the connection is being closed.
+                        // Sending fails only while the connection is being closed.
                         let _ = updates.send(update).await;
                     }
                 }
-                // One huge message must not hold its memory for the rest of the conversation.
+                // The memory of a huge message must not stay allocated for the remainder of the connection.
                 line.shrink_to(64 * 1024);
             }
         },

@@ -1,8 +1,8 @@
 //! The built-in offline agent: a real ACP agent over stdio, without a model.
 //!
-//! It makes the offline default take the same path as any real agent, and it can be told to misbehave, for
-//! demonstrations and tests (see [`script`]). Its native sessions are files of its own, as with
-//! any agent. It runs as a process of its own; nothing here is called by the client.
+//! With it, the offline default uses the same code path as any real agent. A script can make it misbehave, for
+//! demonstrations and tests (see [`script`]). Its native sessions are its own files, as with any agent. It runs as a
+//! separate process; the client calls no function of this module.
 
 pub mod script;
 mod sessions;
@@ -22,31 +22,31 @@ use tokio::io::AsyncBufReadExt;
 use sessions::{Conversation, Sessions};
 use stage::{Output, Stage};
 
-/// What the agent needs from the world.
+/// Dependencies of the agent.
 pub struct Surroundings {
-    /// Where it keeps its sessions.
+    /// Directory of its session files.
     pub directory: PathBuf,
-    /// Makes an id for a new session.
+    /// Creates the id of a new session.
     pub new_id: fn() -> NativeId,
-    /// Tells the time.
+    /// Returns the current time.
     pub now: fn() -> Timestamp,
-    /// A way to misbehave before the first message.
+    /// Fault before the first message; `None` for normal behaviour.
     pub at_start: Option<StartFault>,
 }
 
-/// How the agent may misbehave at its start.
+/// A fault of the agent at its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StartFault {
     /// Never answers `initialize`.
     Silent,
-    /// Complains and exits at once.
+    /// Exits at once with an error.
     Exit,
-    /// Has none of the methods for earlier sessions that it advertises.
+    /// Advertises the methods for earlier sessions, but has none of them.
     Liar,
 }
 
 impl StartFault {
-    /// The fault with that name.
+    /// Returns the fault with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
@@ -58,7 +58,7 @@ impl StartFault {
     }
 }
 
-/// Runs the agent on this process's standard input and output until the input ends.
+/// Runs the agent on the standard input and output of this process until the input ends.
 pub async fn run(surroundings: Surroundings, version: &str) -> std::io::Result<()> {
     match surroundings.at_start {
         Some(StartFault::Exit) => return Err(std::io::Error::other("told to exit at once")),
@@ -84,7 +84,7 @@ pub async fn run(surroundings: Surroundings, version: &str) -> std::io::Result<(
     served.map_err(|error| std::io::Error::other(error.to_string()))
 }
 
-/// Everything that lasts as long as the process.
+/// State of the agent, which exists as long as the process.
 struct Troupe {
     sessions: Sessions,
     output: Output,
@@ -179,7 +179,7 @@ impl Troupe {
             .agent_info(acp::Implementation::new("rehearsal", self.version.clone()))
     }
 
-    /// Whether what was advertised is there.
+    /// Checks that the advertised methods exist; fails for [`StartFault::Liar`].
     fn truth(&self) -> Result<(), Error> {
         if self.lies {
             return Err(Error::method_not_found());
@@ -210,7 +210,7 @@ impl Troupe {
         Ok(acp::ListSessionsResponse::new(entries))
     }
 
-    /// Starts a turn; it goes on beside the connection, which must stay free to hear a cancel.
+    /// Starts a turn in a separate task, because the connection must stay free to receive a cancellation.
     fn perform(
         self: &Arc<Self>,
         request: &acp::PromptRequest,

@@ -1,4 +1,4 @@
-//! Opening a session: new, resumed or loaded; in which mode, with which model and tools; and which there are.
+//! Native sessions of an agent: new, resume, load and list; their mode, model and MCP servers.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -11,32 +11,32 @@ use serde_json::json;
 
 use crate::{AcpError, Client};
 
-/// How many pages of a list are followed; an agent that has more is going in circles.
+/// Maximum number of pages that are read of a list; an agent with more repeats pages.
 const PAGES: usize = 10_000;
 
-/// What a session is opened with.
+/// Options of a session that is opened.
 #[derive(Debug, Clone, Copy)]
 pub struct Terms<'a> {
-    /// The directory to work in.
+    /// Working directory.
     pub cwd: &'a Path,
-    /// The MCP servers the agent is to use; those it can't reach are left out.
+    /// MCP servers for the agent; those to which it cannot connect are omitted.
     pub mcp: &'a [McpServer],
 }
 
 /// A native session as the agent lists it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionEntry {
-    /// What the agent calls it.
+    /// Id that the agent gave to the session.
     pub id: NativeId,
-    /// The directory it was made in.
+    /// Directory in which the session was created.
     pub cwd: PathBuf,
-    /// What it is called.
+    /// Title; `None` if the agent reports none.
     pub title: Option<String>,
-    /// When it was last used.
+    /// Time of the last use; `None` if the agent reports none.
     pub updated_at: Option<Timestamp>,
 }
 
-/// What can be chosen in an open session.
+/// Modes and models of an open session.
 #[derive(Debug, Default)]
 pub(crate) struct Choices {
     mode: Option<Choice>,
@@ -50,12 +50,12 @@ struct Choice {
     by: By,
 }
 
-/// How a choice is made.
+/// Request that sets a choice.
 #[derive(Debug, Clone)]
 enum By {
-    /// By a method of its own.
+    /// A separate method of the protocol.
     Method,
-    /// By an option of the session.
+    /// A configuration option of the session.
     Option(acp::SessionConfigId),
 }
 
@@ -118,7 +118,7 @@ impl Client {
         Ok(id)
     }
 
-    /// Goes on with a native session, without a replay.
+    /// Resumes a native session without a replay.
     pub async fn resume_session(
         &mut self,
         id: &NativeId,
@@ -136,7 +136,7 @@ impl Client {
         Ok(())
     }
 
-    /// Goes on with a native session; what it replays is on record already and is passed over.
+    /// Resumes a native session with a replay, which is discarded because its messages are already on record.
     pub async fn load_session(&mut self, id: &NativeId, terms: Terms<'_>) -> Result<(), AcpError> {
         let request = acp::LoadSessionRequest::new(id.to_string(), terms.cwd)
             .mcp_servers(self.reachable(terms.mcp));
@@ -151,7 +151,8 @@ impl Client {
         Ok(())
     }
 
-    /// The native sessions of a directory, all pages of them; `None` if the agent can't tell after all.
+    /// Lists the native sessions of a directory, from all pages; `None` if the agent cannot list sessions. A session
+    /// whose id is invalid is omitted.
     pub async fn list_sessions(
         &mut self,
         cwd: &Path,
@@ -177,14 +178,14 @@ impl Client {
             found.extend(page.sessions.into_iter().filter_map(entry));
             match page.next_cursor {
                 Some(next) if seen.insert(next.clone()) => cursor = Some(next),
-                // The end, or a page that was there before.
+                // The last page, or a cursor that an earlier page already had.
                 Some(_) | None => break,
             }
         }
         Ok(Some(found))
     }
 
-    /// Puts the open session into a mode, unless it is in it.
+    /// Sets the mode of the open session, unless it is already set.
     pub async fn choose_mode(&mut self, mode: &str) -> Result<(), AcpError> {
         let session = self.session.clone().ok_or(AcpError::Closed)?;
         match pick(self.choices.mode.as_ref(), "mode", mode)? {
@@ -201,11 +202,11 @@ impl Client {
         Ok(())
     }
 
-    /// Has the open session use a model, unless it does.
+    /// Sets the model of the open session, unless it is already set.
     pub async fn choose_model(&mut self, model: &str) -> Result<(), AcpError> {
         let session = self.session.clone().ok_or(AcpError::Closed)?;
         if self.choices.model.is_none() {
-            // Older agents have a method for it that is not part of the protocol any more.
+            // Older agents have a method for the model that the protocol no longer contains.
             let params = json!({ "sessionId": session, "modelId": model });
             self.request(UntypedMessage::new("session/set_model", params)?)
                 .await?;
@@ -240,7 +241,7 @@ impl Client {
         self.choices = choices;
     }
 
-    /// Those of the servers that the agent can reach, in its words.
+    /// Converts the servers to which the agent can connect to the protocol's type.
     fn reachable(&self, servers: &[McpServer]) -> Vec<acp::McpServer> {
         servers
             .iter()
@@ -268,7 +269,8 @@ impl Client {
     }
 }
 
-/// How `wanted` is chosen; `None` if it is already.
+/// Returns the request that sets `wanted`; `None` if it is already set. [`AcpError::NotOffered`] if it is not
+/// available.
 fn pick(choice: Option<&Choice>, what: &str, wanted: &str) -> Result<Option<By>, AcpError> {
     let not_offered = |message| Err(AcpError::NotOffered { message });
     let Some(choice) = choice else {
@@ -286,7 +288,7 @@ fn pick(choice: Option<&Choice>, what: &str, wanted: &str) -> Result<Option<By>,
     ))
 }
 
-/// A listed session; one whose id can't be one is passed over.
+/// Converts a listed session; `None` if its id is invalid.
 fn entry(info: acp::SessionInfo) -> Option<SessionEntry> {
     Some(SessionEntry {
         id: NativeId::parse(&info.session_id.0).ok()?,

@@ -1,4 +1,4 @@
-//! Tool calls are announced once and then changed piecemeal; here they are put together.
+//! Tool calls of a turn. An agent announces a call once and then sends changes, which this module merges.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::value::to_raw_value;
 use similar::TextDiff;
 
-/// The calls of one turn, each as far as it is known.
+/// Calls of one turn, each with all changes so far.
 #[derive(Debug, Default)]
 pub(crate) struct ToolCalls(HashMap<String, ToolCall>);
 
@@ -29,7 +29,8 @@ impl ToolCalls {
         self.changed(&call.tool_call_id, fields)
     }
 
-    /// Some agents send a change for a call they never announced; then it is the announcement.
+    /// Applies a change to a call and returns the result. Some agents send a change for a call that they never
+    /// announced; the change then creates the call.
     pub(crate) fn changed(
         &mut self,
         id: &acp::ToolCallId,
@@ -80,17 +81,18 @@ impl ToolCalls {
     }
 }
 
-/// What came of a call, where it is told twice: for the screen and for the model.
+/// Output of a call for which the agent sent both forms: `content` for display and `raw_output` for the model.
 #[derive(Serialize)]
 struct Both {
     content: Vec<acp::ToolCallContent>,
     output: serde_json::Value,
 }
 
-/// What is more than this is told without its lines: a file of that size is data, not something to be read.
+/// Maximum size in bytes of the old and the new text of a file together for which a diff is computed. A larger file is
+/// data that the user does not read, so its patch stays empty.
 const DIFFABLE: usize = 1 << 20;
 
-/// A change to a file, as a unified diff.
+/// Converts a change to a file to a unified diff; `None` for other content.
 fn diff(content: &acp::ToolCallContent) -> Option<Diff> {
     let acp::ToolCallContent::Diff(diff) = content else {
         return None;
@@ -130,7 +132,7 @@ fn status(status: acp::ToolCallStatus) -> ToolStatus {
         acp::ToolCallStatus::InProgress => ToolStatus::InProgress,
         acp::ToolCallStatus::Completed => ToolStatus::Completed,
         acp::ToolCallStatus::Failed => ToolStatus::Failed,
-        // A status of a later protocol means at least that the call is not over.
+        // An unknown status of a later protocol version means at least that the call has not ended.
         _ => ToolStatus::Pending,
     }
 }

@@ -1,4 +1,4 @@
-//! The protocol's updates in our own words.
+//! Translation of the protocol's updates to segue's events.
 
 use agent_client_protocol::schema::MaybeUndefined;
 use agent_client_protocol::v1::schema::{
@@ -10,7 +10,7 @@ use crate::client::plausible;
 use crate::lines::Incoming;
 use crate::tool_calls::ToolCalls;
 
-/// Whether [`translate`] has words for an update; what it has none for is kept verbatim instead.
+/// Returns `true` if [`translate`] can translate an update; other updates are passed on as JSON.
 pub(crate) fn is_translated(update: &SessionUpdate) -> bool {
     match update {
         SessionUpdate::AgentMessageChunk(chunk) => matches!(
@@ -32,7 +32,7 @@ pub(crate) fn is_translated(update: &SessionUpdate) -> bool {
     }
 }
 
-/// What an update means to us; `None` for what concerns only an editor.
+/// Translates an update to an event; `None` if the update concerns only an editor.
 pub(crate) fn translate(incoming: Incoming, calls: &mut ToolCalls) -> Option<AgentEvent> {
     let update = match incoming {
         Incoming::Garbage(line) => return Some(AgentEvent::Garbage(line)),
@@ -63,16 +63,17 @@ pub(crate) fn translate(incoming: Incoming, calls: &mut ToolCalls) -> Option<Age
             MaybeUndefined::Value(title) => Some(AgentEvent::Title(title)),
             MaybeUndefined::Null | MaybeUndefined::Undefined => None,
         },
-        // That it begins, fails or is stopped changes nothing.
+        // A compaction that starts, fails or is cancelled changes nothing.
         SessionUpdate::CompactionUpdate(update) => {
             (update.status == CompactionStatus::Completed).then_some(AgentEvent::Compacted)
         }
-        // What the user said is on record already; commands and modes are for an editor's menus.
+        // The user's messages are already on record; commands and modes are for an editor's menus.
         _ => None,
     }
 }
 
-/// A tool call, unless it is how the agent says that it made its own context smaller.
+/// Converts a tool call to an event. A completed call named "Compact conversation" means that the agent compacted its
+/// own context.
 fn tool(call: ToolCall) -> AgentEvent {
     let compaction = call.kind == "think" && call.name == "Compact conversation";
     if compaction && call.status == ToolStatus::Completed {

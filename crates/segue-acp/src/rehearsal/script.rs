@@ -1,33 +1,33 @@
-//! What the rehearsal agent can be told to do.
+//! Scripts for the rehearsal agent.
 //!
-//! A prompt with a line `rehearse: STEP; STEP; …` is played step by step; any other prompt gets a short answer.
+//! The agent runs a prompt with a line `rehearse: STEP; STEP; …` step by step; any other prompt gets a short answer.
 
 use std::time::Duration;
 
-/// One step of a script.
+/// A script step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// `say WORDS`: streams words.
+    /// `say WORDS`: streams a text.
     Say(String),
     /// `think WORDS`: streams thoughts.
     Think(String),
-    /// `slow 200ms`: from now on waits this long before each word.
+    /// `slow 200ms`: waits this long before each word of the following steps.
     Slow(Duration),
     /// `wait 2s`: waits once.
     Wait(Duration),
     /// `tool`: calls a tool that needs no permission.
     Tool,
-    /// `open-tool`: announces a tool call and leaves it open.
+    /// `open-tool`: announces a tool call and does not complete it.
     OpenTool,
-    /// `ask`: asks for permission to edit a file.
+    /// `ask`: requests permission to edit a file.
     Ask,
-    /// `title WORDS`: names the session.
+    /// `title WORDS`: sets the title of the session.
     Title(String),
-    /// `big 50mb`: one message of that many bytes in one piece.
+    /// `big 50mb`: sends a message of this size in one chunk.
     Big(usize),
-    /// `stream 100mb`: one message of that many bytes in pieces of about a kilobyte.
+    /// `stream 100mb`: sends a message of this size in chunks of about a kilobyte.
     Stream(usize),
-    /// `unknown`: sends an update of a kind nobody knows.
+    /// `unknown`: sends an update of a kind that the protocol does not have.
     Unknown,
     /// `garbage`: prints a line that is not a message.
     Garbage,
@@ -35,22 +35,22 @@ pub enum Step {
     BadUtf8,
     /// `fail WORDS`: ends the turn with an error.
     Fail(String),
-    /// `hang`: says nothing more, for ever.
+    /// `hang`: sends no more output, and never ends the turn.
     Hang,
-    /// `die`: the process ends at once.
+    /// `die`: aborts the process.
     Die,
-    /// `half-line`: prints half a message, closes its output, and lives on.
+    /// `half-line`: prints half a message and closes its output, but the process stays alive.
     HalfLine,
-    /// `grandchild`: starts a process that ignores requests to end.
+    /// `grandchild`: starts a process that ignores the signals to end.
     Grandchild,
 }
 
-/// A step that does not exist, or lacks what it needs.
+/// An unknown step, or a step whose argument is missing or invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("rehearsal does not know the step {0:?}")]
 pub struct ScriptError(String);
 
-/// The script in a prompt, if it has one.
+/// Parses the script in a prompt; `None` if the prompt has none.
 pub fn parse(prompt: &str) -> Result<Option<Vec<Step>>, ScriptError> {
     let script = prompt
         .lines()

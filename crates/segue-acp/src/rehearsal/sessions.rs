@@ -1,4 +1,4 @@
-//! The rehearsal agent's own session files: `ID.jsonl`, a header and then one line a message.
+//! Session files of the rehearsal agent: `ID.jsonl` with a header, and then one line per message.
 
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -32,12 +32,12 @@ enum Record {
     },
 }
 
-/// A conversation as its file tells it.
+/// A session as its file describes it.
 pub(super) struct Conversation {
     pub(super) id: NativeId,
     pub(super) cwd: PathBuf,
     pub(super) updated_at: Timestamp,
-    /// Who spoke (true: the user) and what was said.
+    /// Messages: `true` if the user wrote it, and the text.
     pub(super) messages: Vec<(bool, String)>,
 }
 
@@ -50,7 +50,7 @@ impl Conversation {
     }
 }
 
-/// All conversations of the agent.
+/// All sessions of the agent.
 pub(super) struct Sessions {
     surroundings: Surroundings,
     cancels: Mutex<HashMap<String, Arc<Notify>>>,
@@ -91,7 +91,7 @@ impl Sessions {
         self.write(id, &Record::Agent { text, at })
     }
 
-    /// The conversation with that id; `None` if there is none.
+    /// Reads the session with this id; `None` if it does not exist.
     pub(super) fn read(&self, id: &NativeId) -> io::Result<Option<Conversation>> {
         match File::open(self.path(id)) {
             Ok(file) => read(file),
@@ -100,7 +100,7 @@ impl Sessions {
         }
     }
 
-    /// All conversations, the newest first.
+    /// Reads all sessions, newest first.
     pub(super) fn all(&self) -> io::Result<Vec<Conversation>> {
         let mut all = Vec::new();
         let entries = match fs::read_dir(&self.surroundings.directory) {
@@ -115,7 +115,7 @@ impl Sessions {
         Ok(all)
     }
 
-    /// Notes that a turn begins; what is returned is notified when it is to stop.
+    /// Registers a turn. The returned [`Notify`] is notified when the turn is cancelled.
     pub(super) fn begin_turn(&self, id: &NativeId) -> Arc<Notify> {
         let cancel = Arc::new(Notify::new());
         let mut cancels = self.cancels.lock().unwrap_or_else(PoisonError::into_inner);
@@ -150,7 +150,7 @@ impl Sessions {
     }
 }
 
-/// Reads a file; a line that was torn by a kill is passed over.
+/// Reads a session file. Skips a line that a kill left incomplete.
 fn read(file: File) -> io::Result<Option<Conversation>> {
     let mut found: Option<Conversation> = None;
     for line in BufReader::new(file).split(b'\n') {

@@ -1,4 +1,4 @@
-//! One turn of the rehearsal agent.
+//! A turn of the rehearsal agent.
 
 use std::io;
 use std::process::{Command, Stdio};
@@ -16,22 +16,22 @@ use tokio::task::JoinHandle;
 use super::script::{self, Step};
 use super::sessions::{Conversation, Sessions};
 
-/// What goes to standard output: messages, and on demand what is none.
+/// Output for stdout: messages, and malformed output if a script requires it.
 pub(super) enum Out {
     Line(String),
     Raw(Vec<u8>),
-    /// No more output, though the process lives on.
+    /// Ends the output, although the process stays alive.
     Close,
-    /// Nothing to be written: tells that everything before it was.
+    /// Writes no output, but signals that all earlier output is written.
     Mark(oneshot::Sender<()>),
 }
 
-/// The one way to standard output.
+/// The only writer to stdout.
 #[derive(Clone)]
 pub(super) struct Output(mpsc::Sender<Out>);
 
 impl Output {
-    /// The way, and the task that writes until everybody has let go of it.
+    /// Creates the writer and its task, which writes until all clones of the writer are dropped.
     pub(super) fn to_stdout() -> (Self, JoinHandle<()>) {
         let (sender, mut receiver) = mpsc::channel(64);
         let task = tokio::spawn(async move {
@@ -78,7 +78,7 @@ impl Output {
     }
 
     async fn send(&self, out: Out) {
-        // The writer outlives everybody who writes.
+        // Sending cannot fail: the task runs until all senders are dropped.
         let _ = self.0.send(out).await;
     }
 }
@@ -88,15 +88,15 @@ async fn write(stdout: &mut tokio::io::Stdout, bytes: &[u8]) -> io::Result<()> {
     stdout.flush().await
 }
 
-/// Makes the other end see the end of our output, by putting something else in its place.
+/// Closes stdout for the reader by replacing it with `/dev/null`.
 fn close_stdout() {
     if let Ok(null) = std::fs::File::options().write(true).open("/dev/null") {
-        // If it fails, the other end waits, as it would for an agent that hangs.
+        // If this fails, the client waits, as for an agent that hangs.
         let _ = rustix::stdio::dup2_stdout(null);
     }
 }
 
-/// What a turn needs.
+/// State of a turn.
 pub(super) struct Stage<'a> {
     sessions: &'a Sessions,
     conversation: Conversation,
@@ -125,7 +125,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Plays the turn to its end.
+    /// Runs the turn to its end.
     pub(super) async fn play(mut self, prompt: &str) -> Result<acp::PromptResponse, Error> {
         self.sessions
             .user_said(&self.conversation.id, prompt)
@@ -154,14 +154,15 @@ impl<'a> Stage<'a> {
         Ok(acp::PromptResponse::new(acp::StopReason::EndTurn).usage(usage))
     }
 
-    /// What is said to a prompt without a script: that it was heard, and what was said before.
+    /// Composes the answer to a prompt without a script: it repeats the prompt, and describes the conversation before
+    /// it.
     fn answer(&self, prompt: &str) -> String {
         if is_summariser(prompt) {
             return summed_up(prompt);
         }
         let sent = Sent::read(prompt);
         let (told, prompt) = match prompt_after_brief(prompt) {
-            // A role and a project are not what was said.
+            // A brief with only a role and project context contains no conversation.
             Some(prompt) => (sent.brief.is_empty() || sent.tells_of_more(), prompt),
             None => (false, Tagged::strip(prompt)),
         };
@@ -222,7 +223,7 @@ impl<'a> Stage<'a> {
                 self.misprint(&step).await;
             }
             Step::Die => {
-                // What was said was said; then as in a crash: no unwinding, no farewell.
+                // All earlier output is written first. The end is then like a crash: no unwinding, no final message.
                 self.output.written().await;
                 std::process::abort()
             }
@@ -252,7 +253,7 @@ impl<'a> Stage<'a> {
             .await;
     }
 
-    /// Says so many bytes, numbered, so that one that is lost or out of place can be seen.
+    /// Streams `size` bytes of numbered chunks, so that a lost or misplaced chunk is visible.
     async fn flow(&mut self, size: usize) {
         let mut said = 0;
         for number in 1_u32.. {
@@ -266,7 +267,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Sends an update, past the protocol library, so that it keeps its place among what is misprinted.
+    /// Sends an update directly, without the protocol library, so that it stays in order with malformed output.
     async fn update(&self, update: acp::SessionUpdate) {
         let params = acp::SessionNotification::new(self.conversation.id.to_string(), update);
         let line = json!({ "jsonrpc": "2.0", "method": "session/update", "params": params });
@@ -323,7 +324,7 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// Writes past the protocol library what it would never write.
+    /// Writes malformed output directly, because the protocol library would never write it.
     async fn misprint(&mut self, step: &Step) {
         let id = self.conversation.id.to_string();
         let update = |update: serde_json::Value| {
@@ -368,12 +369,12 @@ fn chunk(text: String) -> acp::ContentChunk {
     acp::ContentChunk::new(acp::ContentBlock::Text(acp::TextContent::new(text)))
 }
 
-/// A stand-in for a token count that anybody can check by hand.
+/// Counts words, as a substitute for tokens that a reader can verify by hand.
 fn words(text: &str) -> u64 {
     text.split_whitespace().count() as u64
 }
 
-/// What a record comes to, for somebody who did not read it: what was asked last.
+/// Composes the answer to a summariser prompt: the last prompt in the record, as the focus.
 fn summed_up(question: &str) -> String {
     let asked = question.rsplit_once("\nuser:\n> ");
     let asked = asked.map_or("", |(_, record)| first_line(record));
@@ -384,7 +385,7 @@ fn first_line(text: &str) -> &str {
     text.trim().lines().next().unwrap_or("")
 }
 
-/// Starts what agents really leave behind: a process in a session of its own that ignores requests to end.
+/// Starts a process as agents really leave it running: in its own session, and ignoring the signals to end.
 fn start_grandchild() -> io::Result<()> {
     Command::new("setsid")
         .args([

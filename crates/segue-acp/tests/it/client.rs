@@ -1,4 +1,4 @@
-//! Agents that keep to the protocol, and agents that do not.
+//! Tests with agents that follow the protocol, and with agents that do not.
 
 use std::time::Duration;
 
@@ -212,7 +212,7 @@ async fn noise_unknown_updates_and_double_answers_do_not_break_a_turn() {
             .any(|event| matches!(event, AgentEvent::Unknown(_))),
         "{events:?}"
     );
-    // And the next turn works.
+    // The next turn works.
     client.prompt("again").unwrap();
     let request = peer.hear().await;
     peer.print(&ends_turn(&request["id"])).await;

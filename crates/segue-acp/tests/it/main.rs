@@ -1,4 +1,4 @@
-//! The client, against a peer that says exactly what it is told to, well or badly formed.
+//! Tests of the client against a peer that sends exactly the messages of the test, well-formed or malformed.
 
 #![allow(
     clippy::unwrap_used,

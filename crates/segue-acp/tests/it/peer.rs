@@ -1,4 +1,4 @@
-//! The agent's end of a connection, played by the test.
+//! The agent's end of a connection, controlled by the test.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use tokio::io::{
     AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf, split,
 };
 
-/// A session in the root directory without any tools.
+/// Returns the options for a session in the root directory without MCP servers.
 pub(crate) fn here() -> Terms<'static> {
     Terms {
         cwd: Path::new("/"),
@@ -24,7 +24,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// The next message from the client.
+    /// Returns the next message from the client.
     pub(crate) async fn hear(&mut self) -> Value {
         serde_json::from_str(&self.lines.next_line().await.unwrap().unwrap()).unwrap()
     }
@@ -36,7 +36,7 @@ impl Peer {
             .unwrap();
     }
 
-    /// Hears a request of this method and answers it.
+    /// Receives a request of this method and answers it.
     pub(crate) async fn answer(&mut self, method: &str, result: Value) {
         let request = self.hear().await;
         assert_eq!(request["method"], method);
@@ -66,7 +66,7 @@ impl Peer {
         });
         let hello = self.hear().await;
         assert_eq!(hello["method"], "initialize");
-        // Agents tell of it only where somebody says to want it.
+        // Agents report compactions only to a client that has this capability.
         let session = &hello["params"]["clientCapabilities"]["session"];
         assert_eq!(session["compaction"], json!({}), "{hello}");
         self.print(&json!({ "jsonrpc": "2.0", "id": hello["id"], "result": welcome }).to_string())
@@ -78,7 +78,7 @@ pub(crate) fn text(words: &str) -> Value {
     json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": words } })
 }
 
-/// A connection: our reading and writing halves, and the peer.
+/// Creates a connection: the client's reading and writing halves, and the peer.
 pub(crate) fn ends() -> (ReadHalf<DuplexStream>, WriteHalf<DuplexStream>, Peer) {
     let (ours, theirs) = tokio::io::duplex(64 * 1024);
     let (our_input, our_output) = split(ours);
@@ -87,7 +87,7 @@ pub(crate) fn ends() -> (ReadHalf<DuplexStream>, WriteHalf<DuplexStream>, Peer) 
     (our_input, our_output, Peer { lines, output })
 }
 
-/// A client that has greeted a peer with these capabilities.
+/// Connects a client to a peer with these capabilities.
 pub(crate) async fn connected(capabilities: Value) -> (Client, Peer) {
     let (input, output, mut peer) = ends();
     let (client, ()) = tokio::join!(
@@ -97,7 +97,7 @@ pub(crate) async fn connected(capabilities: Value) -> (Client, Peer) {
     (client.unwrap(), peer)
 }
 
-/// A client in the session `s1`, after a prompt that the peer has heard; returns the prompt's id.
+/// Returns a client in the session `s1`, after a prompt that the peer has received, and the id of that prompt.
 pub(crate) async fn prompted() -> (Client, Peer, Value) {
     let (mut client, mut peer) = connected(json!({})).await;
     let made = peer.answer("session/new", json!({ "sessionId": "s1" }));
@@ -109,7 +109,7 @@ pub(crate) async fn prompted() -> (Client, Peer, Value) {
     (client, peer, request["id"].clone())
 }
 
-/// The events up to the end of the turn, and how it ended.
+/// Returns the events up to the end of the turn, and its result.
 pub(crate) async fn to_the_end(
     client: &mut Client,
 ) -> (Vec<AgentEvent>, Result<StopReason, AcpError>) {

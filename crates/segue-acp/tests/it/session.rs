@@ -1,4 +1,4 @@
-//! Opening sessions, and all that comes with them: modes, models, tools, lists, figures, plans, changes.
+//! Tests of opened sessions: modes, models, MCP servers, lists, usage, plans, file changes.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::peer::{Peer, connected, ends_turn, here, prompted, text, to_the_end};
 
-/// A client in a session that the peer opened with `result`.
+/// Returns a client in a session that the peer opened with `result`.
 async fn opened(result: Value) -> (Client, Peer) {
     let (mut client, mut peer) = connected(json!({})).await;
     let made = peer.answer("session/new", result);
@@ -47,7 +47,7 @@ async fn a_mode_is_set_unless_the_session_is_in_it() {
     };
     let (chosen, ()) = tokio::join!(client.choose_mode("ask"), set);
     chosen.unwrap();
-    // It is in it now, so nothing is sent.
+    // The mode is already set, so the client sends no request.
     client.choose_mode("ask").await.unwrap();
     let error = client.choose_mode("yolo").await.unwrap_err();
     assert_eq!(
@@ -153,7 +153,7 @@ async fn all_pages_of_a_list_are_followed_and_circles_are_left() {
         let page = |id: &str, next: &str| json!({ "sessions": [listed(id, "2026-01-02T03:04:05Z")], "nextCursor": next });
         peer.answer("session/list", page("a", "2")).await;
         peer.answer("session/list", page("b", "3")).await;
-        // This page was there before.
+        // The cursor of this page repeats that of the first.
         peer.answer("session/list", page("c", "2")).await;
     };
     let (found, ()) = tokio::join!(client.list_sessions(Path::new("/")), pages);
@@ -172,7 +172,7 @@ async fn having_no_sessions_is_not_being_unable_to_list() {
     let none = peer.answer("session/list", json!({ "sessions": [] }));
     let (found, ()) = tokio::join!(client.list_sessions(Path::new("/")), none);
     assert_eq!(found.unwrap(), Some(Vec::new()));
-    // What it advertised was not true after all.
+    // The agent advertised the method, but does not have it.
     let lie = peer.refuse(
         "session/list",
         json!({ "code": -32601, "message": "Method not found" }),
@@ -181,7 +181,7 @@ async fn having_no_sessions_is_not_being_unable_to_list() {
     assert_eq!(found.unwrap(), None);
     assert_eq!(client.capabilities().list, None);
     assert_eq!(client.capabilities().continue_last, None);
-    // It is not asked again.
+    // The client does not send the request again.
     assert_eq!(client.list_sessions(Path::new("/")).await.unwrap(), None);
 }
 
@@ -193,7 +193,7 @@ async fn figures_beside_the_protocol_are_taken_where_there_are_no_others() {
             json!({ "stopReason": "end_turn", "_meta": quota(101) }),
             Some(121),
         ),
-        // Nothing was asked of the model.
+        // An input count of 0 means that the agent sent no prompt to the model.
         (json!({ "stopReason": "end_turn", "_meta": quota(0) }), None),
         (
             json!({
@@ -242,7 +242,7 @@ async fn plans_changes_and_compaction_are_told_in_our_own_words() {
         json!({ "sessionUpdate": "tool_call_update", "toolCallId": "k", "status": "completed" }),
     )
     .await;
-    // That it begins is not told, and neither is that it came to nothing.
+    // Only a completed compaction becomes an event.
     for status in ["in_progress", "failed", "completed"] {
         peer.update(
             json!({ "sessionUpdate": "compaction_update", "compactionId": "k", "status": status }),
@@ -287,7 +287,7 @@ async fn a_second_answer_to_the_same_prompt_changes_nothing() {
     let (events, end) = to_the_end(&mut client).await;
     assert_eq!(events, [AgentEvent::Text("one".into())]);
     assert!(end.is_ok(), "{end:?}");
-    // The next turn is not ended by what was left of this one.
+    // Late answers to this turn do not end the next turn.
     client.prompt("again").unwrap();
     let request = peer.hear().await;
     peer.update(text("two")).await;
