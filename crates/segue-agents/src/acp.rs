@@ -1,4 +1,4 @@
-//! Any agent that speaks the Agent Client Protocol over stdio.
+//! Driver for agents that speak the Agent Client Protocol (ACP) over stdio.
 
 use std::ffi::OsString;
 use std::future::Future;
@@ -25,35 +25,36 @@ use crate::{
     Settings, Step, Way,
 };
 
-/// An agent program, and how to start it.
+/// An ACP agent program, with the settings that start and configure it.
 #[derive(Debug, Clone)]
 pub struct AcpAgent {
-    /// Its name.
+    /// Provider id of the agent.
     pub provider: ProviderId,
-    /// The program.
+    /// Path of the program.
     pub program: PathBuf,
-    /// Its arguments.
+    /// Arguments of the program.
     pub args: Vec<OsString>,
-    /// What is added to its environment.
+    /// Variables that are added to the program's environment.
     pub env: Vec<(OsString, OsString)>,
-    /// Whether it is known to report what its turns use; the protocol has no way to advertise it.
+    /// Source of the agent's token counts; `None` if the agent is not known to report any. Set per agent because ACP
+    /// has no capability for it.
     pub usage: Option<How>,
-    /// The mode it is put into once a conversation is open, by its own name.
+    /// Mode to select once a native session is open, by the agent's own name; `None` selects no mode.
     pub mode: Option<String>,
-    /// The mode it is put into where it does not offer that one.
+    /// Mode to select if the agent does not offer `mode`.
     pub mode_otherwise: Option<String>,
-    /// The model it is told to use, by its own name.
+    /// Model to select, by the agent's own name; `None` selects no model.
     pub model: Option<String>,
-    /// Whether, in the version it says it is, a turn that ends well without figures is one that failed, its error
-    /// being the last words.
+    /// Predicate on the version that the agent reports. Returns `true` if a turn of that version that ends normally
+    /// without token counts has failed and its last text is the error message.
     pub fails_silently: fn(Option<&str>) -> bool,
-    /// How its leash is started.
+    /// Command that starts the agent's leash.
     pub leash: Leash,
-    /// Our own version, as we introduce ourselves.
+    /// Version of segue that the handshake reports to the agent.
     pub version: &'static str,
 }
 
-/// How to drive any agent that speaks the protocol, as `acp:NAME` of the configuration.
+/// Creates the provider `id` (`acp:NAME` in the configuration), which drives any agent that speaks ACP.
 #[must_use]
 pub fn acp(id: &ProviderId, settings: &Settings, host: &Host) -> Provider {
     let ways = settings.program.iter().map(|program| Way {
@@ -63,14 +64,14 @@ pub fn acp(id: &ProviderId, settings: &Settings, host: &Host) -> Provider {
     Provider::new(id.clone(), ways.collect(), settings.defaults.clone())
 }
 
-/// A started program, greeted or not.
+/// A started agent program after the handshake.
 struct Connection {
     client: Client,
     process: AgentProcess,
 }
 
 impl AcpAgent {
-    /// An agent at `program`, configured by `settings`, that has no peculiarities.
+    /// Creates an agent at `program`, configured by `settings`, without agent-specific behaviour.
     #[must_use]
     pub fn new(provider: ProviderId, program: PathBuf, settings: &Settings, host: &Host) -> Self {
         let env = settings.env.iter();
@@ -91,7 +92,8 @@ impl AcpAgent {
         }
     }
 
-    /// Starts the program and greets it; `started` is told as soon as there is a process.
+    /// Starts the program and completes the handshake. Sends the process identity to `started` as soon as the process
+    /// runs.
     async fn connect(
         &self,
         cwd: &Path,
@@ -133,7 +135,7 @@ impl AcpAgent {
     }
 }
 
-/// Waits for an answer, and explains why there is none.
+/// Waits at most `timeout` for `answer`. An error contains the output and the exit status of the process, if available.
 async fn answer_in<T>(
     timeout: Duration,
     doing: &'static str,
@@ -169,7 +171,7 @@ async fn explain(error: AcpError, doing: &'static str, process: &mut AgentProces
     }
 }
 
-/// A native session that is open, and how it was.
+/// An open native session, and how it was opened.
 struct Begun {
     native_id: NativeId,
     opened: Opened,
@@ -177,7 +179,8 @@ struct Begun {
 }
 
 impl Connection {
-    /// Goes on with a native session by what the agent advertises; `Err` says why it can't be.
+    /// Resumes a native session with the method that the agent advertises: `session/resume`, else `session/load`.
+    /// Returns the reason if both fail or the agent advertises neither.
     async fn go_on(&mut self, id: &NativeId, request: &OpenRequest) -> Result<Opened, Refusal> {
         let Self { client, process } = self;
         let can = client.capabilities();
@@ -200,7 +203,7 @@ impl Connection {
         Err(match why {
             Some(error) => Refusal {
                 class: match error.class() {
-                    // Whatever went wrong in it, it does not know the session.
+                    // Any other error of the agent also means that it cannot resume this session.
                     FailureClass::Agent | FailureClass::NotUnderstood => {
                         FailureClass::SessionUnknown
                     }
@@ -216,7 +219,8 @@ impl Connection {
         })
     }
 
-    /// Goes on with a native session where asked to and where it can be done, else begins a new one.
+    /// Resumes the native session of `request` if possible, else starts a new one. With `request.strict`, a native
+    /// session that cannot be resumed is an error.
     async fn begin(&mut self, request: &OpenRequest) -> Result<Begun, AgentError> {
         let mut why_not = None;
         if let Some(id) = &request.native_id {
@@ -244,7 +248,8 @@ impl Connection {
         })
     }
 
-    /// Has the open session work in the first mode or else the second, and with a model; a session that was resumed may be in another one.
+    /// Selects a mode and a model in the open session. Tries the second mode if the agent does not offer the first. A
+    /// resumed session needs this too, because it may have another mode.
     async fn choose(
         &mut self,
         mode: [Option<&str>; 2],
@@ -325,7 +330,7 @@ impl Agent for AcpAgent {
         } = self
             .connect(Path::new("/"), timeout, &watch::channel(None).0)
             .await?;
-        // Whether it can list is known once it was asked to.
+        // The client learns from a response to `session/list` whether the agent can list sessions.
         let listed = client.list_sessions(Path::new("/"));
         let _ = answer_in(timeout, "session/list", listed, &mut process).await;
         let probe = Probe {
@@ -362,13 +367,13 @@ impl Agent for AcpAgent {
     }
 }
 
-/// A conversation with such an agent.
+/// A connection to an ACP agent with an open native session.
 struct AcpConversation {
     connection: Connection,
     native_id: NativeId,
     canceller: Option<Canceller>,
     fails_silently: bool,
-    /// The words that came last, where they may be an error.
+    /// Text since the last tool call or thought, which may be an error message. Always empty unless `fails_silently`.
     last_words: String,
 }
 
@@ -384,9 +389,9 @@ impl AcpConversation {
         }
     }
 
-    /// What the agent calls the end of a turn is believed, unless it is known to be one that fails like this.
+    /// Returns the end of the turn as the agent reports it, or an error if the agent fails silently and this turn did.
     fn believe(&mut self, end: TurnEnd) -> Result<TurnEnd, AgentError> {
-        // The model was not asked, or nobody knows what it answered.
+        // Without token counts, the model was not called or its answer is unknown.
         let nothing = [end.usage.input_tokens, end.usage.output_tokens]
             .iter()
             .all(|tokens| tokens.unwrap_or(0) == 0);
@@ -425,7 +430,7 @@ impl Conversation for AcpConversation {
         let step = tokio::select! {
             biased;
             step = client.next() => step,
-            // Without its leash the agent could outlive us, so the turn ends here.
+            // Without its leash the agent could outlive segue, so the turn ends with an error.
             () = process.leash_is_killed() => segue_acp::Step::Done(Err(AcpError::Closed)),
         };
         match step {
@@ -455,7 +460,7 @@ impl Conversation for AcpConversation {
 
     async fn close(self: Box<Self>) -> Vec<String> {
         let Connection { client, process } = self.connection;
-        // Closes the agent's input, which tells it to end.
+        // The agent exits when its input closes.
         drop(client);
         process.stop().await;
         Vec::new()

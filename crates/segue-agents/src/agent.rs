@@ -1,4 +1,4 @@
-//! What every agent can be asked to do.
+//! Traits that every agent implements, with their requests and results.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,20 +14,20 @@ use tokio::sync::watch;
 
 use crate::AgentError;
 
-/// A program that can hold conversations, by one way of talking to it or by several.
+/// A program that runs native sessions, over one transport or several.
 ///
-/// An implementer starts its program only through this crate's leash, hands no text of a person, an agent or a file to a shell, and
-/// reports every failure as an [`AgentError`] that carries the program's own words.
+/// An implementation starts its program only through this crate's leash, passes no text of a user, an agent or a file
+/// to a shell, and reports every failure as an [`AgentError`] that contains the program's own message.
 #[async_trait]
 pub trait Agent: Send + Sync {
-    /// Its name.
+    /// Returns the provider id of the agent.
     fn provider(&self) -> &ProviderId;
-    /// Starts the program, and goes on with a native session or begins a new one.
+    /// Starts the program, and resumes a native session or starts a new one.
     async fn open(&self, request: &OpenRequest) -> Result<Opening, AgentError>;
-    /// Starts the program just to ask what it is and what it can do.
+    /// Starts the program only to query its version and capabilities.
     async fn probe(&self, timeout: Duration) -> Result<Probe, AgentError>;
-    /// The native sessions of a directory by the program's own word; `None` if it can't tell, which differs
-    /// from having none.
+    /// Returns the native sessions of a directory as the program lists them. `None` if the program cannot list
+    /// sessions; an empty list means that it has none.
     async fn list(
         &self,
         _cwd: &Path,
@@ -35,61 +35,63 @@ pub trait Agent: Send + Sync {
     ) -> Result<Option<Vec<Listed>>, AgentError> {
         Ok(None)
     }
-    /// Whether it can begin a native session that knows the beginning of another one ([`OpenRequest::from`]).
+    /// Returns `true` if the agent can start a native session that branches off from another one
+    /// ([`OpenRequest::from`]).
     fn branches(&self) -> bool {
         false
     }
-    /// Whether it will be handed the MCP servers it is to use, as far as can be told without starting it.
+    /// Returns `true` if the agent will receive the MCP servers of a request, as far as segue can determine without
+    /// starting it.
     fn takes_tools(&self) -> bool {
         true
     }
-    /// What applies to it where the caller says nothing.
+    /// Returns the configured values that apply if the caller gives none.
     fn defaults(&self) -> Defaults {
         Defaults::default()
     }
-    /// Whether its program is on this machine, as far as can be told without starting it.
+    /// Returns `true` if the agent's program is installed, as far as segue can determine without starting it.
     fn is_there(&self) -> bool {
         true
     }
 }
 
-/// What applies to an agent where a caller says nothing, as the user configured it.
+/// Configured values that apply to an agent if the caller gives none.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Defaults {
-    /// How permission requests are answered.
+    /// Policy that answers permission requests.
     pub permissions: PermissionPolicy,
-    /// How long is waited.
+    /// Time limits for the agent.
     pub timeouts: Timeouts,
-    /// The session a prompt goes to when none is named.
+    /// Session that receives a prompt if the caller names none.
     pub session: SessionDefault,
-    /// The model, by the agent's own name for it, where one is configured.
+    /// Model, by the agent's own name; `None` if none is configured.
     pub model: Option<String>,
-    /// The mode, likewise.
+    /// Mode, by the agent's own name; `None` if none is configured.
     pub mode: Option<String>,
 }
 
-/// The session a prompt goes to when none is named.
+/// Session that receives a prompt if the caller names none.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum SessionDefault {
-    /// A new one.
+    /// A new session.
     #[default]
     New,
-    /// The newest one of the directory.
+    /// The newest session of the directory.
     ContinueLast,
-    /// This one, as a person would type it.
+    /// The session that this text selects, in the syntax that the user types.
     Resume(String),
 }
 
-/// How long an agent is waited for; `None` is for ever.
+/// Time limits for an agent; `None` means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
-    /// For each step of starting it and opening a conversation.
+    /// Limit for each request while the agent starts and opens a native session.
     pub start: Duration,
-    /// For the first sign of life after a prompt.
+    /// Limit for the first output after a prompt.
     pub first: Option<Duration>,
-    /// For the next sign of life, while no tool runs.
+    /// Limit for the next output, while no tool runs.
     pub silence: Option<Duration>,
-    /// For a whole turn.
+    /// Limit for a complete turn.
     pub turn: Option<Duration>,
 }
 
@@ -97,7 +99,7 @@ impl Default for Timeouts {
     fn default() -> Self {
         Self {
             start: Duration::from_mins(1),
-            // Agents try again by themselves for minutes when a model does not answer.
+            // Agents retry for minutes on their own if a model does not answer.
             first: Some(Duration::from_mins(10)),
             silence: Some(Duration::from_mins(15)),
             turn: None,
@@ -105,75 +107,77 @@ impl Default for Timeouts {
     }
 }
 
-/// What a conversation is to be opened with.
+/// Parameters of [`Agent::open`].
 #[derive(Debug, Clone)]
 pub struct OpenRequest {
-    /// The directory to work in.
+    /// Working directory of the agent.
     pub cwd: PathBuf,
-    /// The native session to go on with.
+    /// Native session to resume; `None` starts a new one.
     pub native_id: Option<NativeId>,
-    /// Where a new native session is to branch off from an earlier one, for agents that can do that themselves. One
-    /// that can't begins a blank one, and says so in [`Opening::opened`]. Never together with `native_id`.
+    /// Point at which the new native session branches off from an earlier one, for agents that support branches. An
+    /// agent that does not starts an empty native session and reports it in [`Opening::opened`]. Never set together
+    /// with `native_id`.
     pub from: Option<NativePoint>,
-    /// Whether a native session that can't be gone on with is an error rather than the start of a new one.
+    /// Whether a native session that cannot be resumed is an error. If not, the agent starts a new one.
     pub strict: bool,
-    /// How permission requests will be answered, for agents that can't ask.
+    /// Policy that answers permission requests, for agents that cannot send any.
     pub permissions: PermissionPolicy,
-    /// What the agent is told to be, where it has tools of its own that it may not use as that.
+    /// Role of the agent, which may forbid some of the agent's own tools.
     pub role: Option<RoleDescription>,
     /// The model to use instead of the configured one.
     pub model: Option<String>,
-    /// The MCP servers the agent is to use, where it can take any.
+    /// MCP servers for the agent, if it accepts any.
     pub mcp: Vec<McpServer>,
-    /// How long each step of the opening may take.
+    /// Time limit for each request of the opening.
     pub timeout: Duration,
-    /// Is told which process group was started, as soon as it is.
+    /// Channel that receives the identity of the process group as soon as it has started.
     pub started: watch::Sender<Option<ProcessMark>>,
 }
 
 impl OpenRequest {
-    /// The configured mode of an agent, unless it asks for less in it than the role demands. Those that
-    /// ask, or only read, are always good.
+    /// Returns the configured mode, or `None` if the role requires permission requests that the mode may not send.
+    /// `default`, `plan` and `read-only` always pass, because they send requests or only read.
     pub(crate) fn mode<'a>(&self, configured: Option<&'a str>) -> Option<&'a str> {
         let must_ask = self.role.as_ref().is_some_and(RoleDescription::must_ask);
         configured.filter(|mode| !must_ask || matches!(*mode, "default" | "plan" | "read-only"))
     }
 }
 
-/// A place in a native session, after one of its turns.
+/// A point in a native session, after one of its turns.
 ///
-/// The session itself is only read: what branches off is a session of its own.
+/// The native session is only read: the branch is a native session of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NativePoint {
-    /// The native session.
+    /// Id of the native session.
     pub id: NativeId,
-    /// How many of its turns come before the place.
+    /// Number of turns before the point.
     pub turns: usize,
-    /// The last record before the place, by the agent's own name, where records have any.
+    /// Agent's own id of the last record before the point; `None` if the records have no ids.
     pub record: Option<String>,
-    /// The prompt of the last turn before the place, so that an agent that counts in another way notices.
+    /// Prompt of the last turn before the point, with which an agent that counts turns differently detects the
+    /// mismatch.
     pub prompt: String,
 }
 
-/// A conversation that was opened.
+/// An opened connection to an agent.
 pub struct Opening {
-    /// The conversation.
+    /// The connection.
     pub conversation: Box<dyn Conversation>,
-    /// How it was opened: `Resumed`, `Loaded` or `Fresh`.
+    /// Method that opened the native session: `Resumed`, `Loaded` or `Fresh`.
     pub opened: Opened,
-    /// Why a native session could not be gone on with or branched off from, where one was asked for and the
-    /// conversation is new.
+    /// Reason why the requested native session could not be resumed or branched; `None` if none was requested or the
+    /// request succeeded.
     pub why_not: Option<String>,
-    /// Whether nothing is wrong with that native session, which only can't be gone on with now.
+    /// Whether the requested native session is intact and is only temporarily impossible to resume.
     pub not_now: bool,
-    /// What was done to keep native sessions from harm, a line each.
+    /// Actions that protected native sessions from damage, one line each.
     pub protected: Vec<String>,
-    /// Why the agent is talked to in another way than the first one, if it is.
+    /// Reason why the connection does not use the first transport; `None` if it does.
     pub fell_back: Option<String>,
 }
 
 impl Opening {
-    /// A conversation that was opened, and nothing to add.
+    /// Creates an opening without fallbacks or protective actions.
     #[must_use]
     pub fn new(conversation: impl Conversation + 'static, opened: Opened) -> Self {
         Self {
@@ -187,63 +191,64 @@ impl Opening {
     }
 }
 
-/// What an agent says of itself.
+/// Version and capabilities that an agent reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probe {
-    /// Its version.
+    /// Version of the agent; `None` if it reports none.
     pub version: Option<String>,
-    /// What it can do.
+    /// Capabilities of the agent.
     pub capabilities: Capabilities,
 }
 
-/// A native session by the program's own word.
+/// A native session as the program lists it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
-    /// What the agent calls it.
+    /// Agent's id of the native session.
     pub id: NativeId,
-    /// The directory it was made in.
+    /// Directory in which the native session was created.
     pub cwd: PathBuf,
-    /// What it is called.
+    /// Title of the native session.
     pub title: Option<String>,
-    /// When it was last used.
+    /// Time of the last use.
     pub updated_at: Option<Timestamp>,
 }
 
-/// The way to answer a permission request.
+/// Callback that answers a permission request.
 pub type Reply = Box<dyn FnOnce(PermissionAnswer) + Send>;
 
-/// What happens next in a turn.
+/// Next event of a turn.
 pub enum Step {
-    /// The agent said what it calls the conversation, which it had not when the conversation was opened.
+    /// Id of the native session, which the agent did not report, or reported differently, when the connection was
+    /// opened.
     Named(NativeId),
-    /// The agent did or said something.
+    /// Output of the agent.
     Event(AgentEvent),
-    /// The agent asks before it acts, and waits for the reply.
+    /// A permission request; the agent waits for the reply.
     Ask(PermissionRequest, Reply),
-    /// The turn is over.
+    /// End of the turn.
     Done(Result<TurnEnd, AgentError>),
 }
 
-/// A running agent with an open conversation. Dropping it ends the program, by force if need be.
+/// A running agent with an open native session. Dropping it ends the program, by force if necessary.
 #[async_trait]
 pub trait Conversation: Send {
-    /// What the agent calls the conversation; none until it has said so, which it does in the first turn.
+    /// Returns the agent's id of the native session; `None` until the agent reports it in the first turn.
     fn native_id(&self) -> Option<&NativeId>;
-    /// The process group it runs in; none while no program runs.
+    /// Returns the identity of the agent's process group; `None` while no program runs.
     fn process(&self) -> Option<ProcessMark>;
-    /// Sends a prompt; [`Conversation::next`] then tells what comes of it.
+    /// Sends a prompt. [`Conversation::next`] then returns the events of the turn.
     async fn send(&mut self, prompt: &str) -> Result<(), AgentError>;
-    /// The next step of the turn; safe to drop and to call again.
+    /// Returns the next event of the turn. Dropping the future loses no event; the caller can call this method again.
     async fn next(&mut self) -> Step;
-    /// Whether the agent was handed the MCP servers it was to use.
+    /// Returns `true` if the agent received the MCP servers of the request.
     fn takes_tools(&self) -> bool {
         true
     }
-    /// Asks the agent to stop the turn.
+    /// Requests that the agent stop the turn.
     fn cancel(&mut self);
-    /// Whether it can take another prompt.
+    /// Returns `true` if the agent can accept another prompt.
     fn is_alive(&mut self) -> bool;
-    /// Ends the program politely and waits until it is gone; tells what was done to keep native sessions from
-    /// harm, a line each.
+    /// Ends the program gracefully and waits until it has exited. Returns the actions that protected native sessions
+    /// from damage, one line each.
     async fn close(self: Box<Self>) -> Vec<String>;
 }

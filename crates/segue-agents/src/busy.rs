@@ -1,8 +1,9 @@
-//! Whether somebody is at work in a native session right now.
+//! Detection of processes that are using a native session.
 //!
-//! Codex has its file open all the while, Claude Code writes down what each of its processes is at, and a program that
-//! was told an id on its command line is at work in that session. Where there is no `/proc` only the second can be
-//! told. Nothing tells of an agent that keeps no file open and was not told an id.
+//! Three signs identify such a process: it has the session file open (Codex does so for as long as it uses the
+//! session), it registered itself for the session (each Claude Code process does), or it has the session id on its
+//! command line. Without `/proc`, only the registration can be read. A process that has no file open and received no id
+//! cannot be detected.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,31 +12,32 @@ use rustix::process::{Pid, test_kill_process};
 use segue_core::NativeId;
 use serde::Deserialize;
 
-/// A process that is at work in a session.
+/// A process that is using a native session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Busy {
-    /// The process.
+    /// Process id.
     pub pid: u32,
-    /// Its program.
+    /// Name of its program.
     pub program: String,
 }
 
-/// Whose work counts.
+/// Processes that [`at_work`] considers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Whose {
-    /// Everybody's, also that of who only reads.
+    /// All processes, including those that only read.
     Anybodys,
-    /// That of programs which segue did not start: whoever goes on with a session of segue's own has a lease for it.
+    /// Processes that segue did not start. Agents of segue do not count, because a lease protects the sessions that
+    /// they use.
     Strangers,
 }
 
-/// Whether a program has the file of a session open all the while it is at work in it.
+/// Returns `true` if the agent has the session file open for as long as it uses the session.
 #[must_use]
 pub fn keeps_open(agent: &str) -> bool {
     agent == "codex"
 }
 
-/// Who is at work in a session that is in these files, of an agent with this home.
+/// Returns a process that is using a session. `files` contain the session, and `home` is the agent's home directory.
 #[must_use]
 pub fn at_work(id: &NativeId, files: &[PathBuf], home: &Path, whose: Whose) -> Option<Busy> {
     let files: Vec<PathBuf> = files
@@ -45,7 +47,7 @@ pub fn at_work(id: &NativeId, files: &[PathBuf], home: &Path, whose: Whose) -> O
     let me = std::process::id();
     let ours = lineage(me);
     let own_program = program_of(me);
-    // segue itself is told ids all the time.
+    // segue itself often has session ids on its command line.
     let is_segue = |pid: u32| own_program.is_some() && program_of(pid) == own_program;
     let counts = |pid: u32| whose == Whose::Anybodys || !lineage(pid).into_iter().any(is_segue);
     let busy = all_but(&ours).into_iter().find_map(|pid| {
@@ -63,8 +65,8 @@ pub fn at_work(id: &NativeId, files: &[PathBuf], home: &Path, whose: Whose) -> O
     busy.or_else(|| registered(id, &home.join("sessions"), counts))
 }
 
-/// Whether a command that stands before us in a pipe is still at work: a process that can write to our standard input.
-/// Those that led to us do not count, since they may hold a pipe open that nobody means to write to.
+/// Returns `true` if the command before segue in a pipeline is still running, that is, if a process can write to
+/// segue's standard input. Ancestors of segue do not count, because they may have a pipe open that they never write to.
 #[must_use]
 pub fn is_piped_to() -> bool {
     let Ok(input) = fs::read_link("/proc/self/fd/0") else {
@@ -77,7 +79,7 @@ pub fn is_piped_to() -> bool {
     all_but(&lineage(std::process::id())).iter().any(writes)
 }
 
-/// All processes but these, the lowest number first.
+/// Returns all process ids except `ours`, in ascending order.
 fn all_but(ours: &[u32]) -> Vec<u32> {
     let mut pids: Vec<u32> = names(Path::new("/proc"))
         .iter()
@@ -88,7 +90,7 @@ fn all_but(ours: &[u32]) -> Vec<u32> {
     pids
 }
 
-/// The program that a process runs, also if its file was replaced since.
+/// Returns the path of the program that a process runs, even if the file has been replaced since.
 fn program_of(pid: u32) -> Option<PathBuf> {
     let path = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
     let replaced = path
@@ -97,14 +99,14 @@ fn program_of(pid: u32) -> Option<PathBuf> {
     Some(replaced.map(PathBuf::from).unwrap_or(path))
 }
 
-/// Whether an argument is this id: `ID` or `--resume=ID`.
+/// Returns `true` if an argument is the id: `ID` or `--resume=ID`.
 fn names_it(arg: &str, id: &NativeId) -> bool {
     arg.strip_suffix(id.as_str())
         .is_some_and(|before| before.is_empty() || before.starts_with('-') && before.ends_with('='))
 }
 
-/// Whether a process keeps its sessions here, as far as can be told: ids are those of a home, and another home may have
-/// the same.
+/// Returns `true` if a process may use the agent home `home`, judging by its environment. Needed because a session id
+/// is unique only within a home. An unreadable environment counts as a match.
 fn is_at_home(process: &Path, home: &Path) -> bool {
     let environment = fs::read(process.join("environ")).unwrap_or_default();
     let variables = environment.split(|byte| *byte == 0);
@@ -143,7 +145,7 @@ fn has_open(process: &Path, files: &[PathBuf], whose: Whose) -> bool {
     })
 }
 
-/// Whether a descriptor is open for writing; who only reads is not at work.
+/// Returns `true` if a descriptor is open for writing. A process that only reads does not count as using the session.
 fn can_write(process: &Path, descriptor: &str) -> bool {
     let info = fs::read_to_string(process.join("fdinfo").join(descriptor)).unwrap_or_default();
     let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
@@ -157,7 +159,8 @@ fn names(directory: &Path) -> Vec<String> {
     names.collect()
 }
 
-/// A process and all that led to it: a shell that was told to delete a session was told its id, too.
+/// Returns a process and its ancestors. A shell that runs a `segue` command to delete a session has the id on its
+/// command line, too.
 fn lineage(pid: u32) -> Vec<u32> {
     let mut all = vec![pid];
     let mut pid = pid;
@@ -171,15 +174,15 @@ fn lineage(pid: u32) -> Vec<u32> {
     all
 }
 
-/// A field of what the system tells of a process, by its number in proc(5).
+/// Returns a numeric field of `/proc/PID/stat`, by its number in proc(5).
 fn stat(pid: u32, field: usize) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second one is a name in brackets that may hold anything.
+    // The second field is a name in parentheses that may contain any character.
     let (_, rest) = text.rsplit_once(") ")?;
     rest.split(' ').nth(field.checked_sub(3)?)?.parse().ok()
 }
 
-/// What a process of Claude Code writes down of itself: `sessions/<pid>.json`.
+/// Registration that a process of Claude Code writes about itself: `sessions/<pid>.json`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Registered {
@@ -203,7 +206,8 @@ fn registered(id: &NativeId, registry: &Path, counts: impl Fn(u32) -> bool) -> O
     })
 }
 
-/// Whether the process that wrote this still runs: its number may be another's by now.
+/// Returns `true` if the process that wrote this still runs. Compares the start time, because another process may have
+/// reused the process id.
 fn lives(one: &Registered) -> bool {
     let pid = i32::try_from(one.pid).ok().and_then(Pid::from_raw);
     let started = stat(one.pid, 22).map(|start| start.to_string());
@@ -221,8 +225,8 @@ mod tests {
 
     const ID: &str = "0b5e4c3a-1111-4222-8333-444455556666";
 
-    /// Looks until this is seen. For a moment after its start a program's arguments are not told yet, and for a moment
-    /// before it, a program that another test starts has all our files open.
+    /// Polls until `look` returns `expected`. A program's arguments are not visible for a moment after its start, and a
+    /// program that another test starts has all files of this process open for a moment before its start.
     fn comes_to(look: impl Fn() -> Option<u32>, expected: Option<u32>) {
         let patience = Instant::now() + Duration::from_secs(10);
         while look() != expected && Instant::now() < patience {
@@ -240,7 +244,7 @@ mod tests {
         let files = std::slice::from_ref(&file);
         let look = || at_work(&id, files, home.path(), Whose::Anybodys).map(|busy| busy.pid);
         assert_eq!(look(), None);
-        // We have it open ourselves, which does not count.
+        // An open file in the calling process does not count.
         let open = File::open(&file).unwrap();
         comes_to(look, None);
 
@@ -266,7 +270,7 @@ mod tests {
         fs::write(registry.join(format!("{pid}.json")), entry).unwrap();
         assert_eq!(look(), None);
 
-        // It waits for words that never come.
+        // `read` waits for input that never arrives.
         let mut named = Command::new("sh");
         named.args(["-c", "read x", "sh", &format!("--resume={ID}")]);
         named.env("HOME", "/somewhere").env("CODEX_HOME", "/apart");
@@ -294,7 +298,7 @@ mod tests {
         let writing = File::options().append(true).open(&file).unwrap();
         for (open, writes) in [(reading, false), (writing, true)] {
             let mut sleep = Command::new("sleep");
-            // Not started by this program, as far as anybody can tell: its parent is a shell that is gone.
+            // Not a descendant of this process: its parent is a shell that has exited.
             let mut shell = Command::new("sh");
             shell.args(["-c", "sleep 60 >&2 & echo $!"]);
             let shell = shell

@@ -1,22 +1,23 @@
-//! What an agent's error means. They agree on neither codes nor wording; only the meanings are few.
+//! Classification of agents' errors. Agents agree on neither codes nor wording, but their errors have few distinct
+//! causes.
 
 use std::time::Duration;
 
 use segue_core::FailureClass;
 
-/// An error that an agent answered with.
+/// An error that an agent returned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// What kind it is.
+    /// Class of the failure.
     pub class: FailureClass,
-    /// The agent's own words.
+    /// Message of the agent.
     pub message: String,
-    /// After how long it makes sense to try again, where the agent says so.
+    /// Time after which a retry makes sense; `None` if the agent names none.
     pub retry_after: Option<Duration>,
 }
 
 impl Refusal {
-    /// A refusal of a known kind.
+    /// Creates a refusal of a given class. Takes the retry delay from the message.
     #[must_use]
     pub fn new(class: FailureClass, message: impl Into<String>) -> Self {
         let message = message.into();
@@ -28,13 +29,13 @@ impl Refusal {
     }
 }
 
-/// What the words of an agent mean, if they mean something we know.
+/// Classifies a message by its text; `None` if the text matches no known error.
 pub(crate) fn words(text: &str) -> Option<Refusal> {
     let class = class_of_words(&text.to_lowercase())?;
     Some(Refusal::new(class, text))
 }
 
-/// What an answer means by its code (often an HTTP status) and its words; what we do not know is the agent's own.
+/// Classifies an answer by its text, else by its code (often an HTTP status). An unknown error has the class `Agent`.
 pub(crate) fn answer(code: Option<i32>, text: &str) -> Refusal {
     let class = class_of_words(&text.to_lowercase())
         .or_else(|| code.and_then(class_of_status))
@@ -45,7 +46,7 @@ pub(crate) fn answer(code: Option<i32>, text: &str) -> Refusal {
     }
 }
 
-/// The sentence in an error that is passed on as JSON; the text itself if it is none, or says more than that.
+/// Returns the message inside an error that is JSON. Returns the text unchanged if it is no JSON object with a message.
 fn in_plain_words(text: &str) -> String {
     let error: Option<serde_json::Value> = serde_json::from_str(text.trim()).ok();
     let sentence = error.as_ref().and_then(|error| {
@@ -53,19 +54,19 @@ fn in_plain_words(text: &str) -> String {
         error.get("message")?.as_str()
     });
     match sentence {
-        // Some put one such error into another.
+        // Some agents nest one such error inside another.
         Some(sentence) if sentence.trim_start().starts_with('{') => in_plain_words(sentence),
         Some(sentence) => sentence.to_owned(),
         None => text.to_owned(),
     }
 }
 
-/// What an HTTP status means, where that is certain.
+/// Classifies an HTTP status; `None` if the class is not certain.
 pub(crate) fn class_of_status(status: i32) -> Option<FailureClass> {
     match status {
-        // -32000 is how ACP says that it wants credentials.
+        // -32000 is the ACP error code for missing credentials.
         401 | 403 | -32000 => Some(FailureClass::NotLoggedIn),
-        // 529 is Anthropic's word for too many requests of everybody.
+        // 529 is Anthropic's status for too many requests of all users together.
         429 | 529 => Some(FailureClass::RateLimited),
         402 => Some(FailureClass::Quota),
         413 => Some(FailureClass::ContextTooLong),
@@ -73,11 +74,12 @@ pub(crate) fn class_of_status(status: i32) -> Option<FailureClass> {
     }
 }
 
-/// Words that must all be there.
+/// Substrings that must all occur.
 type All = &'static [&'static str];
 
-/// Told by their words, the more special ones first: a quota is also reported with status 429, and so on. A text may
-/// be a whole error output with warnings and stack traces, so words that occur without an error are no good.
+/// Substrings that identify a class, the more specific ones first: a quota is also reported with status 429, for
+/// example. The text may be a complete error output with warnings and stack traces, so substrings that occur without an
+/// error are unsuitable.
 const WORDS: &[(FailureClass, &[All])] = &[
     (
         FailureClass::UntrustedFolder,
@@ -108,7 +110,7 @@ const WORDS: &[(FailureClass, &[All])] = &[
     ),
     (
         FailureClass::RateLimited,
-        // Google's words for every 429; a quota that is spent is told at greater length.
+        // Google's message for every 429; its message for an exhausted quota is longer.
         &[&["resource has been exhausted"]],
     ),
     (
@@ -178,7 +180,7 @@ const WORDS: &[(FailureClass, &[All])] = &[
     ),
 ];
 
-/// A quota that is there again after this long was a limit of the rate.
+/// Longest delay after which a renewed quota counts as a rate limit.
 const SOON: Duration = Duration::from_mins(5);
 
 fn class_of_words(text: &str) -> Option<FailureClass> {
@@ -189,14 +191,14 @@ fn class_of_words(text: &str) -> Option<FailureClass> {
         .map(|(class, _)| *class)
         .or_else(|| status_in(text).and_then(class_of_status))?;
     let soon = || delay(text).is_some_and(|delay| delay <= SOON);
-    // Google calls requests per minute a quota too, and tells them apart only by the delay.
+    // Google also calls a limit of requests per minute a quota; only the delay distinguishes the two.
     Some(match class {
         FailureClass::Quota if text.contains("quota") && soon() => FailureClass::RateLimited,
         class => class,
     })
 }
 
-/// An HTTP status that a text names as one. A bare number may be a line, a port or a count.
+/// Returns an HTTP status that the text marks as such. A number without such a prefix may be a line, a port or a count.
 fn status_in(text: &str) -> Option<i32> {
     const BEFORE: &[&str] = &[
         "api error: ",
@@ -223,7 +225,7 @@ fn status_in(text: &str) -> Option<i32> {
     })
 }
 
-/// What stands before a delay, with what its number means if it has no unit.
+/// Prefixes of a delay, each with the seconds per unit for a number that has no unit.
 const DELAYS: &[(&str, f64)] = &[
     ("retrydelayms", 0.001),
     ("retry_after_ms", 0.001),
@@ -240,8 +242,8 @@ const DELAYS: &[(&str, f64)] = &[
     ("available in", 1.0),
 ];
 
-/// The delay that a text in small letters names, such as `reset after 2h52m39s`, `retry in 38.5s` or
-/// `retry-after: 30`.
+/// Returns the delay that a lowercase text names, such as `reset after 2h52m39s`, `retry in 38.5s` or `retry-after:
+/// 30`.
 fn delay(text: &str) -> Option<Duration> {
     DELAYS.iter().find_map(|(words, unit)| {
         text.match_indices(words).find_map(|(at, _)| {
@@ -251,7 +253,8 @@ fn delay(text: &str) -> Option<Duration> {
     })
 }
 
-/// A span of time at the beginning of a text: numbers with units, or one number that counts `bare` seconds.
+/// Parses the duration at the beginning of a text: numbers with units, or one number that counts units of `bare`
+/// seconds.
 fn span(text: &str, bare: f64) -> Option<Duration> {
     let mut rest = text;
     let mut total = 0.0;
@@ -269,7 +272,7 @@ fn span(text: &str, bare: f64) -> Option<Duration> {
             "m" | "min" | "mins" | "minute" | "minutes" => 60.0,
             "h" | "hr" | "hrs" | "hour" | "hours" => 3600.0,
             "d" | "day" | "days" => 86_400.0,
-            // Not a unit: the number stands for itself, and there is no second one.
+            // Not a unit: a number without a unit is the complete duration.
             _ if !any => return plausible(number * bare),
             _ => break,
         };
@@ -281,12 +284,12 @@ fn span(text: &str, bare: f64) -> Option<Duration> {
     any.then(|| plausible(total)).flatten()
 }
 
-/// A number that can't be meant is no number.
+/// Converts seconds to a duration; `None` if they exceed a year, because the text then means something else.
 fn plausible(seconds: f64) -> Option<Duration> {
     (seconds <= 366.0 * 86_400.0).then(|| Duration::from_secs_f64(seconds))
 }
 
-/// How far into a text all characters fit; those that do must be ASCII.
+/// Returns the length of the prefix whose characters satisfy `fits`, which must accept only ASCII characters.
 fn length(text: &str, fits: impl Fn(char) -> bool) -> usize {
     text.len() - text.trim_start_matches(fits).len()
 }

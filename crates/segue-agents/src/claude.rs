@@ -1,4 +1,4 @@
-//! Claude Code: one process a conversation, in its own stream of JSON lines, or else by an ACP adapter.
+//! Claude Code, driven by one process per connection over its JSON lines, or else through an ACP adapter.
 
 mod ask;
 mod conversation;
@@ -31,13 +31,13 @@ use crate::{
 use conversation::ClaudeConversation;
 use mcp::{Handed, OWN_TOOLS};
 
-/// The programs that speak ACP for it, the newer one first.
+/// ACP adapters for Claude Code, the newer one first.
 const ADAPTERS: [&str; 2] = ["claude-agent-acp", "claude-code-acp"];
 
-/// The mode in which it asks before it acts.
+/// Permission mode in which Claude Code sends a request before it acts.
 const ASKING: &str = "default";
 
-/// How to drive Claude Code.
+/// Creates the provider that drives Claude Code.
 #[must_use]
 pub fn claude(settings: &Settings, host: &Host) -> Provider {
     let mut all = Vec::new();
@@ -67,7 +67,7 @@ pub fn claude(settings: &Settings, host: &Host) -> Provider {
 
 fn adapted(adapter: PathBuf, settings: &Settings, host: &Host) -> AcpAgent {
     AcpAgent {
-        // The configured arguments are Claude's, and the adapter starts a Claude of its own.
+        // The configured arguments are for Claude Code, and the adapter starts its own Claude Code.
         args: Vec::new(),
         usage: Some(How::Protocol),
         mode: Some(settings.mode.clone().unwrap_or_else(|| ASKING.to_owned())),
@@ -75,7 +75,7 @@ fn adapted(adapter: PathBuf, settings: &Settings, host: &Host) -> AcpAgent {
     }
 }
 
-/// Claude Code, talked to in lines of JSON.
+/// Claude Code, driven over JSON lines.
 struct ClaudeAgent {
     id: ProviderId,
     program: PathBuf,
@@ -85,20 +85,20 @@ struct ClaudeAgent {
     env: Vec<(OsString, OsString)>,
     leash: Leash,
     outside: Outside,
-    /// Where files for it are put.
+    /// Directory for the files that segue writes for Claude Code.
     kept: PathBuf,
 }
 
-/// Which native session a process is to be for.
+/// Native session that a process opens.
 #[derive(Clone, Copy)]
 enum Start<'a> {
     New(&'a NativeId),
     GoOn(&'a NativeId),
-    /// A new one that knows another up to one of its records.
+    /// A new native session that contains another one up to one of its records.
     Branch(Branch<'a>),
 }
 
-/// A native session that branches off from another.
+/// A native session that branches off from another one.
 #[derive(Clone, Copy)]
 struct Branch<'a> {
     id: &'a NativeId,
@@ -107,7 +107,7 @@ struct Branch<'a> {
 }
 
 impl Branch<'_> {
-    /// `--fork-session` is what leaves the other session as it is.
+    /// Returns the options of a branch. `--fork-session` leaves the other session unchanged.
     fn arguments(&self) -> [String; 4] {
         [
             format!("--resume={}", self.of),
@@ -136,7 +136,7 @@ impl ClaudeAgent {
         }
     }
 
-    /// Values are tied to their options, since some options take all that follows.
+    /// Returns the command line. Joins values to their options, because some options consume all arguments that follow.
     fn arguments(
         &self,
         request: &OpenRequest,
@@ -177,7 +177,8 @@ impl ClaudeAgent {
         args.into_iter().map(OsString::from).collect()
     }
 
-    /// Starts a process and greets it. One that is to go on with a session it does not know ends instead.
+    /// Starts a process and completes the handshake. Fails if the session to resume is unknown, because the process
+    /// then exits.
     async fn start(&self, request: &OpenRequest, start: Start<'_>) -> Result<Wire, AgentError> {
         let tools = self
             .hand_over(&request.mcp)
@@ -202,7 +203,8 @@ impl ClaudeAgent {
         }
     }
 
-    /// Writes down which tools the program is to use. Not on its command line, which everybody on the machine can read.
+    /// Writes the MCP servers to a file for the program. The command line is unsuitable, because every user of the
+    /// machine can read it.
     fn hand_over(&self, servers: &[McpServer]) -> io::Result<Option<Handed>> {
         if servers.is_empty() {
             return Ok(None);
@@ -213,7 +215,7 @@ impl ClaudeAgent {
     }
 
     async fn go_on(&self, request: &OpenRequest, id: &NativeId) -> Result<Wire, AgentError> {
-        // What is not an id of its own would be taken for a title.
+        // Claude Code takes any other text for a title.
         if !uuid::is_one(id.as_str()) {
             let text = format!("{id} is not an id of Claude Code");
             return Err(AgentError::refused(
@@ -231,7 +233,8 @@ impl ClaudeAgent {
 }
 
 impl ClaudeAgent {
-    /// Begins a native session that knows another one up to a place in it; `Ok(Err)` says why it can't be.
+    /// Starts a native session that contains another one up to a point. `Ok(Err)` contains the reason if Claude Code
+    /// cannot do so.
     async fn branch(
         &self,
         request: &OpenRequest,
@@ -253,7 +256,7 @@ impl ClaudeAgent {
                 let conversation = ClaudeConversation::new(wire, id, self.outside);
                 Ok(Ok(Opening::new(conversation, Opened::Resumed)))
             }
-            // Whether it lacks the session, the record or the option.
+            // The session, the record or the option is unknown to this Claude Code.
             Err(error @ (AgentError::Refused { .. } | AgentError::Crashed { .. })) => {
                 no(unknown(error).message)
             }
@@ -262,7 +265,7 @@ impl ClaudeAgent {
     }
 }
 
-/// Waits until the program has answered our greeting; any answer shows that it talks the way we do.
+/// Waits until the program has answered the handshake. Any answer shows that it speaks this protocol.
 async fn greet(wire: &mut Wire, timeout: Duration) -> Result<(), AgentError> {
     const ID: &str = "segue-initialize";
     wire.send(&json!({
@@ -279,7 +282,7 @@ async fn greet(wire: &mut Wire, timeout: Duration) -> Result<(), AgentError> {
         if line["type"] == "control_response" && line["response"]["request_id"] == ID {
             return Ok(());
         }
-        // It has nothing to conclude yet but that it can't begin.
+        // Before the first prompt, a result can only mean that the session cannot start.
         if line["type"] == "result" {
             return Err(AgentError::Refused {
                 doing: GREETING,
@@ -290,7 +293,7 @@ async fn greet(wire: &mut Wire, timeout: Duration) -> Result<(), AgentError> {
     }
 }
 
-/// The refusal in an error that says that the session is not known.
+/// Converts an error about an unknown session to a refusal.
 fn unknown(error: AgentError) -> Refusal {
     let text = match error {
         AgentError::Refused { refusal, .. } => refusal.message,

@@ -1,4 +1,4 @@
-//! Codex: over `codex app-server`, by `codex exec`, or through an adapter that speaks ACP.
+//! Codex, driven over `codex app-server`, by `codex exec` or through an ACP adapter.
 
 mod acp;
 mod app_server;
@@ -31,7 +31,7 @@ use crate::process::Leash;
 use crate::provider::{Way, chosen};
 use crate::{AgentError, Host, Probe, Provider, Settings, known, uuid};
 
-/// How to drive Codex.
+/// Creates the provider that drives Codex.
 #[must_use]
 pub fn codex(settings: &Settings, host: &Host) -> Provider {
     let mut ways = Vec::new();
@@ -60,7 +60,7 @@ pub fn codex(settings: &Settings, host: &Host) -> Provider {
     )
 }
 
-/// The program, and how it is to be run.
+/// The Codex program and its settings.
 #[derive(Debug, Clone)]
 struct Codex {
     id: ProviderId,
@@ -91,7 +91,7 @@ impl Codex {
         }
     }
 
-    /// What it says when it is asked for its version.
+    /// Queries the version of the program. Returns an error if the program reports none.
     async fn probe(
         &self,
         capabilities: Capabilities,
@@ -116,7 +116,7 @@ impl Codex {
     }
 }
 
-/// The user's configuration file, as far as it can be read.
+/// Returns the user's configuration file; empty if it cannot be read.
 fn config(home: &Path) -> String {
     std::fs::read_to_string(home.join("config.toml")).unwrap_or_default()
 }
@@ -128,7 +128,7 @@ fn environment(settings: &Settings) -> Vec<(OsString, OsString)> {
         .collect()
 }
 
-/// What Codex can do however it is talked to.
+/// Capabilities of Codex over `app-server`; `exec` overrides some of them.
 const CAPABILITIES: Capabilities = Capabilities {
     list: Some(How::Files),
     load: None,
@@ -143,25 +143,26 @@ const CAPABILITIES: Capabilities = Capabilities {
     mcp: Some(How::Protocol),
 };
 
-/// What is said when a thread can't be gone on with.
+/// Creates the error for a thread that cannot be resumed.
 fn unknown(doing: &'static str, why: impl Into<String>) -> AgentError {
     AgentError::refused(doing, Refusal::new(FailureClass::SessionUnknown, why))
 }
 
-/// The thread's files, if a Codex of this version may go on with it; why not otherwise.
+/// Returns the thread's files, or the reason why this version of Codex must not resume the thread. `Ok(None)` if the
+/// thread has no files.
 async fn checked(
     home: &Path,
     id: &NativeId,
     ours: impl Future<Output = Option<Version>>,
 ) -> Result<Option<Rollout>, String> {
-    // For anything else `exec resume` begins a new thread without a word.
+    // `exec resume` silently starts a new thread for any other text.
     if !uuid::is_one(id.as_str()) {
         return Err(format!("{id} is not the id of a Codex thread"));
     }
     let Some(rollout) = Rollout::of(home, id).await else {
         return Ok(None);
     };
-    // An old thread is open to all, so nobody has to be asked.
+    // Every version can resume an old thread, so the version is not queried for one.
     if rollout.open_to(None).is_err() {
         rollout.open_to(ours.await)?;
     }

@@ -1,4 +1,4 @@
-//! What can go wrong with an agent.
+//! Errors of agents.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,61 +10,61 @@ use segue_core::{Failure, FailureClass, Hint};
 use crate::Exit;
 use crate::classify::{self, Refusal};
 
-/// What a program is doing until it has shown that it talks the way we do.
+/// Name of the handshake in errors. Until it ends, segue does not know whether the program speaks the protocol.
 pub(crate) const GREETING: &str = "initialize";
 
-/// Why an agent did not do what it was asked.
+/// Failure of an agent to do what segue requested.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     /// The program could not be started.
     #[error("cannot start {program}")]
     NotStarted {
-        /// What was to be started.
+        /// Program that segue tried to start.
         program: String,
-        /// What the system said.
+        /// Error of the operating system.
         #[source]
         source: std::io::Error,
     },
-    /// The directory to work in does not exist.
+    /// The working directory does not exist.
     #[error("the directory {} is not there", .0.display())]
     NoDirectory(PathBuf),
-    /// The program ended by itself.
+    /// The program exited unexpectedly.
     #[error("the agent went away before it was done with {doing} ({exit})")]
     Crashed {
-        /// What it was asked to do.
+        /// Request that the agent did not finish.
         doing: &'static str,
-        /// How it ended.
+        /// Exit status of the program.
         exit: Exit,
-        /// The end of what it wrote to its error output.
+        /// End of the program's error output.
         stderr: String,
     },
     /// The program did not answer in time.
     #[error("the agent gave no answer to {doing} within {} s", .after.as_secs_f32())]
     TimedOut {
-        /// What it was asked to do.
+        /// Request that the agent did not answer.
         doing: &'static str,
-        /// How long it was waited for.
+        /// Time that segue waited.
         after: Duration,
-        /// The end of what it wrote to its error output.
+        /// End of the program's error output.
         stderr: String,
     },
-    /// There is nothing that it could be asked to go on with.
+    /// No native session exists that the agent could resume.
     #[error("no native session can go on: {0}")]
     NothingToResume(String),
     /// The program answered with an error.
     #[error("the agent answered {doing} with an error: {}", .refusal.message)]
     Refused {
-        /// What it was asked to do.
+        /// Request that the agent refused.
         doing: &'static str,
-        /// Its answer.
+        /// Error that the agent returned.
         refusal: Refusal,
-        /// The end of what it wrote to its error output.
+        /// End of the program's error output.
         stderr: String,
     },
 }
 
 impl AgentError {
-    /// An answer of the agent that is an error.
+    /// Creates the error for a refusal of the agent.
     #[must_use]
     pub fn refused(doing: &'static str, refusal: Refusal) -> Self {
         Self::Refused {
@@ -74,12 +74,12 @@ impl AgentError {
         }
     }
 
-    /// What kind of failure it is.
+    /// Returns the class of the failure.
     #[must_use]
     pub fn class(&self) -> FailureClass {
         match self {
             Self::NotStarted { .. } | Self::NoDirectory(_) => FailureClass::NotStarted,
-            // A program that ends at once says why on its error output.
+            // A program that exits at once gives the reason on its error output.
             Self::Crashed { stderr, .. } => {
                 classify::words(stderr).map_or(FailureClass::Crashed, |refusal| refusal.class)
             }
@@ -89,8 +89,8 @@ impl AgentError {
         }
     }
 
-    /// Whether another way to talk to the same program may work: it could not be started, or did not get as far as
-    /// greeting us.
+    /// Returns `true` if another transport to the same program may work: the program could not be started, or it exited
+    /// or timed out before it completed the handshake.
     pub(crate) fn is_about_the_way(&self) -> bool {
         match self {
             Self::NotStarted { .. } => true,
@@ -103,7 +103,7 @@ impl AgentError {
         }
     }
 
-    /// The failure as it goes on record, with the agent's own words.
+    /// Returns the failure for the session's record, with the agent's own message.
     #[must_use]
     pub fn failure(&self, now: Timestamp) -> Failure {
         let mut message = self.to_string();
@@ -138,7 +138,7 @@ impl AgentError {
         }
     }
 
-    /// What to do next, where this error knows better than its class.
+    /// Returns a hint if this error permits a more specific one than its class.
     fn hint(&self) -> Option<Hint> {
         match self {
             Self::NoDirectory(_) => Some(
@@ -152,7 +152,7 @@ impl AgentError {
         }
     }
 
-    /// The end of what the agent wrote to its error output.
+    /// Returns the end of the agent's error output.
     fn stderr(&self) -> &str {
         match self {
             Self::NotStarted { .. } | Self::NoDirectory(_) | Self::NothingToResume(_) => "",

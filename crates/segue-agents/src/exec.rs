@@ -1,6 +1,6 @@
-//! Handing the terminal to an agent's own program, in our place.
+//! Handover of the terminal from segue to an agent's own program.
 //!
-//! No leash: from then on the program is the user's, as if they had started it.
+//! The program has no leash: after the handover it belongs to the user, as if the user had started it.
 
 use std::fmt::Write;
 use std::io;
@@ -10,7 +10,7 @@ use std::process::Command;
 
 use segue_core::NativeId;
 
-/// What an agent's own program is told so that it goes on with a native session; none where nobody knows.
+/// Returns the arguments with which an agent's own program resumes a native session; `None` if they are unknown.
 #[must_use]
 pub fn resume_args(provider: &str, id: &NativeId) -> Option<[String; 2]> {
     let how = match provider {
@@ -22,27 +22,27 @@ pub fn resume_args(provider: &str, id: &NativeId) -> Option<[String; 2]> {
     Some([how.to_owned(), id.to_string()])
 }
 
-/// What a person types to bring back a native session that its agent has put away; none where nobody knows.
+/// Returns the command with which the user restores a native session that its agent archived; `None` if it is unknown.
 #[must_use]
 pub fn unarchive_command(provider: &str, id: &NativeId) -> Option<String> {
     (provider == "codex").then(|| format!("codex unarchive {id}"))
 }
 
-/// An agent's own program, ready to be started.
+/// An agent's own program, ready to start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnProgram {
-    /// The program.
+    /// Path of the program.
     pub path: PathBuf,
-    /// Its arguments.
+    /// Arguments of the program.
     pub args: Vec<String>,
-    /// What its environment has besides ours.
+    /// Variables that are added to segue's own environment.
     pub env: Vec<(String, String)>,
-    /// Where it is started.
+    /// Working directory of the program.
     pub cwd: PathBuf,
 }
 
 impl OwnProgram {
-    /// What a person would type into a shell to start it, whatever is in the names.
+    /// Returns the shell command that starts the program. Quotes names with special characters.
     #[must_use]
     pub fn line(&self) -> String {
         let mut line = format!("cd {} &&", quoted(&self.cwd.to_string_lossy()));
@@ -56,7 +56,7 @@ impl OwnProgram {
         line
     }
 
-    /// The program by its name and its arguments, for a person to read.
+    /// Returns the program by its file name, with its arguments, for the user to read.
     #[must_use]
     pub fn in_short(&self) -> String {
         self.command(self.path.file_name().map_or(self.path.as_path(), Path::new))
@@ -71,12 +71,12 @@ impl OwnProgram {
         line
     }
 
-    /// Becomes the program. Returns only if that can't be.
+    /// Replaces this process by the program. Returns only if that fails.
     #[must_use]
     pub fn exec(&self) -> io::Error {
         Command::new(&self.path)
             .args(&self.args)
-            // Some look there before they ask the system, and would find where we were started.
+            // Some programs read `PWD` before they query the system, and would otherwise find segue's own directory.
             .env("PWD", &self.cwd)
             .envs(self.env.iter().map(|(name, value)| (name, value)))
             .current_dir(&self.cwd)
@@ -84,7 +84,7 @@ impl OwnProgram {
     }
 }
 
-/// A word that a shell takes for itself.
+/// Quotes a word for a shell, if necessary.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

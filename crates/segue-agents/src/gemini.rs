@@ -1,7 +1,7 @@
 //! Gemini CLI.
 //!
-//! It speaks ACP itself, and without its screen it answers in lines or as a whole. Its own clean-up destroys sessions,
-//! so every way is [`guarded`].
+//! Gemini CLI speaks ACP itself; without its user interface it answers in JSON lines or in one JSON object. Its own
+//! cleanup destroys sessions, so every transport is [`guarded`].
 
 mod acp;
 mod answer;
@@ -33,10 +33,10 @@ use self::keep::Keep;
 use crate::provider::chosen;
 use crate::{Agent, Host, Provider, Settings, Way};
 
-/// Where its copies are among those of all agents.
+/// Directory of the copies of Gemini sessions, within that of all agents.
 const KEPT: &str = "gemini";
 
-/// How to drive Gemini CLI: over ACP, else in lines, else as a whole.
+/// Creates the provider that drives Gemini CLI: over ACP, else in JSON lines, else in one JSON object per turn.
 #[must_use]
 pub fn gemini(settings: &Settings, host: &Host) -> Provider {
     let ways = settings.program.as_ref().map_or_else(Vec::new, |program| {
@@ -61,14 +61,14 @@ pub fn gemini(settings: &Settings, host: &Host) -> Provider {
     Provider::new(ProviderId::gemini(), ways, settings.defaults.clone())
 }
 
-/// Removes what is kept of a native session under [`Host::kept`]; it is fine if that is nothing.
+/// Removes the copies of a native session under [`Host::kept`]. Succeeds if no copies exist.
 pub fn forget(kept: &Path, id: &NativeId) -> io::Result<()> {
     keep::forget(&kept.join(KEPT), id)
 }
 
-/// What is added to its environment.
+/// Returns the variables that are added to the environment of Gemini CLI.
 fn environment(settings: &Settings) -> Vec<(OsString, OsString)> {
-    // One process instead of two: it starts faster, and ends when it is told to.
+    // A single process instead of two starts faster, and exits on SIGTERM.
     let own = [("GEMINI_CLI_NO_RELAUNCH".into(), "true".into())];
     let users = settings.env.iter();
     let users = users.map(|(name, value)| (name.into(), value.into()));

@@ -1,4 +1,4 @@
-//! The agents people have, and whether one of them is on this machine.
+//! Agents that segue supports, and their detection on this machine.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -10,16 +10,16 @@ use tokio::io::AsyncReadExt;
 use crate::exec;
 use crate::process::{AgentProcess, Leash, Program};
 
-/// An agent program by its usual name.
+/// An agent program with its default name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Known {
-    /// The provider's name.
+    /// Name of the provider.
     pub provider: &'static str,
-    /// The program's name.
+    /// Name of the program.
     pub program: &'static str,
 }
 
-/// The agents that segue knows of, in the order in which it would choose.
+/// Agents that segue supports, in order of preference.
 pub const KNOWN: [Known; 3] = [
     Known {
         provider: "claude",
@@ -35,14 +35,14 @@ pub const KNOWN: [Known; 3] = [
     },
 ];
 
-/// How a person goes on with a native session in the agent's own program.
+/// Returns the command with which the user resumes a native session in the agent's own program.
 #[must_use]
 pub fn resume_command(provider: &str, id: &NativeId) -> Option<String> {
     let args = exec::resume_args(provider, id)?;
     Some(format!("{provider} {}", args.join(" ")))
 }
 
-/// What a person does so that an agent has credentials.
+/// Returns the instruction with which the user gives an agent credentials.
 #[must_use]
 pub fn how_to_log_in(provider: &str) -> String {
     match provider {
@@ -53,7 +53,7 @@ pub fn how_to_log_in(provider: &str) -> String {
     }
 }
 
-/// What a person does so that an agent works in a folder.
+/// Returns the instruction with which the user allows an agent to work in a folder.
 #[must_use]
 pub fn how_to_trust(provider: &str) -> String {
     match provider {
@@ -64,7 +64,7 @@ pub fn how_to_trust(provider: &str) -> String {
     }
 }
 
-/// The first program of that name in the directories of `path`, a `PATH` variable's value.
+/// Returns the first executable of that name in the directories of `path`, the value of a `PATH` variable.
 #[must_use]
 pub fn find(program: &str, path: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(path)
@@ -77,17 +77,17 @@ fn is_executable(path: &Path) -> bool {
     path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
 }
 
-/// How much of a program's answer is read.
+/// Maximum number of bytes to read from a program's answer.
 const ANSWER: u64 = 1 << 20;
 
-/// What a program says when asked for its version: the first line, if it answers in time.
+/// Returns the first line that a program prints for `--version`; `None` if it does not end in time.
 pub async fn version(program: &Path, leash: &Leash, timeout: Duration) -> Option<String> {
     let answer = ask(program, &["--version"], Path::new("/"), leash, timeout).await?;
     let mut lines = answer.lines().map(str::trim);
     lines.find(|line| !line.is_empty()).map(str::to_owned)
 }
 
-/// What a program prints when run with `args` in `cwd`, if it ends in time.
+/// Returns the output of a program that runs with `args` in `cwd`; `None` if it does not end in time.
 pub async fn ask(
     program: &Path,
     args: &[&str],

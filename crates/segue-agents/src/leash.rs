@@ -1,9 +1,9 @@
-//! The leash: a small process between us and an agent, so that nothing of the agent outlives us.
+//! The leash: a small process between segue and an agent, so that no process of the agent outlives segue.
 //!
-//! It starts the agent in its own process group and holds one end of a pipe, the lifeline, whose other end
-//! only we hold. When the lifeline breaks (because we let go, or because we were killed, however suddenly) or
-//! when the agent ends, it ends all that the agent started: it asks, waits, and then kills. On Linux it also
-//! adopts and finds what has left the group; elsewhere the group is all it can reach.
+//! The leash starts the agent in its own process group and has one end of a pipe, the lifeline, whose other end only
+//! segue has. When the lifeline closes (because segue drops it, or is killed, however suddenly) or when the agent
+//! exits, the leash ends all processes that the agent started: it sends SIGTERM, waits, and then kills them. On Linux
+//! it also adopts and finds processes that have left the group; on other systems it can reach only the group.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -24,19 +24,19 @@ use family::Order;
 #[cfg(target_os = "linux")]
 pub(crate) use family::Stat;
 
-/// What the leash exits with when the program can't be started, as shells do.
+/// Exit code of the leash if the program cannot be started, as in shells.
 pub const CANNOT_START: i32 = 127;
 
-/// How long an agent may take to end by itself once its input is closed.
+/// Time in which an agent may exit on its own once its input is closed.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// How long it may take once it was asked to end; programs on Node flush their session files then.
+/// Time in which an agent may exit after SIGTERM; programs on Node then flush their session files.
 pub(crate) const GRACE: Duration = Duration::from_secs(3);
 
-/// Runs a program on the leash until it has ended with all it started; returns what it exited with.
+/// Runs a program on the leash until it and all processes that it started have ended. Returns its exit code.
 pub async fn run(lifeline: u32, program: OsString, args: Vec<OsString>) -> io::Result<u8> {
     family::adopt_orphans();
-    // With a handler of our own, a signal to the group reaches the agent and leaves us to finish the work.
+    // With a handler installed, a signal to the group reaches the agent and does not end the leash.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = signal(SignalKind::hangup())?;
@@ -55,7 +55,7 @@ pub async fn run(lifeline: u32, program: OsString, args: Vec<OsString>) -> io::R
     )]
     let mut agent = command.spawn()?;
 
-    // The agent's pipes must close when it ends, so the leash may not hold them open.
+    // The agent's pipes must close when it exits, so the leash must not have them open.
     let_go_of_stdio();
 
     let mut byte = [0];
@@ -76,15 +76,15 @@ pub async fn run(lifeline: u32, program: OsString, args: Vec<OsString>) -> io::R
     })
 }
 
-/// Runs a program on the leash as it was asked for on the command line, for a program that is its own leash: `args` are
-/// what comes after the [`Leash::args`](crate::Leash::args) it is started with.
+/// Runs a program on the leash as the command line requests, for a program that is its own leash. `args` are the
+/// arguments that follow the [`Leash::args`](crate::Leash::args) with which it is started.
 pub async fn run_as(args: impl IntoIterator<Item = OsString>) -> io::Result<u8> {
     let wrong = || io::Error::new(io::ErrorKind::InvalidInput, "not the arguments of a leash");
     let (lifeline, program, args) = asked_for(args).ok_or_else(wrong)?;
     run(lifeline, program, args).await
 }
 
-/// `--lifeline N -- PROGRAM ARGS…`
+/// Parses `--lifeline N -- PROGRAM ARGS…`.
 fn asked_for(args: impl IntoIterator<Item = OsString>) -> Option<(u32, OsString, Vec<OsString>)> {
     let mut args = args.into_iter();
     args.next().filter(|arg| arg == "--lifeline")?;
@@ -113,7 +113,7 @@ fn exit_code(status: ExitStatus) -> u8 {
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }
 
-/// Asks everything that is left to end, waits, and kills what did not.
+/// Sends SIGTERM to all remaining processes, waits, and kills those that did not exit.
 async fn end_all(agent: &mut Child) {
     let orders = [(Order::End, GRACE), (Order::Die, Duration::from_secs(2))];
     for (order, patience) in orders {

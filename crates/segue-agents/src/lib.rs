@@ -1,9 +1,9 @@
-//! The agents segue drives.
+//! Agents that segue drives.
 //!
-//! [`Agent`] knows how to start a program, [`Conversation`] is one that runs. Every agent is a process group
-//! on a [`leash`], so that nothing of it outlives us. A [`Provider`] is a program with the ways to talk to it; one
-//! file each: [`claude()`], [`codex()`], [`gemini()`], [`acp()`] for any other that speaks the Agent Client Protocol,
-//! and [`rehearsal()`], the built-in one.
+//! An [`Agent`] can start a program; a [`Conversation`] is a running one. Every agent is a process group on a
+//! [`leash`], so that no process of it outlives segue. A [`Provider`] is a program with its transports, each in a file
+//! of its own: [`claude()`], [`codex()`], [`gemini()`], [`acp()`] for any other program that speaks the Agent Client
+//! Protocol, and [`rehearsal()`], the built-in offline agent.
 
 mod acp;
 mod agent;

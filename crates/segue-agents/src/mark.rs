@@ -1,4 +1,4 @@
-//! Recognising processes, on this machine, and ending an agent that somebody else started.
+//! Identification of processes on this machine, and termination of agents that another process started.
 
 use std::time::Duration;
 
@@ -7,18 +7,18 @@ use segue_core::ProcessMark;
 
 use crate::leash::GRACE;
 
-/// Whether a process still runs.
+/// Status of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Life {
-    /// It does.
+    /// The process is running.
     Alive,
-    /// It does not.
+    /// The process has ended.
     Dead,
-    /// It can't be told from here: it is on another machine, or in a container of its own.
+    /// The status cannot be determined: the process is on another machine or in another container.
     Unknown,
 }
 
-/// Names a process that runs now; `None` if there is none with that number.
+/// Returns the identity of a running process; `None` if no process has that id.
 #[must_use]
 pub fn mark_of(pid: u32) -> Option<ProcessMark> {
     Some(ProcessMark {
@@ -28,7 +28,7 @@ pub fn mark_of(pid: u32) -> Option<ProcessMark> {
     })
 }
 
-/// Whether the process named by a mark still runs.
+/// Returns the status of the process that a mark identifies.
 #[must_use]
 pub fn life(mark: &ProcessMark) -> Life {
     let Some((their_boot, rest)) = mark.started.split_once('/') else {
@@ -52,10 +52,10 @@ pub fn life(mark: &ProcessMark) -> Life {
     }
 }
 
-/// Ends an agent that another process left running, and waits until it is gone.
+/// Ends an agent that another process left running, and waits until it has ended.
 ///
-/// The mark is that of its leash, which is asked to do its work: only the leash can find what has left the
-/// process group. If it does not, the group is killed.
+/// The mark is that of the agent's leash. The leash receives SIGTERM, because only the leash can find processes that
+/// have left the process group. If the leash does not end in time, the group is killed.
 pub async fn end_agent(mark: &ProcessMark) {
     let Some(pid) = i32::try_from(mark.pid).ok().and_then(Pid::from_raw) else {
         return;
@@ -63,14 +63,14 @@ pub async fn end_agent(mark: &ProcessMark) {
     if life(mark) != Life::Alive {
         return;
     }
-    // It may end by itself just now.
+    // The leash may be ending on its own.
     let _ = kill_process(pid, Signal::TERM);
     if !wait_until_gone(mark, GRACE + Duration::from_secs(4)).await {
         let _ = kill_process_group(pid, Signal::KILL);
     }
 }
 
-/// Waits until a process is gone, but not for ever; says whether it is.
+/// Waits at most `patience` until a process has ended. Returns `true` if it has.
 pub async fn wait_until_gone(mark: &ProcessMark, patience: Duration) -> bool {
     let deadline = tokio::time::Instant::now() + patience;
     while life(mark) == Life::Alive {
@@ -89,7 +89,7 @@ fn host() -> String {
         .into_owned()
 }
 
-/// Where numbers of processes mean the same: a boot of this machine, and a namespace of numbers.
+/// Returns the scope in which process ids are unique: a boot of this machine and a PID namespace.
 #[cfg(target_os = "linux")]
 fn place() -> Option<String> {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
@@ -97,20 +97,21 @@ fn place() -> Option<String> {
     Some(format!("{}/{}", boot.trim(), namespace.display()))
 }
 
-/// At which tick of the clock the process started.
+/// Returns the clock tick at which the process started; `None` if it has ended.
 #[cfg(target_os = "linux")]
 fn started(pid: u32) -> Option<String> {
     let stat = crate::leash::Stat::of(pid)?;
     (!stat.is_over()).then(|| stat.started.to_string())
 }
 
-/// Without `/proc` there is one place, and no way to tell a reboot.
+/// Returns a constant scope, because a reboot cannot be detected without `/proc`.
 #[cfg(not(target_os = "linux"))]
 fn place() -> Option<String> {
     Some("unknown/unknown".to_owned())
 }
 
-/// Without `/proc` a process is known by its number alone: one that reuses it passes for the old one.
+/// Returns a constant if a process with this id is running. Without `/proc`, a process that reuses the id cannot be
+/// distinguished from the old one.
 #[cfg(not(target_os = "linux"))]
 fn started(pid: u32) -> Option<String> {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw)?;

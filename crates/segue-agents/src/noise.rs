@@ -1,30 +1,29 @@
-//! JSON among noise: what programs print before, after and between the values they are asked for.
+//! Extraction of JSON values from noise, which programs print before, after and between them.
 
 use serde_json::Value;
 use serde_json::error::Category;
 
 use crate::wire::Line;
 
-/// How the parser complains about more levels than it goes down.
+/// Beginning of the parser's error message for too many levels.
 const TOO_DEEP: &str = "recursion limit exceeded";
 
-/// How much of a line that is not JSON is told.
+/// Maximum number of characters in an excerpt of text that is not JSON.
 const EXCERPT: usize = 200;
 
-/// How many values may be cut off in one text; each makes us read the rest of the text again.
+/// Maximum number of truncated values in one text; each of them causes another scan of the remaining text.
 const CUT_OFF: usize = 100;
 
-/// What is in one line of a program that talks in lines: usually one object, now and then noise before it or
-/// several objects.
+/// Parses one line of a program that writes lines: usually one object, sometimes noise before it or several objects.
 pub(crate) fn lines(line: &[u8]) -> Vec<Line> {
     let line = line.trim_ascii();
     if line.is_empty() {
         return Vec::new();
     }
-    // As it is first: what looks like noise may be a part of what was said.
+    // The unchanged line first, because characters that look like noise may be part of a string.
     match serde_json::from_slice(line) {
         Ok(value @ Value::Object(_)) => return vec![Line::Json(value)],
-        // Objects inside of one that is nested too deeply are parts of it, not lines.
+        // Objects inside an object that is nested too deeply are parts of it, not lines.
         Err(error) if error.to_string().starts_with(TOO_DEEP) => {
             return vec![Line::Noise(excerpt(&clean(line)))];
         }
@@ -43,13 +42,13 @@ pub(crate) fn lines(line: &[u8]) -> Vec<Line> {
     found.into_iter().map(Line::Json).collect()
 }
 
-/// The beginning of a text, for a person.
+/// Returns the beginning of a text, for the user to read.
 pub(crate) fn excerpt(text: &str) -> String {
     text.trim().chars().take(EXCERPT).collect()
 }
 
-/// The JSON objects in a text, in order, whatever is around them. One that is cut off is none, and what is inside
-/// of it is none either: a part must not be taken for the whole.
+/// Returns the JSON objects in a text, in order, whatever text surrounds them. Omits a truncated object and the objects
+/// inside it, because a part must not be taken for the complete object.
 pub(crate) fn objects(text: &str) -> Vec<Value> {
     let mut found = Vec::new();
     let mut rest = text;
@@ -64,7 +63,8 @@ pub(crate) fn objects(text: &str) -> Vec<Value> {
             }
             Some(Err(error)) if error.classify() == Category::Eof => {
                 cut_off += 1;
-                // Only what begins a line may be another value: parts of a printed one are indented.
+                // Only an object that begins a line may be another value: the parts of a pretty-printed object are
+                // indented.
                 match rest.find("\n{") {
                     Some(next) if cut_off < CUT_OFF => next + 1,
                     Some(_) | None => break,
@@ -78,7 +78,7 @@ pub(crate) fn objects(text: &str) -> Vec<Value> {
     found
 }
 
-/// Where in a text an error was noticed, or the end of the last character before that.
+/// Returns the position of an error in a text, or the end of the last character before it.
 fn position(text: &str, error: &serde_json::Error) -> usize {
     let line_start = match error.line() {
         0 | 1 => 0,
@@ -94,7 +94,7 @@ fn position(text: &str, error: &serde_json::Error) -> usize {
     at
 }
 
-/// Text without escape sequences of terminals, byte order marks and carriage returns.
+/// Returns the text without terminal escape sequences, byte order marks and carriage returns.
 pub(crate) fn clean(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     if !text.contains(['\u{1b}', '\u{feff}', '\r']) {
@@ -115,13 +115,13 @@ pub(crate) fn clean(bytes: &[u8]) -> String {
     clean
 }
 
-/// What follows an escape sequence whose escape was read.
+/// Returns the text that follows an escape sequence, whose escape character has been read.
 fn after_escape(text: &str) -> &str {
     let mut chars = text.chars();
     match chars.next() {
-        // A control sequence ends with a letter or one of a few signs.
+        // A control sequence ends with a letter or one of a few symbols.
         Some('[') => after(chars.as_str(), |c| ('\u{40}'..='\u{7e}').contains(&c)),
-        // A string for the terminal ends with a bell or with another escape; a line never holds half of one.
+        // A string for the terminal ends with a bell or another escape, and never extends beyond a line.
         Some(']' | 'P' | '^' | '_' | 'X') => {
             let text = chars.as_str();
             match text.find(['\u{7}', '\u{1b}', '\n']) {
@@ -134,14 +134,14 @@ fn after_escape(text: &str) -> &str {
                 None => "",
             }
         }
-        // Others have signs in between and one at the end.
+        // Other sequences have intermediate characters and a final one.
         Some(' '..='/') => after(chars.as_str(), |c| !(' '..='/').contains(&c)),
         Some(_) => chars.as_str(),
         None => "",
     }
 }
 
-/// What follows the first character that is an end.
+/// Returns the text that follows the first character for which `is_end` is `true`.
 fn after(text: &str, is_end: impl Fn(char) -> bool) -> &str {
     text.char_indices()
         .find(|(_, c)| is_end(*c))

@@ -1,8 +1,8 @@
-//! What an agent's own program does with its sessions: delete one, take one back.
+//! Commands of an agent's own program for its sessions: delete and import.
 //!
-//! Codex and opencode have databases beside, or instead of, files, so only they can do it right. Claude Code has no such
-//! command. That of Gemini CLI is not used: every start of it may delete other sessions, and it ends well even when
-//! it deleted nothing.
+//! Codex and opencode have databases next to their files or instead of them, so only their own programs can do this
+//! correctly. Claude Code has no such command. segue does not use that of Gemini CLI: every start of Gemini CLI may
+//! delete other sessions, and it exits successfully even if it deleted nothing.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -14,37 +14,37 @@ use tokio::io::AsyncReadExt;
 use crate::Exit;
 use crate::process::{AgentProcess, Leash, Program};
 
-/// How long a program may take; they start in a second or two.
+/// Time limit for a program; the programs start in a second or two.
 const PATIENCE: Duration = Duration::from_mins(2);
-/// How much of its answer is read.
+/// Maximum number of bytes to read from a program's answer.
 const ANSWER: u64 = 1 << 20;
 
-/// An agent's program did not do what it was asked to do with a session.
+/// Failure of an agent's program to run a command for a session.
 #[derive(Debug, thiserror::Error)]
 pub enum OwnError {
-    /// It can't be started.
+    /// The program could not be started.
     #[error("cannot run `{command}`")]
     NotStarted {
-        /// What was to be run.
+        /// Command that segue tried to run.
         command: String,
-        /// Why not.
+        /// Error of the operating system.
         #[source]
         source: std::io::Error,
     },
-    /// It failed.
+    /// The program failed.
     #[error("`{command}` failed ({exit}): {said}")]
     Failed {
-        /// What was run.
+        /// Command that was run.
         command: String,
-        /// How it ended.
+        /// Exit status of the program.
         exit: Exit,
-        /// What it said.
+        /// Last line of the program's output.
         said: String,
     },
-    /// It did not end.
+    /// The program did not end in time.
     #[error("`{command}` did not end within {} s", PATIENCE.as_secs())]
     TimedOut {
-        /// What was run.
+        /// Command that was run.
         command: String,
     },
 }
@@ -91,7 +91,7 @@ impl Commands {
 }
 
 impl Own {
-    /// The commands of an agent whose program is there; none if it has none.
+    /// Creates the commands of an agent whose program is `program`; `None` if the agent has none.
     #[must_use]
     pub fn new(
         agent: &str,
@@ -110,13 +110,13 @@ impl Own {
         })
     }
 
-    /// The agent.
+    /// Returns the name of the agent.
     #[must_use]
     pub fn agent(&self) -> &'static str {
         self.commands.name()
     }
 
-    /// The command that deletes a session, as a person would type it.
+    /// Returns the command that deletes a session, as the user would type it.
     #[must_use]
     pub fn delete_command(&self, id: &NativeId) -> String {
         self.in_words(&self.commands.delete(id))
@@ -128,12 +128,12 @@ impl Own {
         words.join(" ")
     }
 
-    /// Has the program delete a session.
+    /// Deletes a session with the agent's program.
     pub async fn delete(&self, id: &NativeId, cwd: &Path) -> Result<(), OwnError> {
         self.run(&self.commands.delete(id), cwd).await
     }
 
-    /// Has the program take an exported session back, if it has a command for it; tells whether it has.
+    /// Imports an exported session with the agent's program. Returns `false` if the program has no command for this.
     pub async fn take_back(&self, export: &Path, cwd: &Path) -> Result<bool, OwnError> {
         match self.commands {
             Commands::Codex => Ok(false),
@@ -181,7 +181,7 @@ impl Own {
     }
 }
 
-/// The last line that a program wrote, rather as an error.
+/// Returns the last line that a program wrote, preferably to its error output.
 fn last_words(stderr: &str, stdout: &[u8]) -> String {
     let stdout = String::from_utf8_lossy(stdout);
     let mut lines = stdout.lines().chain(stderr.lines()).map(str::trim);

@@ -1,4 +1,4 @@
-//! Starting an agent's program on the leash, and ending it.
+//! Start and end of an agent's program on the leash.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -19,23 +19,23 @@ use crate::leash::GRACE;
 use crate::mark::mark_of;
 use crate::stderr::StderrTail;
 
-/// How the leash is started: usually our own program with a hidden command.
+/// Command that starts the leash: usually segue itself, with a hidden subcommand.
 #[derive(Debug, Clone)]
 pub struct Leash {
-    /// The program.
+    /// Path of the program.
     pub program: PathBuf,
-    /// What comes before `--lifeline N -- PROGRAM ARGS…`.
+    /// Arguments before `--lifeline N -- PROGRAM ARGS…`.
     pub args: Vec<OsString>,
 }
 
-/// How a program ended.
+/// Exit status of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// With an exit code.
+    /// The program exited with a code.
     Code(i32),
-    /// By a signal.
+    /// A signal ended the program.
     Signal(i32),
-    /// It has not: it only stopped talking.
+    /// The program has not ended: it has only closed its output.
     StillRunning,
 }
 
@@ -52,7 +52,7 @@ impl fmt::Display for Exit {
 impl From<ExitStatus> for Exit {
     fn from(status: ExitStatus) -> Self {
         match (status.code(), status.signal()) {
-            // The leash tells of a signal as shells do.
+            // The leash reports a signal as shells do: 128 plus its number.
             (Some(code), _) if code > 128 => Self::Signal(code - 128),
             (Some(code), _) => Self::Code(code),
             (None, signal) => Self::Signal(signal.unwrap_or(0)),
@@ -60,7 +60,7 @@ impl From<ExitStatus> for Exit {
     }
 }
 
-/// A program to be started.
+/// A program to start.
 pub(crate) struct Program<'a> {
     pub(crate) path: &'a Path,
     pub(crate) args: &'a [OsString],
@@ -68,7 +68,7 @@ pub(crate) struct Program<'a> {
     pub(crate) cwd: &'a Path,
 }
 
-/// A program on the leash. Letting go of it ends the program and all it started, in the background.
+/// A program on the leash. Dropping it ends the program and all processes that it started, in the background.
 pub(crate) struct AgentProcess {
     leash: Child,
     lifeline: Option<OwnedFd>,
@@ -77,13 +77,13 @@ pub(crate) struct AgentProcess {
 }
 
 impl AgentProcess {
-    /// Starts a program; its input and output are the caller's.
+    /// Starts a program. The caller receives its input and output.
     pub(crate) fn start(
         leash: &Leash,
         program: &Program<'_>,
     ) -> io::Result<(Self, ChildStdin, ChildStdout)> {
         let (held_by_leash, lifeline) = pipe_with(PipeFlags::CLOEXEC)?;
-        // Only this end is inherited; as long as nobody else has the other one, its fate is ours.
+        // The leash inherits only this end. No other process has the other end, so the pipe closes when segue exits.
         fcntl_setfd(&held_by_leash, FdFlags::empty())?;
         let mut command = Command::new(&leash.program);
         command
@@ -125,17 +125,18 @@ impl AgentProcess {
         Ok((process, stdin, stdout))
     }
 
-    /// The group that everything of it runs in.
+    /// Returns the identity of the process group in which all processes of the agent run.
     pub(crate) fn mark(&self) -> Option<ProcessMark> {
         mark_of(self.pid)
     }
 
-    /// The end of its error output.
+    /// Returns the end of the error output.
     pub(crate) fn stderr(&self) -> String {
         self.stderr.text()
     }
 
-    /// How it ended, once it has. Pipes close before a process is gone, and the leash first ends what it left.
+    /// Waits for the exit status. The wait is needed because pipes close before a process has ended, and the leash
+    /// first ends the remaining processes.
     pub(crate) async fn exit(&mut self) -> Exit {
         match tokio::time::timeout(GRACE + Duration::from_secs(1), self.leash.wait()).await {
             Ok(Ok(status)) => status.into(),
@@ -143,20 +144,21 @@ impl AgentProcess {
         }
     }
 
-    /// Whether it has ended.
+    /// Returns `true` if the leash, and thus the program, has ended.
     pub(crate) fn has_ended(&mut self) -> bool {
         !matches!(self.leash.try_wait(), Ok(None))
     }
 
-    /// Asks the leash to end it, without waiting.
+    /// Sends SIGTERM to the leash, which ends the program. Does not wait.
     pub(crate) fn terminate(&self) {
         if let Some(leash) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) {
-            // It may have ended by itself just now.
+            // The leash may be ending on its own.
             let _ = rustix::process::kill_process(leash, Signal::TERM);
         }
     }
 
-    /// Returns when the leash was killed, which only somebody else can have done; never if it ends by itself.
+    /// Returns once the leash was killed, which only another process can have done; never returns if the leash exits
+    /// normally.
     pub(crate) async fn leash_is_killed(&mut self) {
         let killed = matches!(self.leash.wait().await, Ok(status) if status.signal().is_some());
         if !killed {
@@ -164,13 +166,13 @@ impl AgentProcess {
         }
     }
 
-    /// Ends it and waits until nothing of it is left.
+    /// Ends the program and waits until no process of it is left.
     pub(crate) async fn stop(mut self) {
         self.lifeline = None;
         let patience = GRACE + Duration::from_secs(4);
         match tokio::time::timeout(patience, self.leash.wait()).await {
             Ok(Ok(status)) if status.signal().is_none() => {}
-            // The leash was killed, or is stuck: its group is what we can still reach.
+            // The leash was killed or does not respond, so only its group can be reached.
             Ok(_) | Err(_) => {
                 self.kill_group();
                 let _ = self.leash.wait().await;
@@ -180,7 +182,7 @@ impl AgentProcess {
 
     fn kill_group(&self) {
         if let Some(group) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) {
-            // It may be empty by now.
+            // The group may be empty.
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
@@ -188,7 +190,7 @@ impl AgentProcess {
 
 impl Drop for AgentProcess {
     fn drop(&mut self) {
-        // A leash that lives does its work once the lifeline is gone; one that was killed can't.
+        // A running leash does its work once the lifeline closes; a killed one cannot.
         let killed = matches!(self.leash.try_wait(), Ok(Some(status)) if status.signal().is_some());
         if killed {
             self.kill_group();

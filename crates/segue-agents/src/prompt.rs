@@ -1,14 +1,14 @@
-//! Prompts are texts, whatever they begin with.
+//! Conversion of prompts, so that agents treat them as text whatever they begin with.
 
 use std::borrow::Cow;
 
-/// Cannot be seen, and is no blank to anybody who trims.
+/// Character that is invisible and that trimming does not remove.
 const UNSEEN: char = '\u{200b}';
 
-/// What makes a prompt a command to some agents, or something of their own that they drop.
+/// Beginnings that make a prompt a command for some agents, or text of the agent's own that it drops.
 const MISTAKEN: [&str; 5] = ["/", "$", "?", "<session_context>", "<hook_context>"];
 
-/// A prompt as agents take it for a text.
+/// Returns a prompt in the form that agents treat as text.
 pub(crate) fn as_text(prompt: &str) -> Cow<'_, str> {
     let words = prompt.trim_start();
     if MISTAKEN.iter().any(|start| words.starts_with(start)) {

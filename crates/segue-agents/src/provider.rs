@@ -1,4 +1,4 @@
-//! A provider: one or more ways to talk to the same program, tried in order.
+//! A provider: a program with one or more transports, which are tried in order.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,27 +10,27 @@ use segue_core::ProviderId;
 
 use crate::{Agent, AgentError, Defaults, Leash, Listed, OpenRequest, Opening, Probe};
 
-/// Where segue runs, as far as agents care.
+/// Environment that segue provides to agents.
 #[derive(Debug, Clone)]
 pub struct Host {
-    /// How programs are put on the leash.
+    /// Command that starts the leash.
     pub leash: Leash,
-    /// Our own version, as we introduce ourselves.
+    /// Version of segue that the handshake reports to agents.
     pub version: &'static str,
-    /// Where copies of native sessions are kept, for those that need protection.
+    /// Directory for copies of native sessions that need protection.
     pub kept: PathBuf,
-    /// The `PATH` that programs are looked for on.
+    /// Value of `PATH` with which programs are found.
     pub path: std::ffi::OsString,
-    /// Time and chance.
+    /// Clock and randomness.
     pub outside: Outside,
 }
 
-/// Time and chance, which a library does not have by itself.
+/// Clock and randomness, which the caller provides because this library has none of its own.
 #[derive(Debug, Clone, Copy)]
 pub struct Outside {
-    /// What time it is.
+    /// Function that returns the current time.
     pub now: fn() -> Timestamp,
-    /// Draws a number.
+    /// Function that returns a random number.
     pub random: fn() -> u32,
 }
 
@@ -40,39 +40,39 @@ pub(crate) const OUTSIDE: Outside = Outside {
     random: || 7,
 };
 
-/// How a provider is to be driven, as the user configured it.
+/// Configuration of a provider by the user.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
-    /// The program; none where it was not found.
+    /// Path of the program; `None` if it was not found.
     pub program: Option<PathBuf>,
-    /// The program that speaks ACP for it, where that is another one.
+    /// Path of the ACP adapter, if it is a separate program.
     pub adapter: Option<PathBuf>,
-    /// The ways to talk to it, by name, in the order to be tried; all of them in the usual order if empty.
+    /// Names of the transports, in the order in which they are tried; empty for all of them in the default order.
     pub transports: Vec<String>,
-    /// The model.
+    /// Model, by the agent's own name.
     pub model: Option<String>,
-    /// The mode it is to work in, by its own name, instead of the one that has it ask.
+    /// Mode, by the agent's own name, which replaces the mode in which the agent sends permission requests.
     pub mode: Option<String>,
-    /// More arguments.
+    /// Additional arguments of the program.
     pub args: Vec<String>,
-    /// More environment.
+    /// Additional environment variables.
     pub env: Vec<(String, String)>,
-    /// Where the program keeps its sessions.
+    /// Directory in which the program stores its sessions.
     pub home: PathBuf,
-    /// What applies where the caller says nothing.
+    /// Values that apply if the caller gives none.
     pub defaults: Defaults,
 }
 
-/// One way to talk to a program.
+/// A transport to a program.
 #[derive(Clone)]
 pub struct Way {
-    /// Its name in the configuration.
+    /// Name of the transport in the configuration.
     pub name: &'static str,
-    /// The agent that talks so.
+    /// Agent that uses this transport.
     pub agent: Arc<dyn Agent>,
 }
 
-/// A program with all the ways to talk to it.
+/// A program with all its transports.
 pub struct Provider {
     id: ProviderId,
     ways: Vec<Way>,
@@ -81,7 +81,7 @@ pub struct Provider {
 }
 
 impl Provider {
-    /// A provider that is talked to in these ways, the preferred ones first.
+    /// Creates a provider with these transports, the preferred ones first.
     #[must_use]
     pub fn new(id: ProviderId, ways: Vec<Way>, defaults: Defaults) -> Self {
         Self {
@@ -92,27 +92,27 @@ impl Provider {
         }
     }
 
-    /// The same provider, of which it is known where its program is.
+    /// Sets the path of the provider's program; `None` if unknown.
     #[must_use]
     pub fn at(mut self, program: Option<&PathBuf>) -> Self {
         self.program = program.cloned();
         self
     }
 
-    /// Where its program is, if that is known.
+    /// Returns the path of the program; `None` if unknown.
     #[must_use]
     pub fn program(&self) -> Option<&Path> {
         self.program.as_deref()
     }
 
-    /// The ways to talk to it.
+    /// Returns the transports, the preferred ones first.
     #[must_use]
     pub fn ways(&self) -> &[Way] {
         &self.ways
     }
 }
 
-/// Those of `all` ways that `wanted` names, in its order; all of them if it names none.
+/// Returns the transports in `all` that `wanted` names, in the order of `wanted`; all of them if it names none.
 pub(crate) fn chosen(all: Vec<Way>, wanted: &[String]) -> Vec<Way> {
     if wanted.is_empty() {
         return all;
@@ -129,8 +129,8 @@ impl Agent for Provider {
         &self.id
     }
 
-    /// Opens a conversation by the first way that works at all: only a program that can't be started, or that does
-    /// not know the way, is a reason to try the next one.
+    /// Opens a connection over the first transport that works. Tries the next one only if the program cannot be started
+    /// or does not complete the handshake.
     async fn open(&self, request: &OpenRequest) -> Result<Opening, AgentError> {
         let mut first_error = None;
         for way in &self.ways {

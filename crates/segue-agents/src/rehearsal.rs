@@ -1,4 +1,4 @@
-//! `rehearsal`, the built-in offline agent: our own program, started with a hidden command.
+//! `rehearsal`, the built-in offline agent: segue's own program, started with a hidden subcommand.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use segue_core::{How, ProviderId};
 
 use crate::{AcpAgent, Leash};
 
-/// How to start the rehearsal agent of `program`, with its sessions in `directory`.
+/// Creates the rehearsal agent of `program`, with its sessions in `directory`.
 #[must_use]
 pub fn rehearsal(
     program: PathBuf,

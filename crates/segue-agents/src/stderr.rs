@@ -1,18 +1,18 @@
-//! The agent's error output: read all the time so that it never blocks, and kept at its end.
+//! End of an agent's error output. segue reads all of the output, so that the agent never blocks on it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// How much of it is kept.
+/// Maximum number of bytes that are stored.
 const KEPT: usize = 8 * 1024;
 
-/// The last words of a program.
+/// End of a program's error output.
 #[derive(Clone, Default)]
 pub(crate) struct StderrTail(Arc<Mutex<Vec<u8>>>);
 
 impl StderrTail {
-    /// Reads `stderr` to its end in a task of its own.
+    /// Reads `stderr` to its end in a separate task.
     pub(crate) fn follow(mut stderr: impl AsyncRead + Send + Unpin + 'static) -> Self {
         let tail = Self::default();
         let kept = tail.clone();

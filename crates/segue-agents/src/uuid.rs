@@ -1,10 +1,10 @@
-//! Ids that we draw ourselves, for agents that take them: random UUIDs (version 4).
+//! Random UUIDs (version 4), for agents that accept an id from segue.
 
 use std::fmt::Write;
 
 use segue_core::NativeId;
 
-/// A new one.
+/// Returns a new UUID.
 pub(crate) fn v4(random: fn() -> u32) -> NativeId {
     loop {
         let drawn = [random(), random(), random(), random()];
@@ -12,7 +12,7 @@ pub(crate) fn v4(random: fn() -> u32) -> NativeId {
         for (bytes, drawn) in bytes.chunks_exact_mut(4).zip(drawn) {
             bytes.copy_from_slice(&drawn.to_be_bytes());
         }
-        // Digits and dashes always make an id.
+        // Digits and dashes are always a valid id.
         if let Ok(id) = NativeId::parse(&text(bytes)) {
             return id;
         }
@@ -32,7 +32,7 @@ fn text(mut bytes: [u8; 16]) -> String {
     text
 }
 
-/// Whether a text is a UUID of any version.
+/// Returns `true` if a text is a UUID of any version.
 pub(crate) fn is_one(text: &str) -> bool {
     text.len() == 36
         && text.char_indices().all(|(at, c)| match at {

@@ -1,7 +1,7 @@
-//! A program that talks in JSON, one value a line, over its standard input and output.
+//! A program that exchanges JSON values, one per line, over its standard input and output.
 //!
-//! Reading and writing have tasks of their own, so that neither side can block the other, and what waits to be
-//! read is bounded. What is not JSON is told as such and never stops the reading.
+//! Reading and writing run in separate tasks, so that neither side can block the other. The number of unread lines is
+//! limited. Output that is not JSON is returned as noise and never stops the reading.
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,22 +16,22 @@ use crate::noise;
 use crate::process::{AgentProcess, Exit, Leash, Program};
 use crate::{AgentError, OpenRequest};
 
-/// How many lines may wait for us before the program has to.
+/// Maximum number of unread lines, after which the program has to wait.
 const WAITING: usize = 256;
 
-/// The longest line that is read.
+/// Maximum length of a line in bytes.
 const LONGEST: u64 = 512 * 1024 * 1024;
 
 /// A line of a program.
 #[derive(Debug)]
 pub(crate) enum Line {
-    /// What it said.
+    /// A JSON value.
     Json(Value),
-    /// Something else, in excerpts.
+    /// An excerpt of output that is not JSON.
     Noise(String),
 }
 
-/// A running program that talks in lines.
+/// A running program that exchanges JSON lines.
 pub(crate) struct Wire {
     program: String,
     process: AgentProcess,
@@ -41,7 +41,7 @@ pub(crate) struct Wire {
     over: bool,
 }
 
-/// The way to a program's input for those who outlive a borrow of the [`Wire`]; it does not keep the input open.
+/// Sender to a program's input that outlives a borrow of the [`Wire`]. It does not prevent the input from closing.
 #[derive(Clone)]
 pub(crate) struct Sender(mpsc::WeakUnboundedSender<Vec<u8>>);
 
@@ -55,7 +55,7 @@ impl Sender {
 }
 
 impl Wire {
-    /// Starts a program; `request.started` is told as soon as there is a process.
+    /// Starts a program. Sends the process identity to `request.started` as soon as the process runs.
     pub(crate) fn start(
         leash: &Leash,
         program: &Program<'_>,
@@ -66,7 +66,7 @@ impl Wire {
         Ok(wire)
     }
 
-    /// Likewise, for a program that nobody else needs to know of.
+    /// Starts a program without reporting its process identity.
     pub(crate) fn start_apart(leash: &Leash, program: &Program<'_>) -> Result<Self, AgentError> {
         if !program.cwd.is_dir() {
             return Err(AgentError::NoDirectory(program.cwd.to_owned()));
@@ -90,29 +90,30 @@ impl Wire {
         })
     }
 
-    /// Sends a value as a line. If the program is gone, [`Wire::next`] tells.
+    /// Sends a value as a line. If the program has exited, [`Wire::next`] returns `None`.
     pub(crate) fn send(&self, value: &Value) {
         self.send_bytes(line(value));
     }
 
-    /// Another way to its input; none once that is closed.
+    /// Returns a sender to the input; `None` once the input is closed.
     pub(crate) fn sender(&self) -> Option<Sender> {
         self.input.as_ref().map(|input| Sender(input.downgrade()))
     }
 
-    /// Sends bytes as they are.
+    /// Sends bytes unchanged.
     pub(crate) fn send_bytes(&self, bytes: Vec<u8>) {
         if let Some(input) = &self.input {
             let _ = input.send(bytes);
         }
     }
 
-    /// Closes the program's input once everything is written.
+    /// Closes the program's input once all data is written.
     pub(crate) fn close_input(&mut self) {
         self.input = None;
     }
 
-    /// The next line; `None` once the output has ended. Safe to drop and to call again.
+    /// Returns the next line; `None` once the output has ended. Dropping the future loses no line; the caller can call
+    /// this method again.
     pub(crate) async fn next(&mut self) -> Option<Line> {
         if self.over {
             return None;
@@ -120,14 +121,14 @@ impl Wire {
         let line = tokio::select! {
             biased;
             line = self.lines.recv() => line,
-            // Without its leash the agent could outlive us, so this is the end.
+            // Without its leash the agent could outlive segue, so the output ends.
             () = self.process.leash_is_killed() => None,
         };
         self.over = line.is_none();
         line
     }
 
-    /// Likewise, within a time.
+    /// Returns the next line, or an error if none arrives within `timeout` or the output has ended.
     pub(crate) async fn next_in(
         &mut self,
         timeout: Duration,
@@ -144,7 +145,7 @@ impl Wire {
         }
     }
 
-    /// Why there is nothing more to read.
+    /// Returns the error for a program whose output has ended.
     pub(crate) async fn gone(&mut self, doing: &'static str) -> AgentError {
         let exit = self.process.exit().await;
         let stderr = self.process.stderr();
@@ -161,7 +162,7 @@ impl Wire {
         }
     }
 
-    /// Whether it can still be talked to.
+    /// Returns `true` if the program can still receive and send lines.
     pub(crate) fn is_alive(&mut self) -> bool {
         !self.over && !self.process.has_ended()
     }
@@ -170,14 +171,14 @@ impl Wire {
         &self.process
     }
 
-    /// Closes its input, ends it, and waits until nothing of it is left.
+    /// Closes the input, ends the program, and waits until no process of it is left.
     pub(crate) async fn stop(mut self) {
         self.close_input();
         self.process.stop().await;
     }
 }
 
-/// The absolute path of a program as text, for those who take no other.
+/// Converts a path to text, for protocols that accept only text.
 pub(crate) fn text_of(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
@@ -214,7 +215,7 @@ async fn read(stdout: ChildStdout, found: mpsc::Sender<Line>) {
                 return;
             }
         }
-        // One huge line must not hold its memory for the rest of the conversation.
+        // A very long line must not occupy its memory until the connection closes.
         line.shrink_to(64 * 1024);
     }
 }

@@ -1,4 +1,4 @@
-//! What agents say when they fail, and what they say when they do not.
+//! Messages of agents that failed, and messages of agents that did not.
 
 use super::*;
 use FailureClass::{

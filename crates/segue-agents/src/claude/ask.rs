@@ -1,22 +1,22 @@
-//! Claude asks before it acts: its question and our answer, in both languages.
+//! Permission requests of Claude Code, and the conversion of their answers.
 
 use segue_core::{PermissionAnswer, PermissionKind, PermissionOption, PermissionRequest, ToolCall};
 use serde_json::{Value, json};
 
-/// A question of Claude's, and what its answer needs.
+/// A permission request of Claude Code, with the data that its answer needs.
 #[derive(Debug)]
 pub(super) struct Asked {
-    /// The question.
+    /// Request in segue's format.
     pub(super) request: PermissionRequest,
     answer: Answering,
 }
 
-/// What it takes to answer.
+/// Data that the answer needs.
 #[derive(Debug)]
 pub(super) struct Answering {
     id: String,
     input: Value,
-    /// What makes Claude not ask again.
+    /// Permission updates that stop Claude Code from repeating this request.
     rules: Vec<Value>,
 }
 
@@ -25,7 +25,7 @@ const ALWAYS: &str = "allow_always";
 const REJECT: &str = "reject";
 
 impl Asked {
-    /// The question in a `can_use_tool` request about a call.
+    /// Converts a `can_use_tool` request about a call.
     pub(super) fn new(id: &str, question: &Value, call: ToolCall) -> Self {
         let rules = rules(&question["permission_suggestions"]);
         let option = |id: &str, name: String, kind| PermissionOption {
@@ -59,7 +59,7 @@ impl Asked {
 }
 
 impl Answering {
-    /// The line that answers.
+    /// Returns the line that answers the request.
     pub(super) fn line(self, answer: &PermissionAnswer) -> Value {
         let chosen = match answer {
             PermissionAnswer::Choose(id) => id.as_str(),
@@ -79,7 +79,7 @@ impl Answering {
     }
 }
 
-/// Says that we can't do what a request asks for, so that Claude does not wait for it.
+/// Returns the line that rejects an unsupported request, so that Claude Code does not wait for an answer.
 pub(super) fn not_offered(id: &str, subtype: &str) -> Value {
     answer_to(
         id,
@@ -100,8 +100,9 @@ fn answer_to(id: &str, member: &str, content: &Value) -> Value {
     })
 }
 
-/// Of what Claude suggests, the narrowest that spares the same question: its rules where there are some. They are
-/// to hold for the conversation alone, since what lasts is kept in the project's or the user's files.
+/// Returns the narrowest of Claude Code's suggestions that prevents a repeated request: its rules if it suggests any,
+/// else all suggestions. They apply to the session only, because Claude Code stores permanent ones in the project's or
+/// the user's files.
 fn rules(suggestions: &Value) -> Vec<Value> {
     let mut all: Vec<Value> = suggestions.as_array().cloned().unwrap_or_default();
     if all.iter().any(is_rule) {
@@ -117,7 +118,7 @@ fn is_rule(suggestion: &Value) -> bool {
     suggestion["type"] == "addRules" && suggestion["behavior"] == "allow"
 }
 
-/// What the suggestions allow, for people.
+/// Describes to the user what the suggestions allow.
 fn described(suggestions: &[Value]) -> String {
     let mut words: Vec<String> = Vec::new();
     for suggestion in suggestions {

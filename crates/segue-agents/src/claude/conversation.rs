@@ -1,4 +1,4 @@
-//! A running Claude Code with an open conversation.
+//! A running Claude Code with an open native session.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,18 +12,18 @@ use super::turn::{Heard, TakenUp, Turn};
 use crate::wire::{Line, Wire};
 use crate::{AgentError, Conversation, Outside, Step, uuid};
 
-/// How long it may take to end by itself once its input is closed; it needs 0.1 s with nothing left to do.
+/// Time in which the process may exit on its own once its input is closed; it needs 0.1 s if it is idle.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// A conversation, and the turn that is under way.
+/// A connection and its current turn.
 pub(super) struct ClaudeConversation {
     wire: Wire,
     native_id: NativeId,
     outside: Outside,
     turn: Option<Turn>,
-    /// Whether this Claude tells when it takes a prompt up.
+    /// Whether this Claude Code reports when it accepts a prompt.
     tells: bool,
-    /// What a line meant beyond its first step.
+    /// Events of the lines read so far that `next` has not returned yet.
     waiting: VecDeque<Step>,
 }
 
@@ -86,11 +86,11 @@ fn interrupt(wire: &Wire) {
     }));
 }
 
-/// The line that carries a prompt.
+/// Returns the line that sends a prompt.
 fn prompt_line(prompt: &str, id: &str) -> Value {
     let mut content = vec![json!({"type": "text", "text": prompt})];
-    // Claude looks for its commands in the last block alone, and does not send the model a block without words: so
-    // the prompt arrives as it is, and is no command.
+    // Claude Code looks for a slash command in the last block only, and does not send a blank block to the model. The
+    // blank block therefore delivers the prompt unchanged and stops it from running as a command.
     if prompt.trim_start().starts_with('/') {
         content.push(json!({"type": "text", "text": " "}));
     }
@@ -148,7 +148,7 @@ impl Conversation for ClaudeConversation {
 
     async fn close(mut self: Box<Self>) -> Vec<String> {
         self.wire.close_input();
-        // It ends by itself, and writes down what it still has to.
+        // The process saves its remaining data and exits on its own.
         let ends = async { while self.wire.next().await.is_some() {} };
         let _ = tokio::time::timeout(FAREWELL, ends).await;
         self.wire.stop().await;

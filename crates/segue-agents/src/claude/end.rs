@@ -1,4 +1,4 @@
-//! The end of a turn: what Claude's `result` says came of it, and what it used.
+//! Conversion of Claude Code's `result` line to the end of a turn, with its usage.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::AgentError;
 use crate::classify::{self, Refusal};
 
-/// Tokens as the model's interface counts them: what came from the cache and what went into it, apart.
+/// Token counts as the model's API reports them: cache reads and cache writes are separate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Tokens {
     input: u64,
@@ -19,7 +19,7 @@ pub(super) struct Tokens {
 }
 
 impl Tokens {
-    /// Takes every figure that a `usage` object of the interface has.
+    /// Sets every count that a `usage` object of the API contains.
     pub(super) fn update(&mut self, usage: &Value) {
         let take = |old: &mut u64, name: &str| *old = usage[name].as_u64().unwrap_or(*old);
         take(&mut self.input, "input_tokens");
@@ -28,7 +28,7 @@ impl Tokens {
         take(&mut self.output, "output_tokens");
     }
 
-    /// Adds what one model used, as Claude sums it up.
+    /// Adds the usage of one model from Claude Code's totals.
     fn add(&mut self, model: &Value) {
         let add = |sum: &mut u64, name: &str| {
             *sum = sum.saturating_add(model[name].as_u64().unwrap_or(0));
@@ -45,27 +45,27 @@ impl Tokens {
             .saturating_add(self.cache_written)
     }
 
-    /// Everything; none where nothing was counted, which is how Claude says that it does not know.
+    /// Returns the sum of all counts; `None` if it is 0, because Claude Code reports unknown usage as 0.
     pub(super) fn total(self) -> Option<u64> {
         Some(self.sent().saturating_add(self.output)).filter(|total| *total > 0)
     }
 }
 
-/// What was noted during a turn that its end depends on.
+/// Observations during a turn that determine its end.
 #[derive(Debug, Default)]
 pub(super) struct Noted {
-    /// The last request of the conversation itself, and the model it went to.
+    /// Usage of the last request of the native session itself (not of a subagent), which went to `model`.
     pub(super) last: Tokens,
     pub(super) model: Option<String>,
-    /// For how long Claude waited when it last tried again.
+    /// Delay before Claude Code's last retry.
     pub(super) waited: Option<Duration>,
-    /// When what the user may spend is renewed, if it is spent.
+    /// Time at which the user's quota is renewed; `None` if it is not exhausted.
     pub(super) spent_until: Option<Timestamp>,
-    /// Whether it was asked to stop.
+    /// Whether segue requested a stop of the turn.
     pub(super) cancelled: bool,
 }
 
-/// What a `result` means.
+/// Converts a `result` line to the end of the turn, or to an error if the turn failed.
 pub(super) fn of(result: &Value, noted: &Noted, now: Timestamp) -> Result<TurnEnd, AgentError> {
     let Some(reason) = reason(result, noted) else {
         let refusal = refusal(result, noted, now);
@@ -77,7 +77,7 @@ pub(super) fn of(result: &Value, noted: &Noted, now: Timestamp) -> Result<TurnEn
     })
 }
 
-/// Why Claude stopped; none if it failed.
+/// Returns the reason why Claude Code stopped; `None` if it failed.
 fn reason(result: &Value, noted: &Noted) -> Option<StopReason> {
     let text = |name: &str| result[name].as_str().unwrap_or_default();
     let aborted = text("terminal_reason").starts_with("aborted");
@@ -93,7 +93,7 @@ fn reason(result: &Value, noted: &Noted) -> Option<StopReason> {
     }
 }
 
-/// What Claude says for itself.
+/// Returns the text of a `result` line, else its errors, else its subtype.
 pub(super) fn words(result: &Value) -> String {
     let text = result["result"].as_str().filter(|text| !text.is_empty());
     if let Some(text) = text {
@@ -112,7 +112,7 @@ fn refusal(result: &Value, noted: &Noted, now: Timestamp) -> Refusal {
     let status = result["api_error_status"].as_i64();
     let status = status.and_then(|status| i32::try_from(status).ok());
     let mut refusal = match status {
-        // Its words name the address that failed, whose digits must not be taken for a status.
+        // The text names the address that failed, whose digits must not be taken for a status.
         Some(500..529 | 530..600) => Refusal::new(FailureClass::Agent, text),
         Some(529) => Refusal::new(FailureClass::RateLimited, text),
         _ => classify::answer(status, &text),
@@ -130,7 +130,7 @@ fn refusal(result: &Value, noted: &Noted, now: Timestamp) -> Refusal {
 fn usage(result: &Value, noted: &Noted) -> Usage {
     let mut spent = Tokens::default();
     match result["model_usage_since_last_result"].as_object() {
-        // What subagents and summaries used is in here alone.
+        // Only these counts include subagents and summaries.
         Some(models) => models.values().for_each(|model| spent.add(model)),
         None => spent.update(&result["usage"]),
     }
@@ -145,7 +145,7 @@ fn usage(result: &Value, noted: &Noted) -> Usage {
     }
 }
 
-/// How much the context of the conversation's own model holds; subagents and summaries may use others.
+/// Returns the context window of the native session's own model; subagents and summaries may use other models.
 fn window(models: &Value, model: Option<&str>) -> Option<u64> {
     let models = models.as_object()?;
     let by_name = model.and_then(|name| models.get(name));

@@ -1,4 +1,4 @@
-//! The tools that Claude Code is handed.
+//! MCP servers that Claude Code receives.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use segue_core::{McpReach, McpServer};
 use serde_json::{Map, Value, json};
 
-/// A file that is there until the program has read it.
+/// A file that exists until the program has read it. Dropping this value deletes the file.
 pub(super) struct Handed(PathBuf);
 
 impl Handed {
@@ -33,15 +33,15 @@ impl Handed {
 
 impl Drop for Handed {
     fn drop(&mut self) {
-        // If it can't be removed it is still for our eyes only.
+        // A file that cannot be removed is still readable by its owner only.
         let _ = fs::remove_file(&self.0);
     }
 }
 
-/// The name of our own MCP server, whose tools need no permission.
+/// Name of segue's own MCP server, whose tools need no permission.
 pub(super) const OWN_TOOLS: &str = "segue";
 
-/// What Claude Code is told about the servers.
+/// Builds the MCP configuration for Claude Code.
 pub(super) fn config(servers: &[McpServer]) -> Value {
     let object = |pairs: &[(String, String)]| -> Value {
         let pairs = pairs.iter().cloned();
@@ -60,7 +60,7 @@ pub(super) fn config(servers: &[McpServer]) -> Value {
                     json!({"type": "http", "url": url, "headers": object(headers)})
                 }
             };
-            // Claude hides the tools of a server behind a search unless told otherwise.
+            // Claude Code hides a server's tools behind a search unless this is set.
             if server.name == OWN_TOOLS {
                 reach["alwaysLoad"] = true.into();
             }

@@ -1,9 +1,10 @@
-//! An answer that was cut off and is told again from its beginning.
+//! Filter for an answer that restarts from its beginning after its stream broke.
 //!
-//! When a stream breaks, Claude Code asks the model once more and streams the new answer, without a word that what
-//! it had streamed before does not count. What was shown can't be taken back, so what is the same is left out.
+//! When a stream breaks, Claude Code sends the request to the model a second time and streams the new answer, without
+//! any sign that the text before the break is invalid. segue cannot retract text that it has printed, so it omits the
+//! text that both answers share.
 
-/// What was told before the break, as far as it is still compared.
+/// Text from before the break, and the length that the new answer has matched so far.
 #[derive(Debug)]
 pub(super) struct Retold {
     before: String,
@@ -11,17 +12,17 @@ pub(super) struct Retold {
 }
 
 impl Retold {
-    /// Compares with what was told before; `None` if that was nothing.
+    /// Creates a filter for the text from before the break; `None` if it is empty.
     pub(super) fn new(before: String) -> Option<Self> {
         (!before.is_empty()).then_some(Self { before, matched: 0 })
     }
 
-    /// The same from the beginning.
+    /// Restarts the comparison from the beginning of the text.
     pub(super) fn again(self) -> Self {
         Self { matched: 0, ..self }
     }
 
-    /// What of the next piece has not been told, and what is left to compare.
+    /// Compares the next chunk. Returns the filter, or `None` once the comparison has ended, and the text that is new.
     pub(super) fn hear(mut self, piece: &str) -> (Option<Self>, String) {
         let expected = &self.before[self.matched..];
         if let Some(new) = piece.strip_prefix(expected) {
@@ -31,7 +32,7 @@ impl Retold {
             self.matched += piece.len();
             return (Some(self), String::new());
         }
-        // Another answer than before: the whole of it, apart from what was cut off.
+        // The answers differ: return the new one in full, separated from the text before the break.
         let again = &self.before[..self.matched];
         (None, format!("\n\n{again}{piece}"))
     }

@@ -1,4 +1,4 @@
-//! How Claude Code is started.
+//! Command lines that start Claude Code.
 
 use segue_core::{McpReach, PermissionPolicy, RoleDescription, RoleName};
 use tokio::sync::watch;

@@ -1,4 +1,4 @@
-//! Claude's tools in our words: what sort they are, what they change, what they plan.
+//! Conversion of Claude Code's tool calls: their kinds, file changes and plans.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -6,12 +6,12 @@ use std::fmt::Write;
 use segue_core::{Diff, Json, PlanStatus, PlanStep, RoleDescription, ToolCall, ToolStatus};
 use serde_json::Value;
 
-/// The calls of one turn, each as far as it is known.
+/// Tool calls of one turn, with the data received so far.
 #[derive(Debug, Default)]
 pub(super) struct Calls(HashMap<String, ToolCall>);
 
 impl Calls {
-    /// A call was announced, perhaps without its arguments yet.
+    /// Records an announced call, whose arguments may still be missing.
     pub(super) fn announced(&mut self, id: &str, name: &str, args: &Value) -> ToolCall {
         let call = self.entry(id);
         name.clone_into(&mut call.name);
@@ -20,14 +20,15 @@ impl Calls {
         call.clone()
     }
 
-    /// A call is running.
+    /// Marks a call as running; `None` if the call is unknown or has ended.
     pub(super) fn running(&mut self, id: &str) -> Option<ToolCall> {
         let call = self.0.get_mut(id).filter(|call| !call.status.is_over())?;
         call.status = ToolStatus::InProgress;
         Some(call.clone())
     }
 
-    /// A call is over. `details` is what Claude knows of the result beyond what the model is told.
+    /// Marks a call as ended. `details` contains what Claude Code records about the result but does not send to the
+    /// model.
     pub(super) fn over(&mut self, result: &Value, details: &Value) -> Option<ToolCall> {
         let call = self.entry(result["tool_use_id"].as_str()?);
         call.status = if result["is_error"] == true {
@@ -56,7 +57,7 @@ impl Calls {
     }
 }
 
-/// Its tools that do something, as far as they are known by name.
+/// Known tools of Claude Code that change files, run commands or use the network.
 const DOING: [&str; 9] = [
     "Bash",
     "Edit",
@@ -69,8 +70,9 @@ const DOING: [&str; 9] = [
     "Write",
 ];
 
-/// Those of its tools that a role may not use, as it wants them named: it may do without asking what its own settings
-/// allow, and asks for nothing that is denied.
+/// Returns the tools that the role forbids, in the format of `--disallowedTools`; `None` if it forbids none. Needed
+/// because Claude Code runs a tool that its own settings allow without a permission request. It sends no request for a
+/// denied tool.
 pub(super) fn denied(role: &RoleDescription) -> Option<String> {
     let denied = DOING.iter().copied();
     let denied = denied.filter(|name| !role.allows_named(name, kind(name)));
@@ -78,7 +80,7 @@ pub(super) fn denied(role: &RoleDescription) -> Option<String> {
     (!denied.is_empty()).then(|| denied.join(","))
 }
 
-/// The sort of a tool.
+/// Returns the kind of a tool.
 fn kind(name: &str) -> &'static str {
     match name {
         "Read" | "NotebookRead" | "BashOutput" | "TaskOutput" | "ReadMcpResource" => "read",
@@ -96,7 +98,7 @@ fn kind(name: &str) -> &'static str {
 
 const PLANNER: &str = "TodoWrite";
 
-/// The plan in a call, if it is one that makes plans.
+/// Returns the plan in a call; `None` unless the tool is the planner.
 pub(super) fn plan(name: &str, args: &Value) -> Option<Vec<PlanStep>> {
     let steps = args["todos"].as_array().filter(|_| name == PLANNER)?;
     let step = |step: &Value| {
@@ -112,12 +114,12 @@ pub(super) fn plan(name: &str, args: &Value) -> Option<Vec<PlanStep>> {
     Some(steps.iter().filter_map(step).collect())
 }
 
-/// The change to a file in the details of a result.
+/// Returns the file change in the details of a result.
 fn diff(details: &Value) -> Option<Diff> {
     let file = details["filePath"].as_str()?;
     let hunks = details["structuredPatch"].as_array()?;
     let patch = match details["content"].as_str() {
-        // A new file comes without a patch.
+        // Claude Code reports a new file without a patch.
         Some(content) if hunks.is_empty() && details["type"] == "create" => added(content),
         _ => hunks.iter().map(hunk).collect(),
     };

@@ -1,4 +1,4 @@
-//! A turn as Claude tells it, a line at a time.
+//! State of one turn, built from Claude Code's output line by line.
 
 use std::time::Duration;
 
@@ -12,39 +12,39 @@ use super::retold::Retold;
 use super::tools::{self, Calls};
 use crate::AgentError;
 
-/// What a line means for the turn.
+/// Event that a line contains.
 #[derive(Debug)]
 pub(super) enum Heard {
-    /// Something happened.
+    /// Output of the agent.
     Event(AgentEvent),
-    /// Claude wants an answer before it goes on.
+    /// A permission request; Claude Code waits for the answer.
     Asked(Asked),
-    /// Claude asks for something that we do not offer, and waits.
+    /// A request that segue does not support; Claude Code waits for an answer.
     NotOffered { id: String, subtype: String },
-    /// Claude calls the conversation something else now.
+    /// Id of the native session, which may differ from the previous one.
     Named(String),
-    /// The turn is over.
+    /// End of the turn.
     Over(Result<TurnEnd, AgentError>),
 }
 
-/// Whether Claude has taken the prompt up, by one line.
+/// Acceptance of the prompt, as far as one line reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TakenUp {
-    /// The line is about something else.
+    /// The line does not concern the prompt.
     NotTold,
-    /// It has.
+    /// Claude Code has accepted the prompt.
     Told,
-    /// It has just now, after it was asked to stop: what stopped was something else.
+    /// Claude Code has accepted the prompt only now, after a stop request, which therefore stopped another turn.
     TooLate,
 }
 
-/// What has been heard of a turn.
+/// State of a turn.
 #[derive(Debug)]
 pub(super) struct Turn {
-    /// The id of the prompt.
+    /// Id of the prompt.
     prompt: String,
-    /// Whether what is heard belongs to the prompt: Claude has turns of its own, when something that it left running
-    /// in the background is done, and their ends are not ours.
+    /// Whether the current lines belong to the prompt. Claude Code also runs turns of its own when a background task
+    /// ends, and the end of such a turn is not the end of this one.
     ours: bool,
     calls: Calls,
     message: Message,
@@ -53,38 +53,38 @@ pub(super) struct Turn {
     noted: Noted,
 }
 
-/// The answer of the model that is being streamed.
+/// Answer of the model that is being streamed.
 #[derive(Debug, Default)]
 struct Message {
     id: String,
-    /// Whether it comes in pieces rather than in whole blocks.
+    /// Whether the answer arrives in deltas rather than in complete blocks.
     streamed: bool,
-    /// Whether it came to its end.
+    /// Whether the answer is complete.
     whole: bool,
     tokens: Tokens,
 }
 
-/// Words of one kind.
+/// Output of one kind: text or thoughts.
 #[derive(Debug, Default)]
 struct Speech {
-    /// What the current message told.
+    /// Text of the current message.
     told: String,
     retold: Option<Retold>,
 }
 
 impl Speech {
-    /// A message begins; the one before it was whole, or is told again.
+    /// Starts a message. If the previous message is incomplete, the new one repeats it.
     fn begin(&mut self, was_whole: bool) {
         let told = std::mem::take(&mut self.told);
         self.retold = match self.retold.take() {
             _ if was_whole => None,
-            // It was cut off once more, before it came to something new.
+            // The repetition broke too, before it reached new text.
             Some(retold) => Some(retold.again()),
             None => Retold::new(told),
         };
     }
 
-    /// What of the next words is new.
+    /// Returns the new text in the next chunk.
     fn hear(&mut self, words: &str) -> String {
         self.told.push_str(words);
         match self.retold.take() {
@@ -99,8 +99,8 @@ impl Speech {
 }
 
 impl Turn {
-    /// The turn of a prompt. `is_told` says whether Claude will tell when it takes the prompt up; until it does, what
-    /// is heard belongs to something else.
+    /// Creates the turn of a prompt. `is_told` is `true` if Claude Code reports when it accepts the prompt; until it
+    /// does, all lines belong to other turns.
     pub(super) fn new(prompt: String, is_told: bool) -> Self {
         Self {
             prompt,
@@ -116,12 +116,12 @@ impl Turn {
         }
     }
 
-    /// It is being asked to stop.
+    /// Records that segue requested a stop.
     pub(super) fn cancel(&mut self) {
         self.noted.cancelled = true;
     }
 
-    /// What a line says of the prompt.
+    /// Checks whether a line reports that the prompt was accepted.
     pub(super) fn takes_up(&mut self, line: &Value) -> TakenUp {
         let id = match line["type"].as_str() {
             Some("user") if line["isReplay"] == true => &line["uuid"],
@@ -139,11 +139,11 @@ impl Turn {
         }
     }
 
-    /// What the next line means.
+    /// Converts the next line to events.
     pub(super) fn hear(&mut self, line: &Value, now: Timestamp) -> Vec<Heard> {
         let kind = line["type"].as_str().unwrap_or_default();
         match kind {
-            // Whoever asks, Claude waits.
+            // Claude Code waits for the answer, also in a turn of its own.
             "control_request" => vec![self.asked(line)],
             _ if !self.ours => Vec::new(),
             "result" => self.over(line, now),
@@ -187,7 +187,7 @@ impl Turn {
     fn over(&mut self, line: &Value, now: Timestamp) -> Vec<Heard> {
         let end = end::of(line, &self.noted, now);
         let mut heard = Vec::new();
-        // Why it will not is told nowhere else.
+        // Only the result contains the reason for the refusal.
         if matches!(&end, Ok(end) if end.reason == StopReason::Refusal) && line["is_error"] == true
         {
             let gap = if self.text.told.is_empty() {
@@ -202,7 +202,7 @@ impl Turn {
         heard
     }
 
-    /// An event of the model's own stream.
+    /// Converts an event of the model's own stream.
     fn streamed(&mut self, event: &Value) -> Vec<Heard> {
         match event["type"].as_str().unwrap_or_default() {
             "message_start" => {
@@ -233,7 +233,7 @@ impl Turn {
         self.thought.begin(self.message.whole);
         let mut tokens = Tokens::default();
         tokens.update(&message["usage"]);
-        // What Claude itself puts into the model's mouth has no figures.
+        // Messages that Claude Code itself writes in the model's name have no token counts.
         if tokens.total().is_some() {
             self.noted.last = tokens;
             self.noted.model = message["model"].as_str().map(str::to_owned);
@@ -246,7 +246,7 @@ impl Turn {
         };
     }
 
-    /// Words, in a piece of a stream or in a whole block.
+    /// Converts text or a thought, from a delta or from a complete block.
     fn spoke(&mut self, words: &Value) -> Vec<Heard> {
         let of = |name: &str| words[name].as_str().unwrap_or_default();
         let event = match of("type") {
@@ -260,7 +260,7 @@ impl Turn {
         }
     }
 
-    /// A tool is called, as far as that is known.
+    /// Converts a tool call, whose arguments may still be missing.
     fn called(&mut self, block: &Value) -> Vec<Heard> {
         let (Some(id), Some(name)) = (block["id"].as_str(), block["name"].as_str()) else {
             return Vec::new();
@@ -272,9 +272,9 @@ impl Turn {
         heard
     }
 
-    /// A finished block of an answer. Its words were told already if it was streamed.
+    /// Converts a complete block of an answer. Omits text that was streamed before.
     fn said(&mut self, line: &Value) -> Vec<Heard> {
-        // Its errors are put into the model's mouth; the result has them too.
+        // Claude Code reports its errors in the model's name; the result contains them as well.
         if line["is_api_error_message"] == true || line["error"].is_string() {
             return Vec::new();
         }
@@ -299,7 +299,7 @@ impl Turn {
         heard
     }
 
-    /// What Claude says in the user's name: the results of tools, and things that only the model needs to know.
+    /// Converts a message in the user's name: the results of tools. Omits the blocks that only the model needs.
     fn answered(&mut self, line: &Value) -> Vec<Heard> {
         let blocks = line["message"]["content"].as_array().into_iter().flatten();
         blocks
@@ -339,7 +339,7 @@ impl Turn {
     }
 }
 
-/// Lines about Claude itself that say nothing of the turn.
+/// Types of lines that concern Claude Code itself, not the turn.
 const BOOKKEEPING: &[&str] = &[
     "active_goal",
     "api_metrics",

@@ -1,4 +1,4 @@
-//! Codex through an adapter that speaks ACP, kept from threads that its Codex would ruin.
+//! Codex through an ACP adapter, guarded against threads that the adapter's Codex would damage.
 
 mod doubt;
 
@@ -15,21 +15,22 @@ use super::{checked, config, environment, race, trust, unknown};
 use crate::classify::Refusal;
 use crate::{AcpAgent, Agent, AgentError, Host, Listed, OpenRequest, Opening, Probe, Settings};
 
-/// The mode in which the adapter asks its client: for changes, and for commands that the model says need more than
-/// to read. Other commands run in a sandbox, unasked, and fail if they write. In its usual mode a model decides.
+/// Mode in which the adapter sends permission requests: for changes, and for commands that the model declares to need
+/// more than read access. Other commands run in a sandbox without a request, and fail if they write. In the adapter's
+/// default mode, a model decides.
 const ASKING: &str = "read-only";
 
-/// The mode in which it may do everything, and what the older adapter (0.16) calls it.
+/// Mode without restrictions, and its name in the older adapter (0.16).
 const UNBOUND: [&str; 2] = ["agent-full-access", "full-access"];
 
-/// An adapter.
+/// An ACP adapter for Codex.
 pub(super) struct Adapter {
     agent: AcpAgent,
     /// Whether the user chose the mode.
     mode_is_chosen: bool,
-    /// The version of the Codex that it brings, where that can be seen.
+    /// Version of the Codex that the adapter bundles; `None` if it cannot be determined.
     brings: Option<Version>,
-    /// The Codex that it is told to use instead.
+    /// Codex that the adapter is configured to use instead.
     uses: Option<PathBuf>,
     env: Vec<(OsString, OsString)>,
     home: PathBuf,
@@ -54,13 +55,14 @@ impl Adapter {
         }
     }
 
-    /// The adapter as it is to work under this policy: in the mode that asks, what nobody asks for can't be allowed.
+    /// Returns the adapter's settings for a permission policy. `AllowAll` needs the unrestricted mode: in the asking
+    /// mode, segue cannot allow what the adapter blocks without a request.
     fn under(&self, policy: PermissionPolicy, decided: bool) -> AcpAgent {
         let mut agent = self.agent.clone();
         if policy == PermissionPolicy::AllowAll && !self.mode_is_chosen {
             let [mode, older] = UNBOUND;
             agent.mode = Some(mode.to_owned());
-            // To choose the older one is noted down as trust.
+            // Codex records the folder as trusted when this older mode is selected.
             let otherwise = if decided { older } else { ASKING };
             agent.mode_otherwise = Some(otherwise.to_owned());
         }
@@ -84,16 +86,16 @@ async fn try_to_open(agent: &AcpAgent, request: &OpenRequest) -> Result<Opening,
     })
 }
 
-/// Whether an adapter of this version tells of a failure as if it were an answer, without figures. The older ones
-/// never give figures, and say when they fail.
+/// Returns `true` if an adapter of this version reports a failure as a normal answer without token counts. Older
+/// adapters never report token counts, but do report failures.
 fn fails_silently(version: Option<&str>) -> bool {
     let version = version.and_then(Version::find);
     version.is_some_and(|version| version.major() >= 2)
 }
 
-/// Why a folder can't be worked in. Besides the thread that it is asked for, the adapter opens one to find a title,
-/// and what that may do is up to the user's configuration alone. If it may write, Codex notes down that the folder is
-/// trusted, and nothing the adapter can be told keeps it from that (seen with 2.6).
+/// Returns a refusal if the adapter would mark the folder as trusted. Besides the requested thread, the adapter opens
+/// one to generate a title, and only the user's configuration limits what that thread may do. If it may write, Codex
+/// records the folder as trusted, and no setting of the adapter prevents that (observed with 2.6).
 fn would_be_trusted(config: &str, cwd: &Path, decided: bool) -> Option<Refusal> {
     let sandbox = trust::sandbox(config).filter(|sandbox| sandbox != ASKING)?;
     let message = format!(

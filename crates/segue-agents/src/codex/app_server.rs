@@ -1,4 +1,4 @@
-//! Codex over `codex app-server`: one process for all turns of a conversation, requests and notifications a line each.
+//! Codex over `codex app-server`: one process for all turns of a connection, with one JSON message per line.
 
 mod ask;
 mod branch;
@@ -27,7 +27,7 @@ use crate::process::Program;
 use crate::wire::{Wire, text_of};
 use crate::{Agent, AgentError, OpenRequest, Opening, Probe};
 
-/// Codex, talked to so.
+/// Codex, driven over `app-server`.
 pub(super) struct AppServer {
     codex: Codex,
 }
@@ -75,7 +75,7 @@ impl AppServer {
         Ok((turn, Opened::Fresh, why_not))
     }
 
-    /// Goes on with a thread, unless this Codex is too old for it.
+    /// Resumes a thread. `Ok(Err)` contains the reason if this Codex is too old for the thread or refuses.
     async fn resume(
         &self,
         talk: &mut Talk,
@@ -92,7 +92,7 @@ impl AppServer {
         params["excludeTurns"] = true.into();
         let resumed = talk.call("thread/resume", &params, request.timeout).await?;
         Ok(match resumed {
-            // Somebody else's thread under this name would be worse than none.
+            // Resuming a different thread would be worse than resuming none.
             Ok(thread) if thread["thread"]["id"] == id.as_str() => {
                 let used = rollout.and_then(|rollout| rollout.total);
                 Ok(Turn::new(id.to_string(), Meter::after(used)))
@@ -102,21 +102,21 @@ impl AppServer {
         })
     }
 
-    /// Where Codex says it keeps its threads.
+    /// Returns the directory in which Codex stores its threads, as Codex reports it.
     fn home(&self, about: &Value) -> PathBuf {
         let home = about["codexHome"].as_str();
         home.map_or_else(|| self.codex.home.clone(), PathBuf::from)
     }
 
-    /// The files of a thread, unless this Codex is too old for it.
+    /// Returns the files of a thread, or the reason why this Codex must not resume it.
     async fn check(&self, id: &NativeId, about: &Value) -> Result<Option<Rollout>, String> {
         let home = self.home(about);
         let ours = about["userAgent"].as_str().and_then(Version::find);
         checked(&home, id, async { ours }).await
     }
 
-    /// What a thread is opened with. The user's own configuration may say that nobody is asked; so all that decides
-    /// about it is said here.
+    /// Returns the parameters that open a thread. They set every permission option, because the user's own
+    /// configuration may disable permission requests.
     fn thread(&self, request: &OpenRequest) -> Value {
         let mut params = json!({
             "cwd": text_of(&request.cwd),
@@ -140,7 +140,8 @@ impl AppServer {
         params
     }
 
-    /// When Codex asks: always, unless the user chose a mode, in which it asks for what that does not let it do.
+    /// Returns the approval policy: Codex always asks, or, if the user configured a mode, asks for what the mode does
+    /// not permit.
     fn approval(&self, request: &OpenRequest) -> &'static str {
         match request.mode(self.codex.mode.as_deref()) {
             None => "untrusted",
@@ -148,8 +149,8 @@ impl AppServer {
         }
     }
 
-    /// What Codex can do at all. A role that neither changes files nor runs commands gets the sandbox in which neither
-    /// does harm; else it is the answers that keep a role to what it may.
+    /// Returns the sandbox. A role that neither changes files nor runs commands gets the read-only sandbox; for any
+    /// other role, the answers to permission requests enforce its limits.
     fn sandbox(&self, request: &OpenRequest) -> &str {
         let only_reads =
             |role: &RoleDescription| !role.allows_kind("edit") && !role.allows_kind("execute");
@@ -159,14 +160,14 @@ impl AppServer {
         request.mode(self.codex.mode.as_deref()).unwrap_or(UNBOUND)
     }
 
-    /// What every turn is begun with, so that nothing a thread has on record counts more.
+    /// Returns the parameters that start every turn, so that they override what the thread has on record.
     fn each_turn(&self, request: &OpenRequest) -> Value {
         let mut params =
             json!({"approvalPolicy": self.approval(request), "approvalsReviewer": "user"});
         match self.sandbox(request) {
             UNBOUND => params["sandboxPolicy"] = json!({"type": "dangerFullAccess"}),
             READ_ONLY => params["sandboxPolicy"] = json!({"type": "readOnly"}),
-            // The others have details, which the thread was opened with.
+            // The other sandboxes have details that were set when the thread was opened.
             _ => {}
         }
         params
@@ -177,9 +178,9 @@ fn lost(why: String) -> Refusal {
     Refusal::new(FailureClass::SessionUnknown, why)
 }
 
-/// The sandbox that holds nothing. Codex asks before each command, each change and each tool, so it is the answer
-/// that decides. In any other sandbox a command that was allowed still fails now and then: it is tried inside
-/// first, and whether the failure is noticed in time is a matter of luck (seen with 0.166).
+/// Sandbox without restrictions. Codex sends a request before each command, change and tool call, so the answers
+/// decide. In any other sandbox, an allowed command sometimes fails: Codex first runs it inside the sandbox and does
+/// not reliably detect the failure in time (observed with 0.166).
 const UNBOUND: &str = "danger-full-access";
 
 const READ_ONLY: &str = "read-only";

@@ -1,4 +1,4 @@
-//! Codex by `codex exec`: a process for every turn, which tells in JSON what it did and can ask nobody.
+//! Codex by `codex exec`: one process per turn, which reports in JSON what it did and cannot send permission requests.
 
 mod stream;
 
@@ -26,10 +26,10 @@ use crate::{Agent, AgentError, Conversation, OpenRequest, Opening, Probe, Step};
 const PROMPT: &str = "the prompt";
 const RESUME: &str = "exec resume";
 
-/// How long Codex may take to end once it has said that the turn is over.
+/// Time in which Codex may exit after it has reported the end of the turn.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// Codex, run so.
+/// Codex, driven by `exec`.
 pub(super) struct Exec {
     codex: Codex,
 }
@@ -49,7 +49,7 @@ impl Exec {
         Version::find(&program::version(program, env, leash, timeout).await?)
     }
 
-    /// The thread to go on with; why it can't be otherwise.
+    /// Returns the files of the thread to resume, or the reason why it cannot be resumed.
     async fn thread(&self, id: &NativeId, timeout: Duration) -> Result<Rollout, String> {
         let rollout = checked(&self.codex.home, id, self.version(timeout)).await?;
         rollout.ok_or_else(|| format!("Codex has no thread {id}"))
@@ -120,7 +120,7 @@ impl Agent for Exec {
     }
 }
 
-/// The sandbox that lets Codex do what the policy allows, since it can't ask.
+/// Returns the sandbox that permits what the policy allows, because `exec` cannot ask.
 fn sandbox(policy: PermissionPolicy) -> &'static str {
     match policy {
         PermissionPolicy::Ask | PermissionPolicy::AllowReads | PermissionPolicy::Deny => {
@@ -131,7 +131,8 @@ fn sandbox(policy: PermissionPolicy) -> &'static str {
     }
 }
 
-/// The arguments of a run; the prompt comes over standard input, so that it can't be taken for one of them.
+/// Returns the arguments of a run. The prompt is sent over standard input, so that Codex cannot take it for an
+/// argument.
 fn arguments(
     codex: &Codex,
     request: &OpenRequest,
@@ -162,21 +163,21 @@ fn arguments(
     args
 }
 
-/// A conversation of runs.
+/// A connection that starts one process per turn.
 struct Runs {
     codex: Codex,
     request: OpenRequest,
     thread: Option<NativeId>,
     meter: Meter,
-    /// The run of the current turn, or of the last one.
+    /// Process of the current turn, or of the last one.
     wire: Option<Wire>,
     stream: Stream,
-    /// How the turn ended, and until when the program may say goodbye.
+    /// Outcome of the turn, and the time until which the process may exit.
     over: Option<(Result<(), Refusal>, Instant)>,
 }
 
 impl Runs {
-    /// What one line of the program means.
+    /// Converts one line of the program.
     fn said(&mut self, message: &Value) -> Option<Step> {
         match self.stream.said(message)? {
             Said::Thread(id) => self.named(&id),
@@ -212,7 +213,8 @@ impl Runs {
         }
     }
 
-    /// The end of a turn that the program told of, with the figures that only its files have.
+    /// Returns the end of a turn that the program reported, with the context usage that only the thread's files
+    /// contain.
     async fn end(&mut self, outcome: Result<(), Refusal>) -> Step {
         if let Err(refusal) = outcome {
             return Step::Done(Err(AgentError::refused(PROMPT, refusal)));
@@ -228,7 +230,7 @@ impl Runs {
         }))
     }
 
-    /// The next line of the program; none once it has ended, or had the time to.
+    /// Returns the next line of the program; `None` once it has ended or its time to exit is over.
     async fn line(&mut self) -> Option<Line> {
         let wire = self.wire.as_mut()?;
         match &self.over {
@@ -240,7 +242,7 @@ impl Runs {
         }
     }
 
-    /// Why the program ended without a word.
+    /// Returns the error for a program that exited without reporting the end of the turn.
     async fn gone(&mut self) -> AgentError {
         let Some(wire) = &mut self.wire else {
             return unknown(PROMPT, "nothing was sent");

@@ -1,4 +1,4 @@
-//! What a failed turn of Codex means.
+//! Classification of failed turns of Codex.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::classify::{self, Refusal};
 
-/// The meaning of a turn's `error`.
+/// Converts the `error` of a turn.
 pub(crate) fn refusal(error: &Value) -> Refusal {
     let mut message = error["message"].as_str().unwrap_or_default().to_owned();
     if let Some(details) = error["additionalDetails"].as_str() {
@@ -22,7 +22,7 @@ pub(crate) fn refusal(error: &Value) -> Refusal {
         Some(class) => Refusal::new(class, message),
         None => classify::answer(status(info), &message),
     };
-    // It asks several times by itself, and then tells of nothing but that.
+    // Codex retries several times on its own, and then reports only that it did.
     if refusal.class == FailureClass::RateLimited && refusal.message.starts_with("exceeded retry") {
         refusal.message = format!(
             "too many requests for now, also after several tries ({})",
@@ -32,7 +32,7 @@ pub(crate) fn refusal(error: &Value) -> Refusal {
     refusal
 }
 
-/// What Codex's own name of an error means, where that says more than the words.
+/// Classifies Codex's own name of an error; `None` if the message is more specific.
 fn class(name: &str) -> Option<FailureClass> {
     match name {
         "contextWindowExceeded" => Some(FailureClass::ContextTooLong),
@@ -43,14 +43,14 @@ fn class(name: &str) -> Option<FailureClass> {
     }
 }
 
-/// The HTTP status in an error that has one: `{"httpConnectionFailed": {"httpStatusCode": 401}}`.
+/// Returns the HTTP status in an error that contains one: `{"httpConnectionFailed": {"httpStatusCode": 401}}`.
 fn status(info: &Value) -> Option<i32> {
     let mut kinds = info.as_object()?.values();
     let status = kinds.find_map(|kind| kind["httpStatusCode"].as_i64())?;
     i32::try_from(status).ok()
 }
 
-/// When the limits that are reached are lifted, by what `account/rateLimits/updated` told.
+/// Returns the Unix time at which the exhausted limits of `account/rateLimits/updated` are renewed.
 pub(crate) fn lifted_at(limits: &Value) -> Option<i64> {
     ["primary", "secondary"]
         .iter()
@@ -64,7 +64,7 @@ pub(crate) fn lifted_at(limits: &Value) -> Option<i64> {
         .max()
 }
 
-/// The refusal, with when to try again where it does not say so itself and the limits do.
+/// Adds a retry delay from the account's limits to a refusal that names none.
 pub(crate) fn with_limits(mut refusal: Refusal, limits: &Value, now: Timestamp) -> Refusal {
     let limited = matches!(
         refusal.class,

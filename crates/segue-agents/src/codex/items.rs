@@ -1,11 +1,12 @@
-//! The things a turn of Codex consists of, as tool calls.
+//! Conversion of the items of a Codex turn to tool calls.
 //!
-//! `app-server` and `exec` tell of the same items in two spellings; both are understood here.
+//! `app-server` and `exec` report the same items in two spellings; this module reads both.
 
 use segue_core::{Diff, Json, ToolCall, ToolStatus};
 use serde_json::{Value, json};
 
-/// The tool call that an item is; none if it is none. Not every item says itself whether it is `over`.
+/// Converts an item to a tool call; `None` if the item is not one. `over` is needed because not every item contains its
+/// status.
 pub(crate) fn tool(item: &Value, over: bool) -> Option<ToolCall> {
     let text = |name: &str| item[name].as_str().unwrap_or_default().to_owned();
     let (name, kind, args, output) = match self::kind(item) {
@@ -78,7 +79,7 @@ pub(crate) fn tool(item: &Value, over: bool) -> Option<ToolCall> {
     })
 }
 
-/// What sort of thing an item is.
+/// Returns the type of an item.
 pub(crate) fn kind(item: &Value) -> &str {
     item["type"].as_str().unwrap_or_default()
 }
@@ -91,7 +92,7 @@ fn status(item: &Value, over: bool) -> ToolStatus {
     }
 }
 
-/// What a command printed, and what it exited with where that is not 0.
+/// Returns the output of a command, with the exit code if it is not 0.
 fn command_output(item: &Value) -> Value {
     if item["status"] == "declined" {
         return "declined".into();
@@ -108,7 +109,7 @@ fn command_output(item: &Value) -> Value {
     }
 }
 
-/// A command without the shell that Codex wraps around it: `/bin/bash -lc 'touch x'`.
+/// Returns a command without the shell that Codex wraps around it: `/bin/bash -lc 'touch x'`.
 pub(crate) fn script(command: &str) -> String {
     let inner = command
         .split_once(" -lc ")
@@ -118,7 +119,7 @@ pub(crate) fn script(command: &str) -> String {
         let bare = inner
             .strip_prefix('\'')
             .and_then(|inner| inner.strip_suffix('\''));
-        // What is quoted in several pieces is left as it is.
+        // A script that is quoted in several segments stays unchanged.
         bare.filter(|bare| !bare.contains('\'')).unwrap_or(inner)
     });
     inner.unwrap_or(command).to_owned()
@@ -140,7 +141,7 @@ fn changes(item: &Value) -> Vec<Value> {
         .collect()
 }
 
-/// `app-server` says `{"type": "add"}`, `exec` says `"add"`.
+/// Returns the kind of a change: `{"type": "add"}` from `app-server`, `"add"` from `exec`.
 fn change_kind(change: &Value) -> &str {
     let kind = &change["kind"];
     kind.as_str()
@@ -165,7 +166,7 @@ fn diffs(item: &Value) -> Vec<Diff> {
         .collect()
 }
 
-/// A whole file that came or went, of which Codex gives the text alone.
+/// Returns the diff of a created or deleted file, for which Codex sends only the text.
 fn whole(text: &str, sign: char) -> String {
     let lines: Vec<String> = text.lines().map(|line| format!("{sign}{line}\n")).collect();
     let range = match lines.len() {

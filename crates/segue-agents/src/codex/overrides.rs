@@ -1,12 +1,12 @@
-//! What Codex is told beyond its own configuration, above all which MCP servers to use.
+//! Configuration overrides for Codex, above all its MCP servers.
 
 use segue_core::{McpReach, McpServer};
 use serde_json::{Map, Value, json};
 
-/// Our own server. The user has asked for it by using us, so its tools need no permission.
+/// Name of segue's own MCP server. Its tools need no permission, because the user requested them by using segue.
 const OURS: &str = "segue";
 
-/// The part of a configuration that makes Codex use these servers.
+/// Returns the configuration that adds these servers; `None` if the list is empty.
 pub(crate) fn servers(servers: &[McpServer]) -> Option<Value> {
     let all: Map<String, Value> = servers
         .iter()
@@ -34,19 +34,20 @@ fn one(server: &McpServer) -> Value {
     config
 }
 
-/// What a command line says of MCP servers. Everybody on the machine can read it, so what is in it is not secret.
+/// MCP servers in the form for a command line. It contains no secrets, because every user of the machine can read a
+/// command line.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Told {
-    /// The part of a configuration that makes Codex use them.
+    /// Configuration that adds the servers.
     pub(crate) config: Map<String, Value>,
-    /// What they are to be given in their environment and headers, for the environment of Codex. The names are our
-    /// own, so that Codex itself takes no notice.
+    /// Values for the servers' environment and headers, to be passed in the environment of Codex. The names are segue's
+    /// own, so that Codex itself ignores them.
     pub(crate) env: Vec<(String, String)>,
-    /// Servers that can't be used so, and why; a line each.
+    /// Servers that `exec` cannot use, with the reason, one line each.
     pub(crate) left_out: Vec<String>,
 }
 
-/// Likewise, for a command line.
+/// Converts MCP servers to the form for a command line.
 pub(crate) fn servers_told(servers: &[McpServer]) -> Told {
     let mut told = Told::default();
     for (n, server) in servers.iter().enumerate() {
@@ -94,10 +95,10 @@ pub(crate) fn servers_told(servers: &[McpServer]) -> Told {
     told
 }
 
-/// Codex hands variables on by the names that they have, so somebody has to rename them.
+/// Shell that renames variables for a server, because Codex passes variables on under unchanged names.
 const SHELL: &str = "/bin/sh";
 
-/// A script that gives variables the names a server knows, and becomes the server.
+/// Returns a script that gives variables the names that a server expects, and then executes the server.
 fn renaming<'a>(names: impl Iterator<Item = (&'a str, &'a String)> + Clone) -> String {
     let renamed: Vec<String> = names
         .clone()
@@ -111,13 +112,13 @@ fn renaming<'a>(names: impl Iterator<Item = (&'a str, &'a String)> + Clone) -> S
     )
 }
 
-/// Whether a shell takes this for the name of a variable, and for nothing else.
+/// Returns `true` if a shell takes this text for the name of a variable and nothing else.
 fn is_plain(name: &str) -> bool {
     let part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     name.chars().all(part) && name.starts_with(|c: char| !c.is_ascii_digit())
 }
 
-/// A value in the notation of the configuration file, on one line.
+/// Formats a value as TOML, on one line.
 pub(crate) fn toml(value: &Value) -> String {
     match value {
         Value::Object(table) => {
@@ -136,7 +137,7 @@ pub(crate) fn toml(value: &Value) -> String {
     }
 }
 
-/// A text between quotes. The escapes of JSON are valid there too, but they leave one character out.
+/// Formats a quoted string. TOML accepts JSON's escapes, but JSON does not escape U+007F.
 fn quoted(text: &str) -> String {
     Value::from(text).to_string().replace('\u{7f}', "\\u007f")
 }

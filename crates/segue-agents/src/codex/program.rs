@@ -1,4 +1,4 @@
-//! Which program Codex really is, and which version of it.
+//! Location and version of the real Codex program.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::process::{Leash, Program};
 use crate::wire::{Line, Wire};
 
-/// A version, as far as it decides who may write a thread. What is before a release counts as the release.
+/// A version, with the precision that decides which Codex may write a thread. A prerelease counts as its release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Version(u32, u32, u32);
 
@@ -21,7 +21,7 @@ impl fmt::Display for Version {
 }
 
 impl Version {
-    /// The first version in a text such as `codex-cli 0.166.0` or `segue/0.166.0 (Debian 12.0.0; x86_64)`.
+    /// Returns the first version in a text such as `codex-cli 0.166.0` or `segue/0.166.0 (Debian 12.0.0; x86_64)`.
     pub(crate) fn find(text: &str) -> Option<Self> {
         text.split(|c: char| !(c.is_ascii_digit() || c == '.'))
             .find_map(|word| {
@@ -31,19 +31,19 @@ impl Version {
             })
     }
 
-    /// The first of its numbers.
+    /// Returns the first number of the version.
     pub(crate) fn major(self) -> u32 {
         self.0
     }
 
-    /// The version of the package whose `package.json` this is.
+    /// Returns the version in a `package.json`.
     fn of_package(json: &[u8]) -> Option<Self> {
         let package: Value = serde_json::from_slice(json).ok()?;
         Self::find(package["version"].as_str()?)
     }
 }
 
-/// What the operating system and the processor are called, here and by those who name packages and builds.
+/// Operating system and processor by Rust's names, with the suffix of their npm package and their target triple.
 const SYSTEMS: &[(&str, &str, &str, &str)] = &[
     ("linux", "x86_64", "linux-x64", "x86_64-unknown-linux-musl"),
     (
@@ -56,9 +56,9 @@ const SYSTEMS: &[(&str, &str, &str, &str)] = &[
     ("macos", "aarch64", "darwin-arm64", "aarch64-apple-darwin"),
 ];
 
-/// The program to run for `program`. What npm installs is a launcher: with an older Node it starts the real program
-/// as a child, which outlives a launcher that is killed (the one of codex-acp 0.16 leaves it behind even when it is
-/// asked to end).
+/// Returns the program to run for `program`. npm installs a launcher. With an older Node, the launcher starts the real
+/// program as a child, which outlives a launcher that is killed (with codex-acp 0.16, even a launcher that receives
+/// SIGTERM).
 pub(crate) fn real(program: &Path) -> PathBuf {
     let Ok(launcher) = program.canonicalize() else {
         return program.to_owned();
@@ -69,7 +69,7 @@ pub(crate) fn real(program: &Path) -> PathBuf {
         .unwrap_or_else(|| program.to_owned())
 }
 
-/// Where the program of a launcher may be.
+/// Returns the possible paths of a launcher's real program.
 fn candidates(launcher: &Path, system: &str, processor: &str) -> Vec<PathBuf> {
     let Some((_, _, package, triple)) = SYSTEMS
         .iter()
@@ -101,7 +101,7 @@ fn candidates(launcher: &Path, system: &str, processor: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The version of the Codex that an adapter brings: that of the package which Node finds from where the adapter is.
+/// Returns the version of the Codex that an adapter bundles: the package that Node finds from the adapter's directory.
 pub(crate) fn carried(adapter: &Path) -> Option<Version> {
     let adapter = adapter.canonicalize().ok()?;
     adapter.ancestors().skip(1).find_map(|directory| {
@@ -110,13 +110,13 @@ pub(crate) fn carried(adapter: &Path) -> Option<Version> {
     })
 }
 
-/// Whether an adapter is known to bring a Codex of its own inside of its program.
+/// Returns `true` if an adapter is known to contain a Codex inside its own executable.
 pub(crate) fn is_sealed(adapter: &Path) -> bool {
     let adapter = adapter.canonicalize();
     adapter.is_ok_and(|path| path.iter().any(|part| part == "@zed-industries"))
 }
 
-/// What a program says when it is asked for its version.
+/// Returns the text that a program prints for `--version`; `None` if it prints none in time.
 pub(crate) async fn version(
     program: &Path,
     env: &[(OsString, OsString)],

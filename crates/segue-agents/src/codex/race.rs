@@ -1,15 +1,15 @@
-//! Several that are started at once in a home that was never used: all but one of them end at once.
+//! Retries for several Codex processes that start at the same time in an unused home: all but one of them exit at once.
 
 use std::time::Duration;
 
 use crate::error::GREETING;
 use crate::{AgentError, Opening};
 
-/// How often one may lose, and how long the others are given then.
+/// Maximum number of retries; `PAUSE` is the delay before each of them.
 const RACES: usize = 5;
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// Opens a conversation, again if need be.
+/// Opens a connection. Retries if Codex exited because another one was setting up the home.
 pub(super) async fn until_won<F>(open: impl Fn() -> F) -> Result<Opening, AgentError>
 where
     F: Future<Output = Result<Opening, AgentError>>,
@@ -23,7 +23,7 @@ where
     open().await
 }
 
-/// Whether Codex ended because another one was just setting up the home.
+/// Returns `true` if Codex exited because another one was setting up the home.
 fn is_lost(error: &AgentError) -> bool {
     let (doing, words) = match error {
         AgentError::Crashed { doing, stderr, .. } => (doing, stderr),

@@ -1,12 +1,12 @@
-//! Whether a command only reads.
+//! Detection of commands that only read.
 
-/// Programs that can neither write a file nor start another program, whatever they are told.
+/// Programs that can neither write a file nor start another program, whatever their arguments are.
 const READERS: &[&str] = &[
     "cat", "head", "tail", "ls", "nl", "wc", "pwd", "grep", "stat",
 ];
 
-/// Whether a script only reads. What Codex says of it does not suffice: for `find -delete` it says "search", for
-/// `ls | xargs touch` "list files", and for `cat a | tee b` "read".
+/// Returns `true` if a script only reads. Codex's own classification is not sufficient: it calls `find -delete` a
+/// "search", `ls | xargs touch` "list files", and `cat a | tee b` a "read".
 pub(super) fn only_reads(script: &str) -> bool {
     let harmless = |c: char| c.is_ascii_alphanumeric() || " ./_-,:=@%+*".contains(c);
     let program = script.split(' ').next().unwrap_or_default();

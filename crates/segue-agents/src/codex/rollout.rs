@@ -1,6 +1,6 @@
-//! The files of a thread, as far as they decide whether it may be gone on with.
+//! Files of a thread, as far as they decide whether the thread may be resumed.
 //!
-//! A Codex that goes on with a thread of a newer Codex ruins it: what it appends, the newer one refuses to read.
+//! A Codex that resumes a thread of a newer Codex damages it: the newer one refuses to read what the older one appends.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -12,26 +12,27 @@ use serde_json::Value;
 use super::program::Version;
 use super::usage::{Fill, Total};
 
-/// How deep threads are under `sessions`: year, month and day.
+/// Levels of directories under `sessions`: year, month and day.
 const DEPTH: usize = 3;
 
-/// What the beginning of a line must have for its kind to be known.
+/// Number of bytes at the beginning of a line that identify its type.
 const HEAD: usize = 256;
 
-/// What the files of a thread say of it.
+/// Properties of a thread, read from its files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Rollout {
-    /// The newest Codex that wrote it.
+    /// Newest version of Codex that wrote to the thread.
     writer: Option<Version>,
-    /// Whether its records are numbered, which an older Codex does not do.
+    /// Whether the records are numbered, which an older Codex does not do.
     numbered: bool,
-    /// What it has used.
+    /// Total token usage of the thread.
     pub(crate) total: Option<Total>,
-    /// How full its context is.
+    /// Context usage of the thread.
     pub(crate) fill: Fill,
 }
 
-/// What thread `id` had used when its turn `turn` was over; none if its own files do not tell.
+/// Returns the total usage of thread `id` at the end of its turn `turn`; `None` if the thread's own files do not
+/// contain it.
 pub(crate) async fn total_after(home: &Path, id: &NativeId, turn: &str) -> Option<Total> {
     let (home, id, turn) = (home.to_owned(), id.to_string(), turn.to_owned());
     tokio::task::spawn_blocking(move || {
@@ -61,25 +62,25 @@ fn total_at(mut file: impl BufRead, turn: &str) -> io::Result<Option<Total>> {
     Ok(None)
 }
 
-/// The files of thread `id`, the oldest first.
+/// Returns the files of thread `id`, the oldest first.
 fn files(home: &Path, id: &str) -> Vec<PathBuf> {
     let mut files = Vec::new();
     find(&home.join("sessions"), id, DEPTH, &mut files);
     find(&home.join("archived_sessions"), id, 0, &mut files);
-    // The times in their names put the newest last.
+    // The names contain times, so this puts the newest last.
     files.sort_by(|a, b| a.file_name().cmp(&b.file_name()));
     files
 }
 
 impl Rollout {
-    /// The thread `id` in the home of Codex; none if there is no such thread.
+    /// Reads the thread `id` in the home of Codex; `None` if it has no files.
     pub(crate) async fn of(home: &Path, id: &NativeId) -> Option<Self> {
         let (home, id) = (home.to_owned(), id.to_string());
         tokio::task::spawn_blocking(move || {
             let mut rollout = Self::default();
             let files = files(&home, &id);
             for file in &files {
-                // What can't be read is Codex's to complain about.
+                // Codex itself reports files that cannot be read.
                 let _ = File::open(file).and_then(|file| rollout.take_in(BufReader::new(file)));
             }
             (!files.is_empty()).then_some(rollout)
@@ -120,7 +121,8 @@ impl Rollout {
         self.numbered |= record.get("ordinal").is_some();
     }
 
-    /// Whether a Codex of this version, if it is known, can go on with the thread without doing harm; if not, why.
+    /// Checks whether a Codex of version `ours` (`None` if unknown) can resume the thread without damage. Returns the
+    /// reason if it cannot.
     pub(crate) fn open_to(&self, ours: Option<Version>) -> Result<(), String> {
         match (self.writer, ours) {
             (Some(writer), Some(ours)) if ours < writer => Err(format!(
@@ -138,7 +140,7 @@ fn contains(bytes: &[u8], wanted: &[u8]) -> bool {
     bytes.windows(wanted.len()).any(|window| window == wanted)
 }
 
-/// The files of thread `id` in a directory.
+/// Finds the files of thread `id` in a directory.
 fn find(directory: &Path, id: &str, depth: usize, found: &mut Vec<PathBuf>) {
     let entries = std::fs::read_dir(directory).into_iter().flatten();
     for entry in entries.filter_map(Result::ok) {
@@ -151,7 +153,7 @@ fn find(directory: &Path, id: &str, depth: usize, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Whether a file of this name is of thread `id`: `rollout-<time>-<thread>[_<this file>].jsonl[.zst]`.
+/// Returns `true` if a file of this name belongs to thread `id`: `rollout-<time>-<thread>[_<this file>].jsonl[.zst]`.
 fn is_of(name: &str, id: &str) -> bool {
     const TIME: usize = "2026-11-16T00-37-34-".len();
     name.strip_prefix("rollout-")

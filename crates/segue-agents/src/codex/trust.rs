@@ -1,12 +1,12 @@
-//! Which folders the user has told Codex to trust or not to, and how it is kept from noting that down by itself.
+//! Trust decisions of the user about folders, and a configuration that stops Codex from recording one on its own.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use toml::de::{DeTable, DeValue};
 
-/// Whether the user's configuration says of `cwd` that it is trusted, or that it is not. Codex looks for the folder
-/// itself and for the repository that it is in, and for nothing between or above.
+/// Returns `true` if the user's configuration declares `cwd` trusted or untrusted. Codex checks the folder itself and
+/// the repository that contains it, but no folder between or above them.
 pub(super) fn is_decided(cwd: &Path, config: &str) -> bool {
     let repository = repository(cwd);
     let Some(config) = parsed(config) else {
@@ -23,7 +23,7 @@ pub(super) fn is_decided(cwd: &Path, config: &str) -> bool {
         })
 }
 
-/// The sandbox that Codex is given by the user's configuration.
+/// Returns the sandbox that the user's configuration sets.
 pub(super) fn sandbox(config: &str) -> Option<String> {
     let config = parsed(config)?;
     let of_profile = || {
@@ -34,8 +34,8 @@ pub(super) fn sandbox(config: &str) -> Option<String> {
     Some(sandbox.to_owned())
 }
 
-/// The part of a configuration that keeps Codex from noting down that the user trusts `cwd`, which it does whenever
-/// it may write in a folder that nothing is decided about.
+/// Returns the configuration that stops Codex from recording that the user trusts `cwd`; `None` if the user has
+/// decided. Codex records it whenever it may write in a folder without a decision.
 pub(super) fn none(cwd: &Path, config: &str) -> Option<Value> {
     let real = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
     let untrusted = || json!({ real.to_string_lossy(): {"trust_level": "untrusted"} });
@@ -47,7 +47,7 @@ fn parsed(config: &str) -> Option<DeValue<'_>> {
     Some(DeValue::Table(table.into_inner()))
 }
 
-/// The text at a path through tables.
+/// Returns the text at a path through tables.
 fn text<'a>(config: &'a DeValue<'_>, path: &[&str]) -> Option<&'a str> {
     let found = path
         .iter()
@@ -55,7 +55,7 @@ fn text<'a>(config: &'a DeValue<'_>, path: &[&str]) -> Option<&'a str> {
     found.as_str()
 }
 
-/// The repository that a folder is in; for a linked worktree, the one that it belongs to.
+/// Returns the repository that contains a folder; for a linked worktree, the repository that it belongs to.
 fn repository(folder: &Path) -> Option<PathBuf> {
     let folder = folder.canonicalize().ok()?;
     let root = folder.ancestors().find(|root| root.join(".git").exists())?;

@@ -1,9 +1,9 @@
-//! What a turn used, from a thread's running total: Codex tells nothing else.
+//! Usage of a turn, computed from the thread's running total, because Codex reports only that total.
 
 use segue_core::Usage;
 use serde_json::Value;
 
-/// What a thread has used so far.
+/// Token usage of a thread so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Total {
     input: u64,
@@ -12,7 +12,7 @@ pub(crate) struct Total {
 }
 
 impl Total {
-    /// As `app-server` writes it.
+    /// Reads the format of `app-server`.
     pub(crate) fn camel(value: &Value) -> Option<Self> {
         Some(Self {
             input: value["inputTokens"].as_u64()?,
@@ -21,7 +21,7 @@ impl Total {
         })
     }
 
-    /// As `exec` and the thread's own file write it.
+    /// Reads the format of `exec` and of the thread's own file.
     pub(crate) fn snake(value: &Value) -> Option<Self> {
         Some(Self {
             input: value["input_tokens"].as_u64()?,
@@ -30,7 +30,7 @@ impl Total {
         })
     }
 
-    /// What came after `earlier`; none if this is no later total of the same count.
+    /// Returns the usage since `earlier`; `None` if this total does not continue the same count.
     fn since(self, earlier: Self) -> Option<Self> {
         Some(Self {
             input: self.input.checked_sub(earlier.input)?,
@@ -48,30 +48,30 @@ impl Total {
     }
 }
 
-/// How full the context is, where that is told.
+/// Size of the context and of its window, as far as Codex reports them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Fill {
     pub(crate) tokens: Option<u64>,
     pub(crate) window: Option<u64>,
 }
 
-/// Counts what each turn uses.
+/// Counter of the usage of each turn.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Meter {
-    /// The thread's total as last told; none while it is unknown.
+    /// Total of the thread as last reported; `None` if unknown.
     total: Option<Total>,
-    /// What the turn has used; none if it can't be known.
+    /// Usage of the turn; `None` if it cannot be determined.
     spent: Option<Total>,
     fill: Fill,
 }
 
 impl Meter {
-    /// For a thread that used nothing yet.
+    /// Creates a meter for a thread without any usage.
     pub(crate) fn fresh() -> Self {
         Self::after(Some(Total::default()))
     }
 
-    /// For a thread that used this much, if that is known.
+    /// Creates a meter for a thread that has used `total`; `None` if unknown.
     pub(crate) fn after(total: Option<Total>) -> Self {
         Self {
             total,
@@ -79,13 +79,13 @@ impl Meter {
         }
     }
 
-    /// A turn begins.
+    /// Starts a turn.
     pub(crate) fn begin(&mut self) {
         self.spent = self.total.map(|_| Total::default());
         self.fill = Fill::default();
     }
 
-    /// The total before the turn, which may be told when that has begun.
+    /// Sets the total before the turn, which Codex may report after the turn has started.
     pub(crate) fn stands_at(&mut self, total: Total) {
         if self.total.is_none() {
             self.spent = Some(Total::default());
@@ -93,10 +93,10 @@ impl Meter {
         self.total = Some(total);
     }
 
-    /// The total within the turn, and what its last request used.
+    /// Updates the total within the turn. `last` is the usage of the turn's last request.
     pub(crate) fn told(&mut self, total: Total, last: Option<Total>, fill: Fill) {
         match self.total {
-            // Codex begins to count anew after a prompt that was too long; nothing was used by that.
+            // Codex restarts its count after a prompt that was too long; that prompt used no tokens.
             Some(earlier) => {
                 let more = total.since(earlier).unwrap_or_default();
                 self.spent = self.spent.map(|spent| spent.plus(more));
@@ -108,12 +108,12 @@ impl Meter {
         self.fill = fill;
     }
 
-    /// How full the context is, where that is told apart.
+    /// Sets the context usage, if Codex reports it separately.
     pub(crate) fn filled(&mut self, fill: Fill) {
         self.fill = fill;
     }
 
-    /// What the turn has used so far.
+    /// Returns the usage of the turn so far.
     pub(crate) fn usage(&self) -> Usage {
         let spent = self.spent.filter(|spent| *spent != Total::default());
         Usage {
@@ -158,7 +158,7 @@ mod tests {
                 _ => (total(101, 11, 20), total(202, 22, 40)),
             };
             meter.told(first, None, fill());
-            // Codex repeats itself.
+            // Codex sends the same total repeatedly.
             meter.told(first, None, fill());
             meter.told(second, None, fill());
             let expected = Usage {
@@ -177,11 +177,11 @@ mod tests {
     fn what_was_used_before_is_not_of_this_turn() {
         let request = total(101, 11, 20);
         let cases = [
-            // (known before, told, its last request, input of the turn)
+            // (total before the turn, reported total, input tokens of the turn)
             (Some(total(303, 33, 60)), total(404, 44, 80), Some(101)),
             (None, total(404, 44, 80), None),
             (None, request, Some(101)),
-            // A count that began anew.
+            // A count that Codex restarted.
             (Some(total(303, 33, 60)), total(0, 0, 0), None),
         ];
         for (before, told, expected) in cases {

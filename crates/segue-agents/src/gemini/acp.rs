@@ -10,8 +10,8 @@ use segue_core::{How, ProviderId};
 
 use crate::{AcpAgent, Agent, AgentError, Host, OpenRequest, Opening, Probe, Settings};
 
-/// What an empty home needs: without it, Gemini CLI reports its use to Google and looks for updates, whatever the
-/// user's own settings say.
+/// Settings of an empty home. Without them, Gemini CLI reports usage statistics to Google and checks for updates,
+/// whatever the user's own settings are.
 const QUIET: &str = r#"{
   "privacy": {"usageStatisticsEnabled": false},
   "telemetry": {"enabled": false},
@@ -19,12 +19,12 @@ const QUIET: &str = r#"{
 }
 "#;
 
-/// `gemini --acp`.
+/// Gemini CLI, driven over ACP with `gemini --acp`.
 pub(super) struct GeminiAcp {
     agent: AcpAgent,
     model: Option<String>,
     mode: Option<String>,
-    /// An empty home for a process that is only asked what it is.
+    /// Path of an empty home, for a process that only reports its version and capabilities.
     nowhere: PathBuf,
 }
 
@@ -42,8 +42,8 @@ impl GeminiAcp {
         }
     }
 
-    /// The agent in a mode, which is its own usual one if none is named. By its arguments: a mode that is set later is
-    /// announced as if the model had said it.
+    /// Returns the agent in a mode, `default` if none is given. Sets the mode with an argument, because Gemini CLI
+    /// announces a mode that is set later as if the model had written it.
     fn in_mode(&self, mode: Option<&str>) -> AcpAgent {
         let mut agent = self.agent.clone();
         let own = ["--acp", "--approval-mode", mode.unwrap_or("default")];
@@ -71,7 +71,7 @@ impl Agent for GeminiAcp {
         agent.open(&request).await
     }
 
-    /// Every start cleans up in the home it is given, so it is not given the user's.
+    /// Probes in an empty home, because every start of Gemini CLI cleans up in its home.
     async fn probe(&self, timeout: Duration) -> Result<Probe, AgentError> {
         let mut agent = self.in_mode(self.mode.as_deref());
         furnish(&self.nowhere).map_err(|source| AgentError::NotStarted {
@@ -81,7 +81,7 @@ impl Agent for GeminiAcp {
         let home = self.nowhere.clone().into_os_string();
         agent.env.push(("GEMINI_CLI_HOME".into(), home));
         let probe = agent.probe(timeout).await;
-        // What it wrote there is of no use to anybody.
+        // The files of the probe are not needed any more.
         let _ = fs::remove_dir_all(&self.nowhere);
         let mut probe = probe?;
         let can = &mut probe.capabilities;

@@ -1,4 +1,4 @@
-//! What `gemini -o json` says: one object, with whatever is printed around it.
+//! Conversion of the output of `gemini -o json`: one object, possibly with other text around it.
 
 use segue_core::{AgentEvent, FailureClass, NativeId, TurnEnd, Usage};
 use serde_json::{Value, json};
@@ -7,22 +7,22 @@ use super::stream::{end, is_limit, other_id};
 use crate::classify::Refusal;
 use crate::noise;
 
-/// What its output means.
+/// Meaning of the output.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// What it did, and how the turn ended.
+    /// Events of the turn, and its end.
     Given(Vec<AgentEvent>, TurnEnd),
-    /// Its own words for what went wrong.
+    /// Error message of Gemini CLI.
     Failed(String),
-    /// It does something else than it was asked to.
+    /// An answer that does not match the request.
     Odd(Refusal),
-    /// Nothing: what went wrong is told elsewhere, if at all.
+    /// No output. The reason for the failure, if any, is in the error output or the exit status.
     Nothing,
-    /// No answer could be found in what it wrote.
+    /// Output that contains no answer.
     NotUnderstood(Refusal),
 }
 
-/// Finds the answer for session `id` in its output.
+/// Finds the answer for session `id` in the output.
 pub(super) fn read(stdout: &[u8], id: &NativeId) -> Answer {
     let text = noise::clean(stdout);
     let is_answer = |object: &Value| {
@@ -67,7 +67,7 @@ pub(super) fn read(stdout: &[u8], id: &NativeId) -> Answer {
     Answer::Given(events, end(limited, usage))
 }
 
-/// The sum over all models; thoughts are written too, and what tools were told is sent too.
+/// Returns the sum over all models. Thoughts count as output; tokens for tools count as input.
 fn usage(models: &Value) -> Usage {
     let tokens = || {
         let models = models.as_object().into_iter().flatten();
@@ -81,7 +81,7 @@ fn usage(models: &Value) -> Usage {
         figures.reduce(u64::saturating_add)
     };
     let total = sum(&["total"]);
-    // A turn without a request to the model has no figures.
+    // A turn without a request to the model has no token counts.
     if total == Some(0) {
         return Usage::default();
     }

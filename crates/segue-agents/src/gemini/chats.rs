@@ -1,4 +1,4 @@
-//! Where Gemini CLI keeps the sessions of a directory: `tmp/<project>/chats` in its home.
+//! Location of a directory's sessions in the home of Gemini CLI: `tmp/<project>/chats`.
 
 use std::collections::HashMap;
 use std::fs;
@@ -9,16 +9,16 @@ use serde::Deserialize;
 
 use super::record::{self, Story};
 
-/// The sessions of one project.
+/// Sessions of one project.
 #[derive(Debug, Clone)]
 pub(super) struct Chats {
-    /// The directory of the files.
+    /// Directory of the session files.
     pub(super) directory: PathBuf,
-    /// What Gemini CLI calls the project.
+    /// Gemini CLI's name of the project.
     pub(super) project: String,
 }
 
-/// One file of a session.
+/// A session file.
 pub(super) struct SessionFile {
     pub(super) name: String,
     pub(super) path: PathBuf,
@@ -32,7 +32,7 @@ struct Projects {
 }
 
 impl Chats {
-    /// Those of `cwd`; none if Gemini CLI was never used there.
+    /// Finds the sessions of `cwd`; `None` if Gemini CLI was never used in it.
     pub(super) fn of(home: &Path, cwd: &Path) -> Option<Self> {
         let real = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
         let projects = fs::read(home.join("projects.json")).ok();
@@ -42,9 +42,9 @@ impl Chats {
         Self::named(home, named.or_else(|| marked(home, &real))?)
     }
 
-    /// Those of a project by the name that Gemini CLI gave it.
+    /// Finds the sessions of a project by the name that Gemini CLI gave it; `None` if the name is not a file name.
     pub(super) fn named(home: &Path, project: String) -> Option<Self> {
-        // A name, and not a way out of the directory.
+        // A name must not lead out of the directory.
         let is_name = Path::new(&project).file_name() == Some(project.as_ref());
         is_name.then(|| Self {
             directory: home.join("tmp").join(&project).join("chats"),
@@ -52,7 +52,7 @@ impl Chats {
         })
     }
 
-    /// The names of all session files.
+    /// Returns the names of all session files, sorted.
     pub(super) fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.directory).into_iter().flatten();
         let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
@@ -61,7 +61,7 @@ impl Chats {
         names
     }
 
-    /// A file, unless it is gone by now.
+    /// Reads a session file; `None` if it no longer exists.
     pub(super) fn read(&self, name: &str) -> Option<SessionFile> {
         let path = self.directory.join(name);
         let bytes = fs::read(&path).ok()?;
@@ -73,7 +73,7 @@ impl Chats {
         })
     }
 
-    /// All files of a session.
+    /// Reads all files of a session.
     pub(super) fn files(&self, id: &NativeId) -> Vec<SessionFile> {
         let short = record::short(id.as_str());
         let names = self.names().into_iter();
@@ -90,7 +90,7 @@ impl Chats {
     }
 }
 
-/// The project whose directory says that it is that of `cwd`.
+/// Returns the project whose directory names `cwd` as its root.
 fn marked(home: &Path, cwd: &Path) -> Option<String> {
     let entries = fs::read_dir(home.join("tmp")).ok()?;
     let mut found = entries.filter_map(|entry| {

@@ -1,4 +1,4 @@
-//! Looking after a session that goes on in Gemini CLI itself, without us.
+//! Protection of a session that the user resumes in Gemini CLI itself, without segue.
 
 use std::path::{Path, PathBuf};
 
@@ -8,25 +8,25 @@ use super::KEPT;
 use super::keep::Keep;
 use crate::Outside;
 
-/// The sessions in one home of Gemini CLI that were handed over with the terminal.
+/// Guard of the sessions in one home of Gemini CLI that segue handed over with the terminal.
 #[derive(Debug)]
 pub struct Entrust(Keep);
 
 impl Entrust {
-    /// Those of a home of Gemini CLI, whose copies are under [`Host::kept`](crate::Host::kept).
+    /// Creates the guard for a home of Gemini CLI, with its copies under [`Host::kept`](crate::Host::kept).
     #[must_use]
     pub fn new(home: PathBuf, kept: &Path, outside: Outside) -> Self {
         Self(Keep::new(home, kept.join(KEPT), outside))
     }
 
-    /// Before this very process becomes Gemini CLI, to go on with a session; tells what was done. What is kept belongs
-    /// to the process until that ends.
+    /// Prepares the handover of a session, before this process becomes Gemini CLI to resume it. The copies belong to
+    /// this process until it ends. Returns the actions taken.
     #[must_use]
     pub fn hand_over(&self, cwd: &Path, id: &NativeId) -> Vec<String> {
         self.0.entrust(cwd, id)
     }
 
-    /// Puts back what was destroyed of sessions that were handed over; tells what was done.
+    /// Restores what Gemini CLI destroyed of sessions that were handed over. Returns the actions taken.
     #[must_use]
     pub fn take_back(&self) -> Vec<String> {
         self.0.settle_entrusted()

@@ -1,4 +1,4 @@
-//! A way to talk to Gemini CLI, with a guard for the sessions it touches.
+//! A transport to Gemini CLI, with a guard for the sessions that it touches.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use super::vigil::{Vigil, Work};
 use crate::classify::Refusal;
 use crate::{Agent, AgentError, Conversation, Listed, OpenRequest, Opening, Probe, Step};
 
-/// How long one process lives.
+/// Lifetime of one process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Life {
-    /// For a conversation, whose session it loads.
+    /// The process lives as long as the connection and loads its session.
     Conversation,
-    /// For one turn, whose session it resumes. That is harmless at any time.
+    /// The process lives for one turn and resumes the session, which is safe at any time.
     Turn,
 }
 
@@ -35,7 +35,7 @@ impl Guarded {
         Self { agent, keep, life }
     }
 
-    /// Why the session may not be opened now, if it may not.
+    /// Returns the reason why the session must not be opened now; `None` if it may be.
     fn harm(&self, request: &OpenRequest) -> Option<Refusal> {
         let id = request.native_id.as_ref()?;
         if self.life != Life::Conversation {
@@ -80,7 +80,7 @@ impl Agent for Guarded {
         let opening = match opened {
             Ok(opening) => opening,
             Err(error) => {
-                // The program may have done its worst before it failed.
+                // The program may have destroyed sessions before it failed.
                 if let Some(vigil) = vigil {
                     vigil.end().told().await;
                 }
@@ -134,31 +134,31 @@ impl Agent for Guarded {
     }
 }
 
-/// A conversation whose session is guarded.
+/// A connection whose session is guarded.
 struct GuardedConversation {
-    /// Before the vigil, which waits for its process: fields are let go of in their order.
+    /// Declared before the vigil, which waits for the connection's process, because fields are dropped in this order.
     conversation: Box<dyn Conversation>,
-    /// None between the turns of a conversation whose processes live for one.
+    /// Guard of the current process; `None` between turns if each process lives for one turn.
     vigil: Option<Vigil>,
     keep: Arc<Keep>,
     cwd: PathBuf,
-    /// The process that runs, or ran last.
+    /// Process that is running, or ran last.
     started: watch::Receiver<Option<ProcessMark>>,
     life: Life,
-    /// Whether the twin that the running process made is gone.
+    /// Whether the twin that the running process made has been removed.
     swept: bool,
-    /// What was done and not told yet.
+    /// Actions taken that have not been reported yet.
     told: Vec<String>,
-    /// How the turn ended, until that is told.
+    /// End of the turn, until `next` returns it.
     end: Option<Result<TurnEnd, AgentError>>,
-    /// What is done before that.
+    /// Work to finish before `next` returns the end of the turn.
     work: Option<Work>,
 }
 
 impl GuardedConversation {
-    /// The twin is made when a session is opened and not written to any more, so it can go before the turn is over:
-    /// another start of Gemini CLI meanwhile would delete the session. A few files are looked at, so this does not
-    /// wait.
+    /// Removes the twin of the session. Gemini CLI makes the twin when it opens a session, and does not write to it
+    /// later, so it can be removed before the turn ends. Until it is removed, another start of Gemini CLI deletes the
+    /// session. Runs without a separate task, because it reads only a few files.
     fn sweep(&mut self) {
         self.swept = true;
         if let Some(id) = self.conversation.native_id() {
@@ -166,7 +166,7 @@ impl GuardedConversation {
         }
     }
 
-    /// After a turn: what was said in it is not to be lost.
+    /// Starts the work after a turn that saves a copy of the turn's messages.
     fn keep_turn(&mut self) -> Option<Work> {
         let id = self.conversation.native_id()?.clone();
         match self.life {
@@ -238,7 +238,8 @@ impl Conversation for GuardedConversation {
                 && end.usage.total_tokens.or(end.usage.input_tokens).is_some()
                 && end.usage.context_tokens.is_none()
             {
-                // Its figures are those of all requests of a turn; the last one's are in its file.
+                // The reported counts cover all requests of the turn; the session file contains those of the last
+                // request.
                 end.usage.context_tokens = self.keep.context_tokens(&self.cwd, id);
             }
             self.end = Some(end);

@@ -1,4 +1,4 @@
-//! Gemini CLI without its screen: one process a turn, the prompt by its input.
+//! Gemini CLI without its user interface: one process per turn, with the prompt on its standard input.
 
 mod turn;
 
@@ -22,15 +22,15 @@ use crate::{
     known, uuid,
 };
 
-/// As much as Gemini CLI reads; it drops the rest without a word to the caller.
+/// Longest prompt in bytes that Gemini CLI reads; it silently drops the remainder.
 const LONGEST_PROMPT: usize = 8 * 1024 * 1024;
 
-/// How it is to answer.
+/// Format of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
-    /// One line for each event.
+    /// A JSON line for each event.
     Lines,
-    /// One object at the end.
+    /// A single JSON object at the end.
     Whole,
 }
 
@@ -43,7 +43,7 @@ impl Format {
     }
 }
 
-/// Gemini CLI, started anew for every turn.
+/// Gemini CLI, started once per turn.
 #[derive(Clone)]
 pub(super) struct Headless {
     provider: ProviderId,
@@ -58,12 +58,12 @@ pub(super) struct Headless {
     format: Format,
 }
 
-/// Which session a turn belongs to.
+/// Kind of session that a turn belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Target {
-    /// One to be made with our id.
+    /// A session to be created with an id from segue.
     New,
-    /// One that is there.
+    /// A session that exists.
     Existing,
 }
 
@@ -105,7 +105,8 @@ impl Headless {
         args.into_iter().map(Into::into).collect()
     }
 
-    /// Whether the session is there, so that Gemini CLI can go on with it; `None` if there is an empty one in its place.
+    /// Returns the target of the next turn: `Existing` if Gemini CLI can resume the session, `None` if only empty files
+    /// of it exist.
     fn target(&self, request: &OpenRequest, id: &NativeId) -> Option<Target> {
         let chats = self.keep.chats(&request.cwd);
         let files = chats.map_or_else(Vec::new, |chats| chats.files(id));
@@ -116,7 +117,8 @@ impl Headless {
     }
 }
 
-/// How Gemini CLI calls what a policy allows. It asks nobody in this mode: what would need an answer, it does not do.
+/// Returns Gemini CLI's approval mode for a policy. Without its user interface, Gemini CLI sends no permission
+/// requests: it omits what would need one.
 fn mode(policy: PermissionPolicy) -> &'static str {
     match policy {
         PermissionPolicy::Ask | PermissionPolicy::AllowReads | PermissionPolicy::Deny => "default",
@@ -125,7 +127,7 @@ fn mode(policy: PermissionPolicy) -> &'static str {
     }
 }
 
-/// What is written to its input for a prompt.
+/// Returns the bytes to write to the standard input for a prompt, or a refusal if the prompt is too long.
 fn input(prompt: &str) -> Result<Vec<u8>, Refusal> {
     let input = as_text(prompt).into_owned().into_bytes();
     if input.len() > LONGEST_PROMPT {
@@ -134,7 +136,7 @@ fn input(prompt: &str) -> Result<Vec<u8>, Refusal> {
              text into a file and name the file in the prompt",
             input.len()
         );
-        // Not too long for the session, which is as good as before.
+        // Not `ContextTooLong`: the prompt does not affect the session, which can still be used.
         return Err(Refusal::new(FailureClass::Agent, message));
     }
     Ok(input)
@@ -146,7 +148,7 @@ impl Agent for Headless {
         &self.provider
     }
 
-    /// Starts nothing yet.
+    /// Starts no process: [`Conversation::send`] starts one per turn.
     async fn open(&self, request: &OpenRequest) -> Result<Opening, AgentError> {
         if !request.cwd.is_dir() {
             return Err(AgentError::NoDirectory(request.cwd.clone()));
@@ -206,19 +208,19 @@ impl Agent for Headless {
     }
 }
 
-/// A conversation that is a row of processes.
+/// A connection that starts one process per turn.
 struct Turnwise {
     agent: Headless,
     request: OpenRequest,
     id: NativeId,
-    /// Whether something was said in it, so that a blank one is not the same.
+    /// Whether the session contains messages, so that a new session cannot replace it.
     begun: bool,
-    /// The turn that runs.
+    /// Turn that is running.
     turn: Option<Turn>,
 }
 
 impl Turnwise {
-    /// Which session the next turn belongs to.
+    /// Returns the target of the next turn, or a refusal if the session no longer exists.
     fn next_target(&mut self) -> Result<Target, Refusal> {
         match (self.agent.target(&self.request, &self.id), self.begun) {
             (Some(Target::Existing), _) => Ok(Target::Existing),
@@ -231,7 +233,7 @@ impl Turnwise {
             }
             (Some(Target::New), false) => Ok(Target::New),
             (None, false) => {
-                // Nothing was said in it, and its id can't be used again.
+                // The session contains no messages, and its id cannot be used a second time.
                 self.id = uuid::v4(self.agent.outside.random);
                 Ok(Target::New)
             }

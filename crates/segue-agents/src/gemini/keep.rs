@@ -1,10 +1,11 @@
-//! Keeps native sessions from the program they belong to.
+//! Guard that protects native sessions from Gemini CLI itself.
 //!
-//! Gemini CLI 0.61 writes an empty twin beside a session that it resumes in a later minute, and at its next start
-//! deletes every session that has one; and a session that is loaded over ACP in the minute it was made is begun anew in
-//! its own file. So around each process of ours the session is copied, the twin that our process made is removed, and
-//! what was destroyed is put back. That is never a session which nobody asked for and nothing endangered: what Gemini CLI
-//! deletes for its age, or the user by hand, stays deleted. Nothing here fails a turn: what can't be done is told.
+//! Gemini CLI 0.61 writes an empty twin next to a session that it resumes in a later minute, and at its next start
+//! deletes every session that has a twin. A session that is loaded over ACP in the minute of its creation is restarted
+//! in its own file. Around each process that it starts, segue therefore copies the session, removes the twin that the
+//! process made, and restores what was destroyed. segue never restores a session that was neither requested nor at
+//! risk: a session that Gemini CLI deletes because of its age, or that the user deletes, stays deleted. Errors in this
+//! module never fail a turn; they are reported to the user.
 
 mod danger;
 mod files;
@@ -25,18 +26,18 @@ use super::chats::{Chats, SessionFile};
 use super::record::{self, Mend};
 use crate::Outside;
 
-/// Where is what each process of Gemini CLI may destroy; no id begins so.
+/// Directory that records what each process of Gemini CLI may destroy; no session id begins with a dot.
 const ENDANGERED: &str = ".endangered";
 
-/// How long the copy of a session is kept that is not used any more.
+/// Time after which the copy of an unused session is removed.
 const KEPT_FOR: SignedDuration = SignedDuration::from_hours(30 * 24);
 
-/// The guard of all sessions in one home of Gemini CLI.
+/// Guard of all sessions in one home of Gemini CLI.
 #[derive(Debug)]
 pub(super) struct Keep {
-    /// Gemini CLI's home.
+    /// Home of Gemini CLI.
     home: PathBuf,
-    /// Where our copies are.
+    /// Directory of segue's copies.
     kept: PathBuf,
     outside: Outside,
 }
@@ -54,8 +55,8 @@ impl Keep {
         Chats::of(&self.home, cwd)
     }
 
-    /// Before a process is started, to go on with `id` if there is one: what an earlier one has done is mended, what
-    /// this one may do is provided for. Tells what was done.
+    /// Repairs the damage of earlier processes, and prepares for the damage of a process that is about to start, to
+    /// resume `id` if given. Returns the actions taken.
     pub(super) fn before(&self, cwd: &Path, id: Option<&NativeId>) -> (Danger, Vec<String>) {
         let mut told = self.settle(|_| true);
         let danger = Danger::new(&self.endangered(), &self.home, self.outside.random);
@@ -64,8 +65,8 @@ impl Keep {
         (danger, told)
     }
 
-    /// Before this process becomes Gemini CLI itself, to go on with `id`: nobody will be there when that ends, so the
-    /// next segue has to find what it needs. Tells what was done.
+    /// Prepares for this process to become Gemini CLI itself and to resume `id`. No segue process runs when that
+    /// process ends, so the next segue process must find everything that it needs. Returns the actions taken.
     pub(super) fn entrust(&self, cwd: &Path, id: &NativeId) -> Vec<String> {
         let mut told = self.settle(|_| true);
         let danger = Danger::new(&self.endangered(), &self.home, self.outside.random).entrusted();
@@ -84,12 +85,12 @@ impl Keep {
         told
     }
 
-    /// Mends what Gemini CLI did after a process of ours had become it. Tells what was done.
+    /// Repairs what Gemini CLI did after a process of segue had become Gemini CLI. Returns the actions taken.
     pub(super) fn settle_entrusted(&self) -> Vec<String> {
         self.settle(Danger::is_entrusted)
     }
 
-    /// Mends what was done by processes that are gone and that nobody has looked after.
+    /// Repairs the damage of processes that have ended and whose damage no segue process has repaired.
     fn settle(&self, which: impl Fn(&Danger) -> bool) -> Vec<String> {
         let mut told = Vec::new();
         let abandoned = Danger::abandoned(&self.endangered(), &self.home).into_iter();
@@ -107,7 +108,7 @@ impl Keep {
         self.kept.join(ENDANGERED)
     }
 
-    /// Copies what a process may destroy that is to be started.
+    /// Copies what a process that is about to start may destroy.
     fn provide(&self, danger: &Danger, cwd: &Path, id: Option<&NativeId>, told: &mut Vec<String>) {
         if let Some(chats) = self.chats(cwd) {
             if let Some(id) = id {
@@ -120,7 +121,7 @@ impl Keep {
         }
     }
 
-    /// After the process has ended that may have touched these sessions.
+    /// Repairs these sessions after the end of a process that may have touched them.
     pub(super) fn after(&self, danger: &Danger, cwd: &Path, ids: &[NativeId]) -> Vec<String> {
         let mut told = Vec::new();
         if let Some(chats) = self.chats(cwd) {
@@ -132,7 +133,7 @@ impl Keep {
         told
     }
 
-    /// Brings our copy of a session up to date, whose process may still run.
+    /// Updates segue's copy of a session whose process may still be running.
     pub(super) fn copy(&self, cwd: &Path, id: &NativeId) -> Vec<String> {
         let mut told = Vec::new();
         if let Some(chats) = self.chats(cwd) {
@@ -150,7 +151,7 @@ impl Keep {
         told
     }
 
-    /// The seconds for which a session can't be loaded without harm.
+    /// Returns the number of seconds until a session can be loaded safely; `None` if it can be loaded now.
     pub(super) fn seconds_to_wait(&self, cwd: &Path, id: &NativeId) -> Option<i64> {
         let chats = self.chats(cwd)?;
         let short = record::short(id.as_str());
@@ -164,14 +165,14 @@ impl Keep {
             .max()
     }
 
-    /// The size of the last request of a session.
+    /// Returns the number of input tokens in the last request of a session.
     pub(super) fn context_tokens(&self, cwd: &Path, id: &NativeId) -> Option<u64> {
         let files = self.chats(cwd)?.files(id);
         let mut tokens = files.iter().filter_map(|file| file.story.context_tokens);
         tokens.next_back()
     }
 
-    /// Mends a session, removes its twins, and brings our copy up to date.
+    /// Repairs a session, removes its twins, and updates segue's copy.
     fn tend(&self, chats: &Chats, id: &NativeId, told: &mut Vec<String>) {
         let copies = self.copies(chats, id);
         if let Err(error) = links::follow(chats, &copies) {
@@ -197,7 +198,7 @@ impl Keep {
         let copies = self.copies(chats, id);
         for file in files.iter().filter(|file| file.story.said) {
             let to = copies.join(&file.name);
-            // What is left of a file must not take the place of the whole.
+            // The remainder of a file must not replace the complete copy.
             let kept = fs::read(&to).ok();
             if record::mend(Some(&file.bytes), kept.as_deref()) != Mend::Nothing {
                 continue;
@@ -207,7 +208,7 @@ impl Keep {
             }
         }
         if !files.is_empty() {
-            // What its helpers did is no part of the conversation, so it is only worth a try.
+            // The files of subagents are not part of the session itself, so errors are ignored.
             let _ = copy_directory(
                 &chats.directory.join(id.as_str()),
                 &copies.join(id.as_str()),
@@ -215,7 +216,7 @@ impl Keep {
         }
     }
 
-    /// Removes the copies of sessions that were not used for long, but not that of the one that is used now.
+    /// Removes the copies of sessions that were not used for a long time, except that of `used`.
     fn forget_old(&self, used: Option<&NativeId>) {
         let Ok(limit) = (self.outside.now)().checked_sub(KEPT_FOR) else {
             return;
@@ -231,7 +232,7 @@ impl Keep {
         for path in sessions.chain(left_behind) {
             let written = last_written(&path).and_then(|time| Timestamp::try_from(time).ok());
             if written.is_some_and(|written| written < limit) {
-                // The next start tries again.
+                // The next start retries.
                 let _ = fs::remove_dir_all(path);
             }
         }
@@ -244,7 +245,8 @@ pub(super) fn forget(kept: &Path, id: &NativeId) -> io::Result<()> {
     danger::forget(&kept.join(ENDANGERED), id)
 }
 
-/// Copies the sessions that the next start of Gemini CLI will delete because of a twin, whoever made that.
+/// Copies the sessions that the next start of Gemini CLI will delete because of a twin, whichever program made the
+/// twin.
 fn copy_endangered(
     danger: &Danger,
     chats: &Chats,
@@ -287,7 +289,7 @@ fn short(id: &NativeId) -> &str {
     record::short(id.as_str())
 }
 
-/// Puts back what a session has lost, as far as our copies tell.
+/// Restores what a session has lost, from segue's copies.
 fn mend(chats: &Chats, id: &NativeId, copies: &Path, told: &mut Vec<String>) {
     let files = chats.files(id);
     let mut names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
@@ -297,7 +299,7 @@ fn mend(chats: &Chats, id: &NativeId, copies: &Path, told: &mut Vec<String>) {
     names.dedup();
     for name in names {
         let now = files.iter().find(|file| file.name == name);
-        // A session that goes on in another file needs none of the old ones.
+        // A session that continues in another file does not need the old ones.
         let elsewhere = files
             .iter()
             .any(|file| file.story.said && file.name != name);
@@ -310,13 +312,13 @@ fn mend(chats: &Chats, id: &NativeId, copies: &Path, told: &mut Vec<String>) {
         let (done, what) = match mend {
             Mend::Nothing => continue,
             Mend::PutBack(bytes) if now.is_none() => {
-                // What its helpers did goes the same way.
+                // Restore the files of subagents as well.
                 let _ = copy_directory(
                     &copies.join(id.as_str()),
                     &chats.directory.join(id.as_str()),
                 );
                 match put_back(&bytes, &path) {
-                    // Who deleted it can't be told.
+                    // The program that deleted the file is unknown.
                     Ok(PutBack::Done) => (Ok(()), "which had been deleted"),
                     Ok(PutBack::NotNeeded) => continue,
                     Err(error) => (Err(error), ""),
@@ -336,7 +338,7 @@ fn mend(chats: &Chats, id: &NativeId, copies: &Path, told: &mut Vec<String>) {
     }
 }
 
-/// Removes empty files of a session that has another one with something in it.
+/// Removes the empty files of a session that also has a file with messages.
 fn sweep(files: &[SessionFile], id: &NativeId, told: &mut Vec<String>) {
     if !files.iter().any(|file| file.story.said) {
         return;

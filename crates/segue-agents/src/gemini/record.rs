@@ -1,22 +1,22 @@
-//! What a session file of Gemini CLI holds, as far as its survival depends on it.
+//! Content of a Gemini CLI session file, as far as the survival of the session depends on it.
 //!
 //! A file is a log of records: a header, messages, `$set` (which may replace all messages) and `$rewindTo`. Gemini CLI
-//! deletes a file in which nothing is said, with all others whose names end in the same eight characters. So a file
-//! that is empty and has the id of another one, its twin, is what ruins that other one.
+//! deletes a file without messages, together with all files whose names end in the same eight characters. An empty file
+//! with the id of another one, called its twin, therefore destroys the other one.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-/// What the name of a session file tells.
+/// Fields in the name of a session file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Name<'a> {
-    /// The minute it was made in, in UTC: `2026-11-16T03-30`.
+    /// Minute of creation, in UTC: `2026-11-16T03-30`.
     pub(super) minute: &'a str,
-    /// How the id begins.
+    /// First characters of the id.
     pub(super) short: &'a str,
 }
 
-/// Reads a name: `session-2026-11-16T03-30-58be647e.jsonl`, or `.json` before.
+/// Parses a name: `session-2026-11-16T03-30-58be647e.jsonl`, or `.json` in older versions.
 pub(super) fn name(file: &str) -> Option<Name<'_>> {
     const MINUTE: &str = "0000-00-00T00-00";
     let stem = file
@@ -37,28 +37,29 @@ pub(super) fn name(file: &str) -> Option<Name<'_>> {
     dated.then_some(Name { minute, short })
 }
 
-/// How the names of a session's files end.
+/// Returns the characters of an id with which the names of its files end.
 pub(super) fn short(id: &str) -> &str {
     id.get(..8).unwrap_or(id)
 }
 
-/// What a file holds.
+/// State of a session file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Story {
-    /// The session it says it belongs to.
+    /// Id of the session that the file belongs to; `None` if it names none.
     pub(super) id: Option<String>,
-    /// Whether anything is said in it, so that Gemini CLI can go on with it.
+    /// Whether the file contains messages, so that Gemini CLI can resume the session.
     pub(super) said: bool,
-    /// Whether it begins as a file should. One that does not was deleted while somebody still wrote to it.
+    /// Whether the file begins with a header. A file that does not was deleted while a process was still writing to it.
     pub(super) headed: bool,
-    /// Where a second beginning took everything away, if nothing came after it.
+    /// Position of a second header that discarded all messages; `None` if messages follow it.
     pub(super) reset_at: Option<usize>,
-    /// The size of the last request.
+    /// Number of input tokens in the last request.
     pub(super) context_tokens: Option<u64>,
 }
 
 impl Story {
-    /// Whether this is an empty file of session `id`, harmful as soon as there is another one.
+    /// Returns `true` if this is an empty file of session `id`, which is harmful as soon as another file of the session
+    /// exists.
     pub(super) fn is_empty_of(&self, id: &str) -> bool {
         !self.said && self.reset_at.is_none() && self.id.as_deref() == Some(id)
     }
@@ -114,7 +115,7 @@ struct Part {
 }
 
 impl Message {
-    /// Whether Gemini CLI counts it as something said.
+    /// Returns `true` if Gemini CLI counts this as a message.
     fn says(&self) -> bool {
         match self.r#type.as_deref() {
             Some("user") => !self.is_ignored(),
@@ -128,7 +129,7 @@ impl Message {
         }
     }
 
-    /// What Gemini CLI takes for a command or for its own words.
+    /// Returns `true` if Gemini CLI takes the message for a command or for its own text.
     fn is_ignored(&self) -> bool {
         const IGNORED: [&str; 4] = ["/", "?", "<session_context>", "<hook_context>"];
         let words = self.words();
@@ -139,7 +140,7 @@ impl Message {
     fn words(&self) -> String {
         match &self.content {
             Some(Content::Text(text)) => text.clone(),
-            // What is not text is shown by a name in brackets.
+            // Gemini CLI shows content other than text as a name in brackets.
             Some(Content::Parts(parts)) => parts
                 .iter()
                 .map(|part| part.text.as_deref().unwrap_or("[…]"))
@@ -150,7 +151,7 @@ impl Message {
     }
 }
 
-/// The messages so far: their ids, and whether they say something.
+/// Messages so far: their ids, and whether Gemini CLI counts them.
 #[derive(Default)]
 struct Messages(Vec<(String, bool)>);
 
@@ -181,7 +182,7 @@ impl Messages {
     }
 }
 
-/// Reads a file. What can't be understood is passed over, as Gemini CLI does.
+/// Reads a file. Skips lines that it cannot parse, as Gemini CLI does.
 pub(super) fn read(bytes: &[u8]) -> Story {
     let mut story = Story::default();
     let mut messages = Messages::default();
@@ -234,7 +235,7 @@ pub(super) fn read(bytes: &[u8]) -> Story {
     story
 }
 
-/// An older file is one object over many lines.
+/// Reads an older file, which is one object over many lines.
 fn read_document(bytes: &[u8], story: &mut Story) {
     if let Ok(line) = serde_json::from_slice::<Line>(bytes) {
         story.id = line.session_id;
@@ -243,20 +244,20 @@ fn read_document(bytes: &[u8], story: &mut Story) {
     }
 }
 
-/// What is to be done about a file, given our copy of it.
+/// Repair of a file, given segue's copy of it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Mend {
-    /// It is as it should be, or there is nothing better.
+    /// The file is intact, or no better version exists.
     Nothing,
-    /// It was deleted, or everything in it: this is what it held.
+    /// The file or all of its messages were deleted. Contains the previous content.
     PutBack(Vec<u8>),
-    /// It was begun anew by mistake: this is what it held before.
+    /// The file was restarted by mistake. Contains the content before the restart.
     Undo(Vec<u8>),
-    /// It was deleted while it was being written to: this is what it held, with what came after.
+    /// The file was deleted while a process was writing to it. Contains the previous content and what followed.
     Join(Vec<u8>),
 }
 
-/// Compares a file, if it is there, with our copy, if there is one.
+/// Compares a file with segue's copy; either may be missing.
 pub(super) fn mend(now: Option<&[u8]>, kept: Option<&[u8]>) -> Mend {
     let story = now.map(read);
     let kept = kept.filter(|kept| read(kept).said);
@@ -279,7 +280,7 @@ pub(super) fn mend(now: Option<&[u8]>, kept: Option<&[u8]>) -> Mend {
     }
 }
 
-/// The seconds until the minute is over that `minute` names, if it is that of `now`; both in UTC.
+/// Returns the number of seconds until the end of `minute`; `None` if `now` is not in that minute. Both are in UTC.
 pub(super) fn left_of(minute: &str, now: jiff::Timestamp) -> Option<i64> {
     // `2026-11-16T03:30:05Z`, with or without a fraction.
     let now_text = now.to_string();

@@ -1,4 +1,4 @@
-//! What Gemini CLI means when it fails: by its exit code, and by what it wrote.
+//! Classification of failures of Gemini CLI, by its exit code and its output.
 
 use segue_core::FailureClass;
 use serde_json::Value;
@@ -7,10 +7,10 @@ use crate::classify::{self, Refusal};
 use crate::noise;
 use crate::process::Exit;
 
-/// How much of its words is told.
+/// Maximum number of characters of the output in a message.
 const LONGEST: usize = 1000;
 
-/// What it writes to its error output when nothing is wrong.
+/// Beginnings of lines that Gemini CLI also writes to its error output without an error.
 const ALWAYS: [&str; 9] = [
     "Warning: ",
     "Ripgrep is not available",
@@ -23,7 +23,7 @@ const ALWAYS: [&str; 9] = [
     "(node:",
 ];
 
-/// What an exit code means where it is one of its own; HTTP statuses come modulo 256.
+/// Classifies an exit code of Gemini CLI's own, or one that is an HTTP status modulo 256.
 fn class_of(exit: Exit) -> Option<FailureClass> {
     match exit {
         Exit::Code(41) => Some(FailureClass::NotLoggedIn),
@@ -34,7 +34,8 @@ fn class_of(exit: Exit) -> Option<FailureClass> {
     }
 }
 
-/// The HTTP status that it ended with. The leash tells of codes above 128 as of signals, which there are no such of.
+/// Returns the HTTP status that the exit code encodes. Converts signals back to codes, because the leash reports exit
+/// codes above 128 as signals.
 fn status_of(exit: Exit) -> Option<i32> {
     let code = match exit {
         Exit::Code(code) => code,
@@ -46,11 +47,11 @@ fn status_of(exit: Exit) -> Option<i32> {
         .find(|status| status % 256 == code)
 }
 
-/// The failure that `message` tells of, with what the exit code adds.
+/// Classifies a failure by its message and the exit code.
 pub(super) fn of_message(message: &str, exit: Exit) -> Refusal {
     let message = plain(message);
     match class_of(exit) {
-        // More certain than any words.
+        // The exit code is more reliable than any message.
         Some(class @ FailureClass::UntrustedFolder) => Refusal::new(class, message),
         Some(class) => {
             let by_words = classify::words(&message);
@@ -60,20 +61,20 @@ pub(super) fn of_message(message: &str, exit: Exit) -> Refusal {
     }
 }
 
-/// The failure that an error output tells of.
+/// Classifies a failure by its error output and the exit code.
 pub(super) fn of_stderr(stderr: &str, exit: Exit) -> Refusal {
     let text = noise::clean(stderr.as_bytes());
     let message = error_in(&text).unwrap_or_else(|| words(&text));
     of_message(&message, exit)
 }
 
-/// Whether it ended by a decision of its own and not by a crash.
+/// Returns `true` if Gemini CLI ended deliberately and did not crash.
 pub(super) fn is_deliberate(exit: Exit, stderr: &str) -> bool {
     let own = matches!(exit, Exit::Code(41 | 42 | 44 | 52 | 53 | 54 | 55));
     own || status_of(exit).is_some() || error_in(&noise::clean(stderr.as_bytes())).is_some()
 }
 
-/// The message of the last error object in a text.
+/// Returns the message of the last error object in a text.
 fn error_in(text: &str) -> Option<String> {
     let told = noise::objects(text).into_iter().rev();
     let mut messages = told.filter_map(|object| {
@@ -83,7 +84,7 @@ fn error_in(text: &str) -> Option<String> {
     messages.next()
 }
 
-/// The lines that say something.
+/// Returns the informative lines of an error output.
 fn words(text: &str) -> String {
     let lines = text.lines().map(str::trim_end).filter(|line| {
         let is_frame = line.trim_start().starts_with("at ");
@@ -99,7 +100,7 @@ fn words(text: &str) -> String {
     }
 }
 
-/// A message without the wrapping that it has for an API's error: `[API Error: {"error":{…}}]`.
+/// Returns a message without the wrapper that Gemini CLI adds to an API error: `[API Error: {"error":{…}}]`.
 fn plain(message: &str) -> String {
     let inner = message
         .strip_prefix("[API Error: ")

@@ -1,4 +1,4 @@
-//! What `gemini -o stream-json` says, line by line, in our own words.
+//! Conversion of the output of `gemini -o stream-json`, line by line.
 
 use std::collections::HashMap;
 
@@ -10,28 +10,28 @@ use serde_json::Value;
 use crate::classify::Refusal;
 use crate::wire::Line;
 
-/// One turn of a conversation.
+/// State of one turn.
 #[derive(Debug)]
 pub(super) struct Stream {
-    /// The session that was asked for.
+    /// Session that segue requested.
     id: NativeId,
     calls: HashMap<String, ToolCall>,
-    /// Whether it stopped at a limit of its own.
+    /// Whether Gemini CLI stopped at a limit of its own.
     limited: bool,
 }
 
-/// What a line means.
+/// Meaning of a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Heard {
-    /// Nothing that concerns us.
+    /// The line is irrelevant to segue.
     Nothing,
-    /// The conversation is open.
+    /// The session is open.
     Begun,
     Event(AgentEvent),
     Finished(TurnEnd),
-    /// Its own words for what went wrong.
+    /// Error message of Gemini CLI.
     Failed(String),
-    /// It does something else than it was asked to.
+    /// An answer that does not match the request.
     Odd(Refusal),
 }
 
@@ -123,14 +123,14 @@ impl Stream {
     }
 }
 
-/// Why an answer that belongs to another session than the one that was asked for is not taken.
+/// Returns a refusal if an answer belongs to another session than the requested one.
 pub(super) fn other_id(asked: &NativeId, told: Option<&str>) -> Option<Refusal> {
     let told = told.filter(|told| *told != asked.as_str())?;
     let message = format!("Gemini CLI was asked for session {asked} and answered as {told}");
     Some(Refusal::new(FailureClass::SessionUnknown, message))
 }
 
-/// A turn that ended well.
+/// Returns the end of a successful turn.
 pub(super) fn end(limited: bool, usage: Usage) -> TurnEnd {
     let reason = if limited {
         StopReason::Limit
@@ -140,16 +140,17 @@ pub(super) fn end(limited: bool, usage: Usage) -> TurnEnd {
     TurnEnd { reason, usage }
 }
 
-/// Whether a warning says that it stopped before it was done.
+/// Returns `true` if a warning reports that Gemini CLI stopped early.
 pub(super) fn is_limit(message: &str) -> bool {
     message.starts_with("Loop detected") || message.starts_with("Maximum session turns")
 }
 
-/// The process has one turn, so its figures are those of the turn. Thoughts are only in the total.
+/// Returns the usage of the process, which is that of the turn, because the process runs only one. Only the total
+/// includes thoughts.
 fn usage(stats: &Value) -> Usage {
     let figure = |key: &str| stats.get(key).and_then(Value::as_u64);
     let (input, total) = (figure("input_tokens"), figure("total_tokens"));
-    // A turn without a request to the model has no figures.
+    // A turn without a request to the model has no token counts.
     if total.unwrap_or(0) == 0 {
         return Usage::default();
     }
@@ -165,7 +166,7 @@ fn usage(stats: &Value) -> Usage {
     }
 }
 
-/// The sort of a tool by its name.
+/// Returns the kind of a tool by its name.
 fn kind(name: &str) -> &'static str {
     match name {
         "read_file" | "read_many_files" | "read_background_output" => "read",

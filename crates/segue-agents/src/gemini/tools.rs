@@ -1,14 +1,14 @@
-//! What Gemini CLI calls a tool that it shows by a title alone.
+//! Names of tools that Gemini CLI reports only by a title.
 
 use segue_core::ToolCall;
 
-/// Its tools that only note what the model plans.
+/// Tools that only record what the model plans.
 const PLANNERS: [&str; 2] = ["write_todos", "update_topic"];
 
-/// Gives a call of an MCP server's tool, or of one that plans, the name that the model knows it by.
+/// Gives a call of an MCP server's tool, or of a planning tool, the name that the model uses for it.
 ///
-/// Over ACP the former is shown by a title, `TOOL (SERVER MCP Server)`; a command could be made to look like that, so the
-/// name is taken only if the call's id, which Gemini CLI makes from it, has it too.
+/// Over ACP, the former has a title, `TOOL (SERVER MCP Server)`. A command could imitate that, so the name is accepted
+/// only if the call's id, which Gemini CLI derives from it, begins with the name too.
 pub(super) fn name_plainly(call: &mut ToolCall) {
     let is_of = |id: &str, name: &str| {
         let rest = id.strip_prefix(name);

@@ -1,4 +1,4 @@
-//! Seeing to the sessions around one process of Gemini CLI, also if whoever started it lets go in the middle.
+//! Protection of the sessions around one process of Gemini CLI, even if the caller stops waiting for it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,26 +12,27 @@ use super::keep::{Danger, Keep};
 use crate::leash::GRACE;
 use crate::{Life, life};
 
-/// How often is looked whether a process is gone. Whoever let go may be about to exit, so there is little time.
+/// Interval in which the end of a process is polled. Short, because a segue process that dropped the vigil may be about
+/// to exit.
 const GLANCE: Duration = Duration::from_millis(2);
 
-/// What is told if the work itself came to grief.
+/// Message for the user if the guard itself panics.
 const FAILED: &str = "could not guard the Gemini sessions of this directory";
 
-/// The guard of the sessions that a process may touch. Letting go of it does what is left to do, in the background.
+/// Guard of the sessions that a process may touch. Dropping it does the remaining work in the background.
 pub(super) struct Vigil {
     keep: Arc<Keep>,
     cwd: PathBuf,
-    /// The sessions that are ours: the one that was to be opened, and the one that was.
+    /// Sessions of segue's own: the one that was requested, and the one that was opened.
     ids: Vec<NativeId>,
-    /// The process, once it was started.
+    /// Process, once it has started.
     process: watch::Receiver<Option<ProcessMark>>,
-    /// None when all is done.
+    /// Record of what is at risk; `None` once the work is done.
     danger: Option<Danger>,
 }
 
 impl Vigil {
-    /// Begins before a process is started; tells what was done.
+    /// Prepares the sessions before a process starts. Returns the actions taken.
     pub(super) async fn begin(
         keep: &Arc<Keep>,
         cwd: &Path,
@@ -40,7 +41,7 @@ impl Vigil {
     ) -> (Option<Self>, Vec<String>) {
         let (keep, cwd) = (Arc::clone(keep), cwd.to_owned());
         let ids: Vec<NativeId> = id.cloned().into_iter().collect();
-        // Files may be large and disks slow.
+        // Blocking, because files may be large and disks slow.
         let begun = spawn_blocking(move || {
             let (danger, told) = keep.before(&cwd, ids.first());
             let vigil = Self {
@@ -57,14 +58,14 @@ impl Vigil {
             .unwrap_or_else(|_| (None, vec![FAILED.to_owned()]))
     }
 
-    /// This session is ours as well.
+    /// Adds another session of segue's own.
     pub(super) fn add(&mut self, id: &NativeId) {
         if !self.ids.contains(id) {
             self.ids.push(id.clone());
         }
     }
 
-    /// Ends after the process has; the work tells what was done.
+    /// Starts the work after the end of the process. The work returns the actions taken.
     pub(super) fn end(mut self) -> Work {
         Work::of(move || {
             let danger = self.danger.take();
@@ -90,13 +91,13 @@ impl Drop for Vigil {
             }
             keep.after(&danger, &cwd, &ids);
         };
-        // In a thread of its own: a runtime that is being shut down begins nothing new. If we are gone before it is
-        // done, the next segue does it.
+        // Runs in a thread, because a runtime that is shutting down starts no tasks. If segue exits before the thread
+        // is done, the next segue process does the work.
         let _ = std::thread::Builder::new().spawn(work);
     }
 }
 
-/// Waits until a process is gone that its leash is ending, but not for ever.
+/// Waits, with a time limit, for the end of a process that its leash is ending.
 fn wait_for_the_end_of(process: &ProcessMark) {
     let deadline = Instant::now() + GRACE + Duration::from_secs(4);
     while life(process) == Life::Alive && Instant::now() < deadline {
@@ -104,7 +105,7 @@ fn wait_for_the_end_of(process: &ProcessMark) {
     }
 }
 
-/// Work on files that goes on apart from what waits, and tells what was done.
+/// Work on files in a separate task, which returns the actions taken.
 pub(super) struct Work(JoinHandle<Vec<String>>);
 
 impl Work {
@@ -112,7 +113,7 @@ impl Work {
         Self(spawn_blocking(work))
     }
 
-    /// Safe to drop and to call again, until it has returned.
+    /// Returns the actions taken. The caller can drop the future and call this method again until it has returned.
     pub(super) async fn told(&mut self) -> Vec<String> {
         let told = (&mut self.0).await;
         told.unwrap_or_else(|_| vec![FAILED.to_owned()])

@@ -1,4 +1,4 @@
-//! A home of Gemini CLI for tests, with its deeds done by hand.
+//! A home of Gemini CLI for tests, with Gemini CLI's actions simulated by the tests.
 
 use std::fs;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ pub(super) struct World {
 }
 
 impl World {
-    /// One with a project in which no session was made yet.
+    /// Creates a home with a project that has no sessions yet.
     pub(super) fn new(outside: Outside) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let home = directory.path().join("home");
@@ -58,7 +58,7 @@ impl World {
         self.directory.path().join("project")
     }
 
-    /// To go on with the session [`ID`].
+    /// Returns a request to resume the session [`ID`].
     pub(super) fn request(&self) -> OpenRequest {
         OpenRequest {
             cwd: self.cwd(),
@@ -74,7 +74,7 @@ impl World {
         }
     }
 
-    /// The path of a session file.
+    /// Returns the path of a session file.
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.home().join("tmp/project/chats").join(name)
     }
@@ -98,18 +98,18 @@ pub(super) fn id(text: &str) -> NativeId {
     NativeId::parse(text).unwrap()
 }
 
-/// A file in which nothing was said yet.
+/// Returns a file without messages.
 pub(super) fn empty(id: &str) -> String {
     let context = r#"{"$set":{"messages":[{"id":"c","type":"user","content":[{"text":"<session_context>"}]}]}}"#;
     format!("{{\"sessionId\":\"{id}\",\"projectHash\":\"h\"}}\n{context}\n")
 }
 
-/// A file with one turn.
+/// Returns a file with one turn.
 pub(super) fn session(id: &str) -> String {
     format!("{}{}", empty(id), said("first"))
 }
 
-/// One more turn.
+/// Returns another turn.
 pub(super) fn said(text: &str) -> String {
     format!("{{\"id\":\"{text}\",\"type\":\"user\",\"content\":[{{\"text\":\"{text}\"}}]}}\n")
 }

@@ -1,11 +1,11 @@
-//! Everything an agent started, as far as the system lets us find it.
+//! Processes that an agent started, as far as the system can find them.
 
-/// What the family is told.
+/// Signal to the processes of the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
-    /// To end by itself.
+    /// SIGTERM, which requests an exit.
     End,
-    /// To be gone.
+    /// SIGKILL, which forces it.
     Die,
 }
 
@@ -29,20 +29,20 @@ mod linux {
 
     use super::Order;
 
-    /// What `/proc` says of a process.
+    /// Entries of `/proc/PID/stat`.
     pub(crate) struct Stat {
         pid: u32,
         parent: u32,
         state: char,
-        /// When it started, in ticks since the boot.
+        /// Start time, in ticks since the boot.
         pub(crate) started: u64,
     }
 
     impl Stat {
-        /// Looks a process up.
+        /// Reads the entries of a process.
         pub(crate) fn of(pid: u32) -> Option<Self> {
             let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-            // The second field is the program's name, which may contain anything; the rest is numbers.
+            // The second field is the program's name, which may contain any character; only simple fields follow.
             let (_, rest) = stat.rsplit_once(')')?;
             let fields: Vec<&str> = rest.split_whitespace().collect();
             Some(Self {
@@ -53,19 +53,19 @@ mod linux {
             })
         }
 
-        /// Whether it has ended and only waits to be noticed.
+        /// Returns `true` if the process has ended and is only waiting to be reaped.
         pub(crate) fn is_over(&self) -> bool {
             matches!(self.state, 'Z' | 'X')
         }
     }
 
-    /// Makes this process the parent of whatever loses its own below it.
+    /// Makes this process the parent of all orphaned descendants.
     pub(in super::super) fn adopt_orphans() {
-        // Where it is refused, what leaves the family can't be found; the group still can.
+        // If this fails, processes that leave the process tree cannot be found, but the group still can.
         let _ = set_child_subreaper(Some(getpid()));
     }
 
-    /// All that descends from this process.
+    /// Returns all descendants of this process.
     fn descendants() -> Vec<Stat> {
         let mut others: Vec<Stat> = fs::read_dir("/proc")
             .into_iter()
@@ -103,24 +103,25 @@ mod linux {
         }
         for stat in descendants() {
             if let Some(pid) = pid(stat.pid) {
-                // It may have ended since we looked.
+                // The process may have ended since the scan.
                 let _ = kill_process(pid, signal);
             }
         }
     }
 
-    /// Whether anything but this process is still running.
+    /// Returns `true` if a descendant of this process is still running.
     pub(in super::super) fn any_left() -> bool {
         has_children() && descendants().iter().any(|stat| !stat.is_over())
     }
 
-    /// Whether there is any child at all; orphans below us become our children, so without one nothing is left.
+    /// Returns `true` if this process has any child. Orphaned descendants become children, so without a child no
+    /// descendant is left.
     fn has_children() -> bool {
         let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         !matches!(waitid(WaitId::All, look), Err(Errno::CHILD))
     }
 
-    /// Lets ended orphans go; the agent itself is waited for elsewhere.
+    /// Reaps ended orphans. The caller waits for the agent itself.
     pub(in super::super) fn reap_orphans(agent: Option<u32>) {
         if !has_children() {
             return;
@@ -134,7 +135,7 @@ mod linux {
     }
 }
 
-/// Without `/proc`, the process group is the family: what has left it is out of reach.
+/// Implementation without `/proc`: only the process group can be reached, not processes that have left it.
 #[cfg(not(target_os = "linux"))]
 mod portable {
     use rustix::process::{Signal, getpgrp, kill_process_group};
@@ -146,13 +147,13 @@ mod portable {
     pub(in super::super) fn send(order: Order) {
         let signal = match order {
             Order::End => Signal::TERM,
-            // This ends the leash, too; it has nothing left to do.
+            // The signal also ends the leash, which has no work left.
             Order::Die => Signal::KILL,
         };
         let _ = kill_process_group(getpgrp(), signal);
     }
 
-    /// Not known: once the agent has ended, what it left was asked to end, and that is all.
+    /// Returns `false`, because the remaining processes are unknown. They received SIGTERM when the agent ended.
     pub(in super::super) fn any_left() -> bool {
         false
     }

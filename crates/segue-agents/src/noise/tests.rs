@@ -1,4 +1,4 @@
-//! Objects and noise in all mixtures.
+//! Objects and noise in various combinations.
 
 use super::*;
 
@@ -25,7 +25,7 @@ fn objects_are_found_whatever_is_around_them() {
             "{\n\"a\": 1,\nWarning: ü { x\n}\n{\"b\":2}",
             &[r#"{"b":2}"#],
         ),
-        // Cut off: nothing, and nothing from within.
+        // Truncated: neither the object nor the objects inside it.
         (r#"{"a":{"status":"success"}"#, &[]),
         (r#"{"a":1}{"b":{"c":2}"#, &[r#"{"a":1}"#]),
         ("{\n  \"a\": {\n    \"b\": 1\n  }\n", &[]),

@@ -1,4 +1,4 @@
-//! Ends of turns as the real Claude Code tells them.
+//! Ends of turns as the real Claude Code reports them.
 
 use serde_json::json;
 
@@ -191,7 +191,7 @@ fn what_a_turn_used_is_the_turns_own_and_has_everything_in_it() {
     };
     assert_eq!(of(&result, &noted, now()).unwrap().usage, expected);
 
-    // Older versions do not tell what was used since the last result.
+    // Older versions do not report the usage since the last result.
     result
         .as_object_mut()
         .unwrap()

@@ -1,4 +1,4 @@
-//! Turns as the real Claude Code tells them, cut to what counts.
+//! Turns as the real Claude Code streams them, reduced to the relevant lines and fields.
 
 use segue_core::ToolStatus;
 use serde_json::json;
@@ -9,7 +9,7 @@ fn now() -> Timestamp {
     Timestamp::from_second(1_794_800_000).unwrap()
 }
 
-/// A turn of which Claude does not tell when it begins, in short words.
+/// Returns the events, in a short notation, of a turn whose start Claude Code does not report.
 fn told(lines: &[Value]) -> Vec<String> {
     let mut turn = Turn::new("u1".to_owned(), false);
     told_of(&mut turn, lines)
@@ -159,7 +159,7 @@ fn an_answer_that_is_begun_again_is_not_told_twice() {
             "context Some(139)"
         ]
     );
-    // It may be cut off again, earlier than before.
+    // The stream may break a second time, earlier than before.
     let mut lines = cut.to_vec();
     lines.extend([starts("m2"), says("some words "), starts("m3")]);
     lines.extend([says("some words "), says("that are "), says("new")]);
@@ -167,14 +167,14 @@ fn an_answer_that_is_begun_again_is_not_told_twice() {
         told(&lines),
         ["text some words ", "text that are ", "text new"]
     );
-    // Claude may give up streaming, and tell the answer in one piece.
+    // Claude Code may stop streaming and send the complete answer.
     let mut lines = cut.to_vec();
     lines.push(whole("m3", text("some words that are whole")));
     assert_eq!(
         told(&lines),
         ["text some words ", "text that are ", "text whole"]
     );
-    // Words of an earlier, whole answer are no reason to leave any out.
+    // Text that repeats an earlier, complete answer is not omitted.
     let lines = [
         starts("m1"),
         says("yes"),
@@ -415,7 +415,7 @@ fn a_cancelled_turn_is_cancelled() {
 fn a_cancel_that_came_before_the_prompt_was_taken_up_is_too_early() {
     let ours = json!({"type": "user", "uuid": "u1", "isReplay": true, "message": {"content": []}});
     let cases = [
-        // Whether Claude tells, whether it was asked to stop, what it says of the prompt.
+        // (Claude Code reports the start, segue requested a stop, expected result)
         (true, false, TakenUp::Told),
         (true, true, TakenUp::TooLate),
         (false, true, TakenUp::Told),

@@ -1,4 +1,4 @@
-//! What the adapter says that a call does, corrected where it can't know.
+//! Correction of tool calls that the adapter cannot classify reliably.
 
 use async_trait::async_trait;
 use segue_core::{AgentEvent, NativeId, ProcessMark, ToolCall};
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use crate::codex::{items, reads};
 use crate::{AgentError, Conversation, Step};
 
-/// A conversation in which a command is one that only reads if we can see that, whatever the adapter calls it.
+/// A connection that treats a command as read-only only if segue can verify it, whatever kind the adapter reports.
 pub(super) struct Doubted(pub(super) Box<dyn Conversation>);
 
-/// A call as what it is. Its title is not believed either: a person who is asked has to see all of the command.
+/// Corrects the kind of a call. Replaces the title too, because the user must see the complete command.
 fn doubted(mut call: ToolCall) -> ToolCall {
     let args: Value = serde_json::from_str(call.args.as_str()).unwrap_or_default();
     let kind = match command(&args) {
@@ -20,7 +20,7 @@ fn doubted(mut call: ToolCall) -> ToolCall {
             call.name = script;
             if reads { "read" } else { "execute" }
         }
-        // Commands that it thinks only read are announced without a word about them.
+        // The adapter announces commands that it takes for read-only without their arguments.
         None if args == json!({}) && ["read", "search"].contains(&call.kind.as_str()) => "execute",
         None => return call,
     };
@@ -28,7 +28,8 @@ fn doubted(mut call: ToolCall) -> ToolCall {
     call
 }
 
-/// The script that a call runs, if it runs one. Older adapters tell it with its shell, in pieces.
+/// Returns the script that a call runs; `None` if it runs none. Older adapters send the script as an array, with its
+/// shell.
 fn command(args: &Value) -> Option<String> {
     match &args["command"] {
         Value::Null => None,
@@ -41,7 +42,7 @@ fn command(args: &Value) -> Option<String> {
     }
 }
 
-/// Whether more is asked for than to run the command.
+/// Returns `true` if the call requests more than to run the command.
 fn wants_more(args: &Value) -> bool {
     let more = [
         "url",
@@ -110,7 +111,7 @@ mod tests {
 
     #[test]
     fn what_a_command_is_called_does_not_count() {
-        // As the adapters 2.6 and 0.16 tell of them.
+        // Calls as the adapters 2.6 and 0.16 report them.
         let cases = [
             ("execute", json!({"command": "cat a", "cwd": "/p"}), "read"),
             (

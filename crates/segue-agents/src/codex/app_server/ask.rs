@@ -1,4 +1,4 @@
-//! What Codex asks its client, and how it wants to be answered.
+//! Requests of Codex to its client, and the format of their answers.
 
 use segue_core::{
     PermissionAnswer, PermissionKind, PermissionOption, PermissionRequest, ToolCall, ToolStatus,
@@ -7,25 +7,25 @@ use serde_json::{Map, Value, json};
 
 use crate::codex::{items, reads};
 
-/// A question of Codex.
+/// A request of Codex.
 #[derive(Debug, PartialEq)]
 pub(super) enum Question {
-    /// May it? The answer decides.
+    /// A permission request, with the format of its answer.
     May(PermissionRequest, Form),
-    /// Something that nobody is here to answer; it is told so.
+    /// A request for input, which segue cannot provide, with the result that declines it.
     Nobody(Value),
-    /// Something we do not know.
+    /// A request of an unknown kind.
     Unknown,
 }
 
-/// In which form a permission is given.
+/// Format in which a permission is granted.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Form {
-    /// As a decision about a command or a change.
+    /// Decision about a command or a change.
     Decision,
-    /// As what was done with a form, which is how tools of MCP servers are asked for.
+    /// Result of a form, which is how Codex requests permission for tools of MCP servers.
     Elicitation,
-    /// As the permissions that are granted.
+    /// Permissions that are granted.
     Grant(Value),
 }
 
@@ -33,7 +33,7 @@ const ONCE: &str = "accept";
 const ALWAYS: &str = "acceptForSession";
 const NO: &str = "decline";
 
-/// What a request of Codex is; `open` finds the tool call with an id, or the one an MCP server is asked for.
+/// Classifies a request of Codex. `open` finds an open tool call that satisfies a predicate.
 pub(super) fn question<'a>(
     method: &str,
     params: &Value,
@@ -67,8 +67,8 @@ pub(super) fn question<'a>(
     }
 }
 
-/// A server asks by itself, or Codex asks whether a tool of it may be used. Only the latter is a permission: nobody
-/// is here to fill in forms.
+/// Classifies an elicitation: an MCP server asks for input, or Codex asks whether a tool of the server may run. Only
+/// the latter is a permission request. segue declines the former, because it cannot fill in forms.
 fn elicitation<'a>(
     params: &Value,
     open: impl Fn(&dyn Fn(&ToolCall) -> bool) -> Option<&'a ToolCall>,
@@ -96,7 +96,7 @@ fn command(params: &Value, known: Option<ToolCall>) -> ToolCall {
         let name = text.map_or_else(|| "a command".to_owned(), items::script);
         bare(id, &name, "execute", params)
     });
-    // Network access and input to a running command are asked for with the item of that command.
+    // Codex requests network access for, or input to, a running command with the item of that command.
     let host = params["networkApprovalContext"]["host"].as_str();
     if let Some(host) = host {
         call.name = format!("reach {host}");
@@ -119,7 +119,7 @@ fn bare(id: &str, name: &str, kind: &str, args: &Value) -> ToolCall {
     }
 }
 
-/// Whether a command only reads, and Codex sees in it nothing but what it is.
+/// Returns `true` if a command only reads and Codex finds no other command in it.
 fn only_reads(command: &str, actions: &Value) -> bool {
     let script = items::script(command);
     let one = actions.as_array().is_some_and(|actions| {
@@ -151,7 +151,7 @@ fn request(mut call: ToolCall) -> PermissionRequest {
     }
 }
 
-/// An answer in the form that Codex expects.
+/// Converts an answer to the format that Codex expects.
 pub(super) fn answer(form: &Form, answer: &PermissionAnswer) -> Value {
     let chosen = match answer {
         PermissionAnswer::Choose(id) if [ONCE, ALWAYS].contains(&id.as_str()) => id,
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_command_that_only_reads_is_known_and_nothing_else_is() {
-        // What Codex 0.166 said of each command.
+        // Command, action that Codex 0.166 reported for it, and expected result.
         let cases = [
             ("cat README.md", "cat README.md", true),
             ("head -n 3 README.md", "head -n 3 README.md", true),

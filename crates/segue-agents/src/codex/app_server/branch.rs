@@ -1,4 +1,4 @@
-//! A thread that branches off from another one, after one of its turns.
+//! Creation of a thread that branches off from another one after one of its turns.
 
 use serde_json::{Value, json};
 
@@ -9,12 +9,12 @@ use crate::classify::Refusal;
 use crate::codex::{rollout, usage::Meter};
 use crate::{AgentError, NativePoint, OpenRequest};
 
-/// How many turns are asked for at once.
+/// Number of turns per request.
 const PAGE: usize = 100;
 
 impl AppServer {
-    /// Branches off; the other thread is only read. An older Codex does not know how to leave turns out, and takes all
-    /// of them without a word, so what came of it is looked at.
+    /// Branches off from a thread, which is only read. Verifies the number of turns in the branch, because an older
+    /// Codex cannot omit turns and silently copies all of them.
     pub(super) async fn branch(
         &self,
         talk: &mut Talk,
@@ -61,13 +61,13 @@ impl AppServer {
             );
             return Ok(Err(lost(why)));
         }
-        // It begins to count where the other one was then.
+        // The token counts of the branch start at the total of the original at that turn.
         let used = rollout::total_after(&self.home(about), &point.id, last).await;
         Ok(Ok(Turn::new(id.to_owned(), Meter::after(used))))
     }
 }
 
-/// Takes a thread that is of no use out of the way, as far as Codex does that; tells what became of it.
+/// Archives a thread that is not needed, if Codex can. Returns a description of the result.
 async fn put_away(
     talk: &mut Talk,
     thread: &str,
@@ -81,7 +81,7 @@ async fn put_away(
     })
 }
 
-/// The first turns of a thread, at most so many.
+/// Returns the first `most` turns of a thread, or fewer if the thread is shorter.
 async fn turns(
     talk: &mut Talk,
     thread: &str,
@@ -116,7 +116,7 @@ async fn turns(
     Ok(Ok(turns))
 }
 
-/// The id of the last turn before a place, if that is the turn it should be.
+/// Returns the id of the last turn before the point; `None` if its prompt is not the expected one.
 fn last_before<'a>(turns: &'a [Value], point: &NativePoint) -> Option<&'a str> {
     let turn = turns.get(point.turns.checked_sub(1)?)?;
     let items = turn["items"].as_array()?.iter();

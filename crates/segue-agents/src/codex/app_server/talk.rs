@@ -1,4 +1,4 @@
-//! Requests to `app-server`, and what it sends.
+//! Requests to `app-server`, and the messages that it sends.
 
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ use crate::AgentError;
 use crate::classify::{self, Refusal};
 use crate::wire::{Line, Wire};
 
-/// Requests to a program that answers them.
+/// A client that sends requests to a program and receives its messages.
 pub(super) struct Talk {
     pub(super) wire: Wire,
     last: u64,
-    /// What was told before anybody could listen.
+    /// Notifications that arrived while a request waited for its response.
     early: Vec<(String, Value)>,
 }
 
-/// What the program sends.
+/// A message from the program.
 pub(super) enum Heard {
     Answer(u64, Result<Value, Refusal>),
     Asks(Value, String, Value),
@@ -55,12 +55,12 @@ impl Talk {
         }
     }
 
-    /// What was told while answers were waited for.
+    /// Takes the notifications that arrived while requests waited for their responses.
     pub(super) fn early(&mut self) -> Vec<(String, Value)> {
         std::mem::take(&mut self.early)
     }
 
-    /// Sends a request; returns its number.
+    /// Sends a request and returns its number.
     pub(super) fn ask(&mut self, method: &str, params: &Value) -> u64 {
         self.last += 1;
         self.wire
@@ -68,13 +68,13 @@ impl Talk {
         self.last
     }
 
-    /// Tells the program that we can't answer its request.
+    /// Rejects a request of the program that segue does not support.
     pub(super) fn cannot(&self, id: &Value, method: &str) {
         let error = json!({"code": -32601, "message": format!("segue does not know {method}")});
         self.wire.send(&json!({"id": id, "error": error}));
     }
 
-    /// Sends a request and waits for the answer.
+    /// Sends a request and waits for the response. `Ok(Err)` contains the error that the program returned.
     pub(super) async fn call(
         &mut self,
         doing: &'static str,

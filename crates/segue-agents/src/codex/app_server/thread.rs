@@ -1,4 +1,4 @@
-//! A conversation with `app-server`: a thread that is open.
+//! A connection to `app-server` with an open thread.
 
 use std::collections::VecDeque;
 
@@ -18,21 +18,22 @@ use crate::{AgentError, Conversation, Step};
 
 const PROMPT: &str = "the prompt";
 
-/// A thread.
+/// An open thread and its current turn.
 pub(super) struct Thread {
     talk: Talk,
     id: NativeId,
     turn: Turn,
-    /// What every turn is begun with.
+    /// Parameters that start every turn.
     each_turn: Value,
     now: fn() -> Timestamp,
-    /// The number of the request that began the turn, until it is answered.
+    /// Number of the request that started the turn, until its response arrives.
     beginning: Option<u64>,
-    /// Whether the turn is to be stopped as soon as it has a name.
+    /// Whether to stop the turn as soon as its id is known.
     stopping: bool,
-    /// Steps that were not told yet.
+    /// Events that `next` has not returned yet.
     waiting: VecDeque<Step>,
-    /// What is to be sent: answers that were given while nobody could send them.
+    /// Answers that are to be sent. A reply callback cannot send them itself, because it has no access to the
+    /// connection.
     answers: mpsc::UnboundedReceiver<Value>,
     answerer: mpsc::UnboundedSender<Value>,
 }
@@ -109,7 +110,7 @@ impl Thread {
                 let answerer = self.answerer.clone();
                 let reply = Box::new(move |answer| {
                     let result = ask::answer(&form, &answer);
-                    // If the conversation is over, so is the question.
+                    // A closed connection needs no answer.
                     let _ = answerer.send(json!({"id": id, "result": result}));
                 });
                 self.waiting.push_back(Step::Ask(request, reply));
@@ -119,7 +120,7 @@ impl Thread {
         }
     }
 
-    /// Asks Codex to stop the turn, once.
+    /// Requests, once, that Codex stop the turn.
     fn stop(&mut self) {
         self.stopping = false;
         if let Some(turn) = self.turn.id() {

@@ -1,4 +1,4 @@
-//! A turn as `app-server` tells it, in our own words. Nothing here talks to anybody.
+//! State of one turn, built from the notifications of `app-server`. This module does no I/O.
 
 use std::collections::HashMap;
 
@@ -9,30 +9,30 @@ use crate::classify::Refusal;
 use crate::codex::usage::{Fill, Meter, Total};
 use crate::codex::{failure, items};
 
-/// What becomes of a turn.
+/// Event that a notification contains.
 #[derive(Debug, PartialEq)]
 pub(super) enum Told {
-    /// The agent did or said something.
+    /// Output of the agent.
     Event(AgentEvent),
-    /// The turn is over.
+    /// End of the turn.
     Over(Result<TurnEnd, Refusal>),
 }
 
-/// What is known of the thread and of the turn that runs in it.
+/// State of the thread and of its current turn.
 #[derive(Debug)]
 pub(super) struct Turn {
     thread: String,
-    /// What Codex calls the turn; none while it has not said so, and while none runs.
+    /// Codex's id of the turn; `None` until Codex reports it.
     id: Option<String>,
     meter: Meter,
-    /// What was streamed of each message.
+    /// Text streamed so far, by item id.
     streamed: HashMap<String, String>,
-    /// The message that is being told, if nothing else came after it.
+    /// Item id of the message that is being streamed; `None` if other output followed it.
     speaking: Option<String>,
-    /// The tool calls that are not over.
+    /// Tool calls that have not ended, by item id.
     open: HashMap<String, ToolCall>,
     compacted: bool,
-    /// The limits of the account, as last told.
+    /// Rate limits of the account, as last reported.
     limits: Value,
 }
 
@@ -50,7 +50,7 @@ impl Turn {
         }
     }
 
-    /// A prompt was sent.
+    /// Resets the state for a new prompt.
     pub(super) fn begin(&mut self) {
         self.id = None;
         self.meter.begin();
@@ -60,12 +60,12 @@ impl Turn {
         self.compacted = false;
     }
 
-    /// Codex said what it calls the turn.
+    /// Sets the turn id that Codex reported, unless it is already set.
     pub(super) fn named(&mut self, id: &str) {
         self.id.get_or_insert_with(|| id.to_owned());
     }
 
-    /// What Codex calls the thread.
+    /// Returns Codex's id of the thread.
     pub(super) fn thread(&self) -> &str {
         &self.thread
     }
@@ -78,12 +78,12 @@ impl Turn {
         &self.limits
     }
 
-    /// A tool call that is not over.
+    /// Returns an open tool call that satisfies `wanted`.
     pub(super) fn open(&self, wanted: &dyn Fn(&ToolCall) -> bool) -> Option<&ToolCall> {
         self.open.values().find(|call| wanted(call))
     }
 
-    /// What a notification means.
+    /// Converts a notification to events.
     pub(super) fn told(&mut self, method: &str, params: &Value) -> Vec<Told> {
         if method == "account/rateLimits/updated" {
             self.limits = params["rateLimits"].clone();
@@ -105,7 +105,7 @@ impl Turn {
         }
         let ours = turn.is_none() || turn == self.id();
         if !ours {
-            // After `thread/resume` this is the total so far, under the name of an earlier turn.
+            // After `thread/resume`, Codex reports the total so far under the id of an earlier turn.
             if let ("thread/tokenUsage/updated", Some(total)) =
                 (method, Total::camel(&params["tokenUsage"]["total"]))
             {
@@ -152,7 +152,7 @@ impl Turn {
         }
     }
 
-    /// Some words of a message; two messages in a row are two paragraphs.
+    /// Converts a chunk of a message. Starts a new paragraph if the previous chunk belongs to another message.
     fn says(&mut self, item: &str, words: &str) -> Option<AgentEvent> {
         if words.is_empty() {
             return None;
@@ -264,8 +264,9 @@ fn plan(steps: &Value) -> Vec<PlanStep> {
         .collect()
 }
 
-/// What is of no use to anybody: states of Codex itself, progress of what is told whole later, and complaints that
-/// are not the end of the turn (`error`; the end of a turn that failed says it again).
+/// Returns `true` if a notification is irrelevant: a state of Codex itself, progress of an item that a later
+/// notification contains in full, or a problem that does not end the turn (`error`, because the end of a failed turn
+/// repeats it).
 fn is_boring(method: &str) -> bool {
     const METHODS: &[&str] = &[
         "error",

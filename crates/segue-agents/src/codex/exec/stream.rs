@@ -1,4 +1,4 @@
-//! What `codex exec --json` prints, in our own words.
+//! Conversion of the output of `codex exec --json`.
 
 use segue_core::{AgentEvent, PlanStatus, PlanStep};
 use serde_json::Value;
@@ -7,21 +7,21 @@ use crate::classify::{self, Refusal};
 use crate::codex::items;
 use crate::codex::usage::Total;
 
-/// What a line says.
+/// Event that a line contains.
 #[derive(Debug, PartialEq)]
 pub(super) enum Said {
-    /// What Codex calls the thread.
+    /// Codex's id of the thread.
     Thread(String),
-    /// The agent did or said something.
+    /// Output of the agent.
     Event(AgentEvent),
-    /// How the turn ended, and what the thread has used by then.
+    /// Outcome of the turn, with the total usage of the thread so far.
     Over(Result<Option<Total>, Refusal>),
 }
 
-/// What must be known of earlier lines.
+/// State from earlier lines.
 #[derive(Debug, Default)]
 pub(super) struct Stream {
-    /// Whether the last thing that was told is a message.
+    /// Whether the last output was a message.
     speaking: bool,
 }
 
@@ -37,7 +37,7 @@ impl Stream {
                 let refusal = classify::answer(None, message.unwrap_or("it did not say why"));
                 Some(Said::Over(Err(refusal)))
             }
-            // `error` is said before every further try, too; what is the end is said again as `turn.failed`.
+            // Codex also sends `error` before every retry; it repeats a final error as `turn.failed`.
             "turn.started" | "error" => None,
             _ => Some(Said::Event(AgentEvent::Unknown(line.clone().into()))),
         }
@@ -61,7 +61,7 @@ impl Stream {
                 AgentEvent::Thought(text.to_owned())
             }
             "context_compaction" => AgentEvent::Compacted,
-            // A complaint of Codex about itself, such as a model that it does not know.
+            // A problem of Codex itself, such as an unknown model.
             "error" => return None,
             _ => AgentEvent::Unknown(item.clone().into()),
         };

@@ -1,4 +1,4 @@
-//! How `codex exec` is run.
+//! Command lines of `codex exec`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Answers with all that can be around them.
+//! Answers with other text around them.
 
 use super::*;
 use segue_core::StopReason;
@@ -29,7 +29,7 @@ fn the_answer_is_found_among_noise() {
         format!("Loaded cached credentials.\n{{ not json }}\n{plain}\nbye {{"),
         format!("\u{1b}[31m{plain}\u{1b}[0m"),
         format!("\u{feff}{plain}"),
-        // The last one counts, and objects that are no answer do not.
+        // The last answer counts; objects that are not answers do not.
         format!("{{\"session_id\":\"{ID}\",\"response\":\"old\"}}\n{plain}\n{{\"debug\":true}}"),
     ];
     for text in cases {

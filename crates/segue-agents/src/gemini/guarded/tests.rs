@@ -1,4 +1,4 @@
-//! What is done for the sessions when nobody waits for the end, with a stand-in for the agent.
+//! Protection of the sessions if the caller does not wait for the end, with a stand-in for the agent.
 
 use std::fs;
 use std::process::Command;
@@ -31,7 +31,7 @@ impl Drop for Running {
     }
 }
 
-/// What the stand-in does when a session is opened.
+/// Behaviour of the stand-in when it opens a session.
 enum Opens {
     Never,
     Well,
@@ -66,7 +66,7 @@ impl Agent for StandIn {
     }
 }
 
-/// A conversation in which each turn is over at once.
+/// A connection in which each turn ends at once.
 struct Talk {
     id: NativeId,
 }
@@ -103,7 +103,7 @@ impl Conversation for Talk {
     }
 }
 
-/// A world with a session, and an agent that is asked for it.
+/// Creates a home with a session, an agent, and a request for that session.
 fn stage(opens: Opens, life: Life, process: Option<ProcessMark>) -> (World, Guarded, OpenRequest) {
     let world = World::new(OUTSIDE);
     world.write(FIRST, &session(ID));
@@ -123,7 +123,7 @@ fn run<T>(future: impl Future<Output = T>) -> T {
     runtime.build().unwrap().block_on(future)
 }
 
-/// Waits for something to become so.
+/// Waits until `so` returns `true`.
 fn until(so: impl Fn() -> bool) {
     for _ in 0..2000 {
         if so() {
@@ -134,7 +134,7 @@ fn until(so: impl Fn() -> bool) {
     panic!("it never did");
 }
 
-/// How many vigils are on disk.
+/// Returns the number of vigils on disk.
 fn vigils(world: &World) -> usize {
     fs::read_dir(world.kept().join(".endangered")).map_or(0, Iterator::count)
 }
@@ -151,7 +151,7 @@ fn an_opening_that_is_given_up_leaves_no_twin() {
             _ = started.changed() => {}
         }
     });
-    // The program may make its twin as long as it lives; whoever does not wait for its end is done by then.
+    // The program may make its twin as long as it lives; a caller that does not wait for its end has returned by then.
     std::thread::sleep(Duration::from_millis(100));
     assert_eq!(vigils(&world), 1);
     world.write(TWIN, &empty(ID));
@@ -168,7 +168,7 @@ fn a_conversation_that_is_let_go_of_leaves_no_twin() {
         let opening = run(agent.open(&request)).unwrap();
         world.write(TWIN, &empty(ID));
         world.write(FIRST, &(session(ID) + &said("second")));
-        // There is no runtime any more.
+        // The runtime no longer exists.
         drop(opening);
         until(|| vigils(&world) == 0);
         assert_eq!(world.text(TWIN), None, "{life:?}");

@@ -1,4 +1,4 @@
-//! What is sent, under which flags, and to which session.
+//! Input, arguments and target session of a turn.
 
 use super::*;
 use crate::gemini::world::{FIRST, ID, World, empty, session};

@@ -1,4 +1,4 @@
-//! One turn of Gemini CLI without its screen: a process from its start to its end.
+//! A turn of Gemini CLI without its user interface: a process from its start to its end.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -19,28 +19,28 @@ use crate::process::{AgentProcess, Exit, Program};
 use crate::wire::Wire;
 use crate::{AgentError, OpenRequest, Step};
 
-/// What the process is doing, in errors.
+/// Name of the request in errors.
 const DOING: &str = "the prompt";
 
-/// How much is read of an answer that comes as a whole.
+/// Maximum size in bytes of an answer in one object.
 const LONGEST_ANSWER: u64 = 512 * 1024 * 1024;
 
-/// How long it may take to end once it has answered; it writes its session meanwhile.
+/// Time in which the process may exit after its answer; it writes its session in this time.
 const FAREWELL: Duration = Duration::from_secs(10);
 
-/// How long its last words may take to reach us.
+/// Interval in which the end of the error output is polled.
 const LAST_WORDS: Duration = Duration::from_millis(20);
 
-/// A turn that runs.
+/// A running turn.
 pub(super) struct Turn {
     output: Output,
     id: NativeId,
     program: String,
-    /// What is to be told before anything else is read.
+    /// Events that `next` has not returned yet.
     steps: VecDeque<Step>,
-    /// How it ended, once it has said so.
+    /// End of the turn, once the process has reported it.
     end: Option<End>,
-    /// When the process has to have ended.
+    /// Time by which the process must have exited.
     deadline: Option<Instant>,
     cancelled: bool,
 }
@@ -50,13 +50,13 @@ enum Output {
     Whole(AgentProcess, oneshot::Receiver<Vec<u8>>),
 }
 
-/// What it said at last.
+/// Last report of the process.
 #[derive(Clone)]
 enum End {
     Finished(TurnEnd),
     Failed(String),
     Refused(Refusal),
-    /// Nothing: its output ended.
+    /// The output ended without a report.
     Silent,
 }
 
@@ -122,7 +122,7 @@ impl Turn {
         }
     }
 
-    /// Safe to drop and to call again: what was read is kept until it is told.
+    /// Returns the next event. Dropping the future loses no event; the caller can call this method again.
     pub(super) async fn next(&mut self) -> Step {
         loop {
             if let Some(step) = self.steps.pop_front() {
@@ -136,7 +136,7 @@ impl Turn {
         }
     }
 
-    /// Reads on; tells whether there is nothing more to come.
+    /// Reads more output. Returns `true` if no more follows.
     async fn heard_all(&mut self) -> bool {
         match &mut self.output {
             Output::Lines(wire, stream) => {
@@ -162,7 +162,7 @@ impl Turn {
                 let stdout = tokio::select! {
                     biased;
                     stdout = answered => stdout.unwrap_or_default(),
-                    // Without its leash it could outlive us, so this is the end.
+                    // Without its leash the program could outlive segue, so the output ends.
                     () = process.leash_is_killed() => Vec::new(),
                 };
                 self.end = Some(match answer::read(&stdout, &self.id) {
@@ -192,12 +192,13 @@ impl Turn {
                 End::Refused(refusal)
             }
         };
-        // What it says first counts: nothing that follows makes an answer of an error.
+        // The first report counts: no later output turns an error into an answer.
         self.end.get_or_insert(end);
         self.deadline.get_or_insert(Instant::now() + FAREWELL);
     }
 
-    /// An output without an answer, of a program that was cut off, tells less than how the program ended.
+    /// Returns the end for output without an answer. If segue cancelled the turn, the exit status is more informative
+    /// than truncated output.
     fn not_understood(&self, refusal: Refusal) -> End {
         if self.cancelled {
             End::Silent
@@ -216,7 +217,7 @@ impl Turn {
         }
     }
 
-    /// What came of the turn.
+    /// Returns the outcome of the turn.
     async fn outcome(&mut self, exit: Exit) -> Result<TurnEnd, AgentError> {
         let end = self.end.clone().unwrap_or(End::Silent);
         if self.cancelled && !matches!(end, End::Finished(_)) {
@@ -244,7 +245,7 @@ impl Turn {
         })
     }
 
-    /// Why a process ended without an answer.
+    /// Returns the error for a process that exited without an answer.
     fn silent(&self, exit: Exit, stderr: String) -> AgentError {
         let told = refusal::of_stderr(&stderr, exit);
         match exit {
@@ -276,7 +277,7 @@ impl Turn {
         }
     }
 
-    /// Its error output, once no more of it arrives: pipes are read in a task of their own.
+    /// Returns the error output once no more of it arrives. Polls, because a separate task reads the pipe.
     async fn last_words(&mut self) -> String {
         let mut words = self.process().stderr();
         for _ in 0..10 {
@@ -292,7 +293,7 @@ impl Turn {
 }
 
 async fn write(mut stdin: ChildStdin, input: Vec<u8>) {
-    // A program that is gone is noticed by its output.
+    // A program that has exited is detected by its output.
     let _ = stdin.write_all(&input).await;
     let _ = stdin.shutdown().await;
 }

@@ -1,8 +1,10 @@
-//! What one process of Gemini CLI may destroy, on disk, so that another segue can put it back if this one is killed.
+//! Record on disk of what one process of Gemini CLI may destroy, so that another segue process can restore it if this
+//! one is killed.
 //!
-//! A directory each: who it belongs to in `owner`, and for each project the copies of others' sessions that have a twin,
-//! and an empty file named by the id of the session that is ours. Nobody touches the directory of a process that lives:
-//! what is safe for one is still in danger for another.
+//! Each record is a directory. The file `owner` identifies the process that the record belongs to. For each project,
+//! the directory contains copies of other sessions that have a twin, and an empty file named after the id of segue's
+//! own session. segue never changes the directory of a running process, because a session that is safe from one process
+//! may still be at risk from another.
 
 use std::fs;
 use std::io;
@@ -19,17 +21,17 @@ use crate::{Life, life, mark_of};
 
 const OWNER: &str = "owner";
 
-/// One such directory; it is made when there is something to put into it.
+/// A record of what is at risk. Its directory is created with the first entry.
 #[derive(Debug)]
 pub(in crate::gemini) struct Danger {
     directory: PathBuf,
-    /// Gemini CLI's home.
+    /// Home of Gemini CLI.
     home: PathBuf,
-    /// Whether its owner becomes Gemini CLI itself, so that nobody settles it when that ends.
+    /// Whether the owner becomes Gemini CLI itself, so that no segue process settles the record when the owner ends.
     entrusted: bool,
 }
 
-/// Whose it is.
+/// Process that a record belongs to.
 #[derive(Serialize, Deserialize)]
 struct Owner {
     host: String,
@@ -41,10 +43,10 @@ struct Owner {
 }
 
 impl Danger {
-    /// One for a process that will be started.
+    /// Creates the record for a process that is about to start.
     pub(super) fn new(root: &Path, home: &Path, random: fn() -> u32) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        // In containers that share a home, many a process has the same number.
+        // In containers that share a home, several processes can have the same id.
         let name = format!(
             "{}-{:08x}-{}",
             std::process::id(),
@@ -58,7 +60,7 @@ impl Danger {
         }
     }
 
-    /// The same, for a process that becomes Gemini CLI itself.
+    /// Marks the record as that of a process that becomes Gemini CLI itself.
     pub(super) fn entrusted(self) -> Self {
         Self {
             entrusted: true,
@@ -66,12 +68,12 @@ impl Danger {
         }
     }
 
-    /// Whether its owner became Gemini CLI itself.
+    /// Returns `true` if the owner became Gemini CLI itself.
     pub(super) fn is_entrusted(&self) -> bool {
         self.entrusted
     }
 
-    /// Those whose owners are dead.
+    /// Returns the records whose owners have ended.
     pub(super) fn abandoned(root: &Path, home: &Path) -> Vec<Self> {
         let all = entries(root).into_iter().filter_map(|name| {
             let directory = root.join(name);
@@ -91,7 +93,7 @@ impl Danger {
         all.collect()
     }
 
-    /// Makes the directory; whoever sees anything else in it sees its owner.
+    /// Creates the directory. Writes the owner first, so that a directory with other entries always names its owner.
     fn make(&self) -> io::Result<()> {
         let path = self.directory.join(OWNER);
         if path.exists() {
@@ -109,19 +111,19 @@ impl Danger {
         files::copy(serde_json::to_string(&owner)?.as_bytes(), &path)
     }
 
-    /// Notes which session is ours.
+    /// Records which session is segue's own.
     pub(super) fn note(&self, project: &str, id: &NativeId) -> io::Result<()> {
         self.make()?;
         files::copy(b"", &self.directory.join(project).join(id.as_str()))
     }
 
-    /// Copies a file of a session that is somebody else's.
+    /// Copies a file of a session that is not segue's own.
     pub(super) fn copy(&self, project: &str, name: &str, bytes: &[u8]) -> io::Result<()> {
         self.make()?;
         files::copy(bytes, &self.directory.join(project).join(name))
     }
 
-    /// The sessions that were noted as ours.
+    /// Returns the sessions that are recorded as segue's own.
     pub(super) fn ours(&self) -> Vec<(Chats, NativeId)> {
         let projects = self.projects().into_iter();
         projects
@@ -145,7 +147,8 @@ impl Danger {
             .collect()
     }
 
-    /// Puts back what has vanished of others' sessions, and forgets what is there. What can't be put back stays here.
+    /// Restores missing files of other sessions, and deletes the record. If a file cannot be restored, the record
+    /// remains.
     pub(super) fn settle(&self, told: &mut Vec<String>) {
         let mut unsettled = false;
         for chats in self.projects() {
@@ -158,7 +161,7 @@ impl Danger {
                 let put_back = match fs::read(copies.join(&name)) {
                     Ok(_) if path.exists() => Ok(PutBack::NotNeeded),
                     Ok(bytes) => files::put_back(&bytes, &path),
-                    // Another segue was faster.
+                    // A different segue process has restored the file.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(PutBack::NotNeeded),
                     Err(error) => Err(error),
                 };
@@ -175,7 +178,7 @@ impl Danger {
             }
         }
         if !unsettled {
-            // What can't be removed is settled again at the next start, to no effect.
+            // A record that cannot be removed is settled a second time at the next start, without effect.
             let _ = fs::remove_dir_all(&self.directory);
         }
     }
@@ -185,7 +188,7 @@ fn owner_of(directory: &Path) -> Option<Owner> {
     serde_json::from_slice(&fs::read(directory.join(OWNER)).ok()?).ok()
 }
 
-/// Removes the copies of a session from all directories, whoever they belong to.
+/// Removes the copies of a session from all records, whichever process they belong to.
 pub(super) fn forget(root: &Path, id: &NativeId) -> io::Result<()> {
     for danger in entries(root) {
         for project in entries(&root.join(&danger)) {

@@ -1,4 +1,4 @@
-//! Copying files so that they are there whole or not at all.
+//! Atomic file copies: a file exists completely or not at all.
 
 use std::fs;
 use std::io;
@@ -8,29 +8,29 @@ use std::time::SystemTime;
 
 use crate::gemini::record;
 
-/// What happened to a file that was missing.
+/// Result of restoring a missing file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum PutBack {
     Done,
-    /// Somebody else has made it again meanwhile.
+    /// The file exists, because another process has created it since then.
     NotNeeded,
 }
 
-/// The names of what is in a directory.
+/// Returns the names of a directory's entries.
 pub(super) fn entries(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).into_iter().flatten();
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     names.collect()
 }
 
-/// The session files in a directory of copies.
+/// Returns the names of the session files in a directory of copies.
 pub(super) fn names_in(directory: &Path) -> Vec<String> {
     let mut names = entries(directory);
     names.retain(|name| record::name(name).is_some());
     names
 }
 
-/// When anything in a directory was last written, or the directory itself.
+/// Returns the time of the last write to a directory or to anything in it.
 pub(super) fn last_written(path: &Path) -> Option<SystemTime> {
     let found = fs::symlink_metadata(path).ok()?;
     let inside = if found.is_dir() {
@@ -44,7 +44,7 @@ pub(super) fn last_written(path: &Path) -> Option<SystemTime> {
     inside.chain(found.modified().ok()).max()
 }
 
-/// Writes a copy, unless it is there already.
+/// Writes a copy, unless an identical one exists.
 pub(super) fn copy(bytes: &[u8], to: &Path) -> io::Result<()> {
     let same_size = fs::metadata(to).is_ok_and(|file| file.len() == bytes.len() as u64);
     if same_size && fs::read(to).is_ok_and(|old| old == bytes) {
@@ -56,7 +56,7 @@ pub(super) fn copy(bytes: &[u8], to: &Path) -> io::Result<()> {
     replace(bytes, to)
 }
 
-/// Copies the plain files of a directory, if there is one; those that are there already stay as they are.
+/// Copies the regular files of a directory, if it exists. Replaces an existing file only if the new one is longer.
 pub(super) fn copy_directory(from: &Path, to: &Path) -> io::Result<()> {
     let Ok(entries) = fs::read_dir(from) else {
         return Ok(());
@@ -73,7 +73,7 @@ pub(super) fn copy_directory(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes a file beside its place, under a name that Gemini CLI does not look at.
+/// Writes a file next to its destination, under a name that Gemini CLI ignores.
 fn written_beside(bytes: &[u8], path: &Path) -> io::Result<PathBuf> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -83,7 +83,7 @@ fn written_beside(bytes: &[u8], path: &Path) -> io::Result<PathBuf> {
     Ok(beside)
 }
 
-/// Writes a file so that it is there whole or not at all.
+/// Writes a file atomically.
 pub(super) fn replace(bytes: &[u8], path: &Path) -> io::Result<()> {
     let beside = written_beside(bytes, path)?;
     fs::rename(&beside, path).inspect_err(|_| {
@@ -91,7 +91,7 @@ pub(super) fn replace(bytes: &[u8], path: &Path) -> io::Result<()> {
     })
 }
 
-/// Likewise, but never over a file that is there.
+/// Writes a file atomically, and does not replace an existing file if the file system supports hard links.
 pub(super) fn put_back(bytes: &[u8], path: &Path) -> io::Result<PutBack> {
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory)?;
@@ -102,12 +102,12 @@ pub(super) fn put_back(bytes: &[u8], path: &Path) -> io::Result<PutBack> {
     match linked {
         Ok(()) => Ok(PutBack::Done),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(PutBack::NotNeeded),
-        // Not every file system has links.
+        // Not every file system supports hard links.
         Err(_) => replace(bytes, path).map(|()| PutBack::Done),
     }
 }
 
-/// What was to be removed and was not there is fine.
+/// Treats the removal of a file that does not exist as a success.
 pub(super) fn removed(removed: io::Result<()>) -> io::Result<()> {
     match removed {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

@@ -1,6 +1,7 @@
-//! Second names of session files, under which what is written to them can be read after Gemini CLI deleted them.
+//! Hard links to session files, through which segue can read what was written to a file after Gemini CLI deleted it.
 //!
-//! A copy has only what was said before the terminal was handed over. Where a file system has no links, that must do.
+//! A copy contains only the messages from before the handover of the terminal. If the file system does not support hard
+//! links, segue restores only those.
 
 use std::fs;
 use std::io;
@@ -12,26 +13,26 @@ use segue_core::NativeId;
 use super::files::{self, names_in};
 use crate::gemini::chats::Chats;
 
-/// Where they are beside the copies of a session; no project's file begins so.
+/// Directory of the links, next to the copies of a session; no session file begins with a dot.
 const LINKED: &str = ".linked";
 
 fn linked(copies: &Path) -> PathBuf {
     copies.join(LINKED)
 }
 
-/// Gives the files of a session a second name each.
+/// Creates a hard link to each file of a session.
 pub(super) fn make(chats: &Chats, id: &NativeId, copies: &Path) {
     remove(copies);
     let links = linked(copies);
     let said = chats.files(id).into_iter().filter(|file| file.story.said);
     for file in said {
-        // There is a copy as well.
+        // If this fails, the copy still exists.
         let _ = fs::create_dir_all(&links)
             .and_then(|()| fs::hard_link(&file.path, links.join(&file.name)));
     }
 }
 
-/// Has the copies tell what was written to files that are not in their places any more.
+/// Adds to the copies what was written to files that Gemini CLI has since deleted or replaced.
 pub(super) fn follow(chats: &Chats, copies: &Path) -> io::Result<()> {
     let links = linked(copies);
     for name in names_in(&links) {
@@ -41,7 +42,7 @@ pub(super) fn follow(chats: &Chats, copies: &Path) -> io::Result<()> {
         }
         let written = fs::read(&link)?;
         let copy = copies.join(&name);
-        // What is not the copy and more has been begun anew.
+        // A file that does not extend the copy was restarted.
         if fs::read(&copy).is_ok_and(|kept| written.starts_with(&kept)) {
             files::copy(&written, &copy)?;
         }
@@ -49,9 +50,9 @@ pub(super) fn follow(chats: &Chats, copies: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes the second names.
+/// Removes the links.
 pub(super) fn remove(copies: &Path) {
-    // What stays is made anew with the next ones, and removed with the copies.
+    // `make` replaces links that remain, and they are removed together with the copies.
     let _ = fs::remove_dir_all(linked(copies));
 }
 

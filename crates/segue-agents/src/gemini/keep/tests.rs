@@ -1,4 +1,4 @@
-//! The guard on a home of its own, with Gemini CLI's deeds done by hand.
+//! Guard on a home of its own, with Gemini CLI's actions simulated by the tests.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,7 +8,7 @@ use crate::gemini::world::{
 };
 use crate::{Life, life, mark_of};
 
-/// What time it is: some seconds into a minute.
+/// Current time in the tests: some seconds into a minute.
 const NOW: i64 = 1_794_800_017;
 
 const OUTSIDE: Outside = Outside {
@@ -33,7 +33,7 @@ impl World {
         self.keep.after(danger, &self.cwd(), &[id(ID)])
     }
 
-    /// Has the owners of all dangers die.
+    /// Makes the owners of all records appear dead.
     fn kill_owners(&self) {
         let all = self.kept().join(ENDANGERED);
         let mut mark = mark_of(std::process::id()).unwrap();
@@ -48,7 +48,7 @@ impl World {
         }
     }
 
-    /// How many dangers are on disk.
+    /// Returns the number of records on disk.
     fn dangers(&self) -> usize {
         entries(&self.kept().join(ENDANGERED)).len()
     }
@@ -126,7 +126,7 @@ fn a_session_deleted_in_mid_turn_is_joined_with_what_followed() {
     world.write(FIRST, &session(ID));
     let (danger, _) = world.before();
     world.write(FIRST, &said("second"));
-    // While its process runs, what is left of it does not take the place of the whole.
+    // While the process runs, the remainder of the file does not replace the complete copy.
     assert!(world.keep.copy(&world.cwd(), &id(ID)).is_empty());
     let told = world.after(&danger);
     assert_eq!(
@@ -179,7 +179,7 @@ fn others_are_put_back_if_a_twin_was_their_end_and_not_their_age() {
     assert_eq!(world.text(OTHERS), Some(session(OTHER)));
     assert_eq!(world.text(old), None);
     assert_eq!(world.dangers(), 0);
-    // It is safe now, and no business of ours any more.
+    // The session is no longer at risk, so segue does not restore it.
     world.remove(&[OTHERS]);
     assert!(world.before().1.is_empty());
     assert_eq!(world.text(OTHERS), None);
@@ -192,7 +192,7 @@ fn a_session_that_nobody_asks_for_stays_deleted() {
     let other = [id(OTHER)];
     let (danger, _) = world.keep.before(&world.cwd(), other.first());
     world.keep.after(&danger, &world.cwd(), &other);
-    // For its age, or by the user's hand.
+    // Deleted because of its age, or by the user.
     world.remove(&[OTHERS]);
     world.write(FIRST, &session(ID));
     let (danger, told) = world.before();
@@ -200,7 +200,7 @@ fn a_session_that_nobody_asks_for_stays_deleted() {
     assert!(world.after(&danger).is_empty());
     assert!(world.keep.before(&world.cwd(), None).1.is_empty());
     assert_eq!(world.text(OTHERS), None);
-    // Whoever asks for it gets it, and is told.
+    // A request for the session restores it, and the user is informed.
     let (_, told) = world.keep.before(&world.cwd(), other.first());
     assert_eq!(
         told,
@@ -217,7 +217,7 @@ fn what_is_safe_for_one_process_is_still_in_danger_for_another() {
     let (slow, _) = world.keep.before(&world.cwd(), None);
     let (fast, _) = world.keep.before(&world.cwd(), None);
     assert!(world.keep.after(&fast, &world.cwd(), &[]).is_empty());
-    // And a third one that starts takes nothing from those that run.
+    // A third process that starts does not affect the running ones.
     let (third, _) = world.keep.before(&world.cwd(), None);
     assert!(world.keep.after(&third, &world.cwd(), &[]).is_empty());
     world.remove(&[OTHERS, OTHERS_TWIN]);
@@ -238,7 +238,7 @@ fn what_a_killed_segue_left_is_settled_by_the_next() {
     world.write(TWIN, &empty(ID));
     assert!(world.keep.before(&world.cwd(), None).1.is_empty(), "alive");
     world.kill_owners();
-    // Wherever it starts, and whatever session it goes on with.
+    // In any directory, and with any session.
     let (_, told) = world.keep.before(world.directory.path(), None);
     assert_eq!(told, [REMOVED, PUT_BACK_OTHER]);
     assert_eq!(world.text(TWIN), None);
@@ -306,7 +306,7 @@ fn copies_of_sessions_that_are_not_used_any_more_are_forgotten() {
             ages.push((directory.join(path), days));
         }
     }
-    // One with a newer file is still used.
+    // A copy with a newer file is still in use.
     fs::write(world.kept().join("44444444/new"), "words").unwrap();
     ages.push((world.kept().join("44444444/new"), 1));
     fs::create_dir_all(world.kept().join(ENDANGERED).join("1-0-0")).unwrap();
@@ -378,7 +378,7 @@ fn a_session_of_this_minute_must_wait() {
 const KEPT: &str =
     "kept a copy of Gemini session 11111111; if Gemini CLI deletes it, the next segue puts it back";
 
-/// One turn more is said to a file that is there.
+/// Appends another turn to an existing file.
 fn append(world: &World, text: &str) {
     use std::io::Write;
     let mut file = fs::File::options()
@@ -388,14 +388,14 @@ fn append(world: &World, text: &str) {
     file.write_all(text.as_bytes()).unwrap();
 }
 
-/// What Gemini CLI does when it has the terminal.
+/// Action of Gemini CLI while it has the terminal.
 type Deed = fn(&World);
 
 #[test]
 fn what_was_handed_over_comes_back_with_all_that_was_said_since() {
     let longer = session(ID) + &said("second");
     let join = "put back Gemini session 11111111, which Gemini CLI had deleted while it was in use";
-    // What Gemini CLI does when it has the terminal, and what is told and there afterwards.
+    // (name, action of Gemini CLI while it has the terminal, reported lines, content of the file afterwards)
     let cases: [(&str, Deed, &[&str], String); 4] = [
         ("nothing", |_| {}, &[], session(ID)),
         (
@@ -438,7 +438,7 @@ fn what_was_handed_over_comes_back_with_all_that_was_said_since() {
         assert_eq!(world.text(FIRST), Some(text), "{what}");
         assert_eq!(world.text(TWIN), None, "{what}");
         assert_eq!(world.dangers(), 0, "{what}");
-        // What is deleted from now on was not ours to look after.
+        // segue does not restore what is deleted from now on.
         world.remove(&[FIRST]);
         assert!(world.keep.settle_entrusted().is_empty(), "{what}");
     }

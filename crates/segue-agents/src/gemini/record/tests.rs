@@ -1,4 +1,4 @@
-//! Session files, whole and ruined.
+//! Session files, intact and damaged.
 
 use super::*;
 
@@ -72,7 +72,7 @@ fn a_file_says_something_or_not() {
         (&[HEAD, CONTEXT, ASKED, ANSWERED, rewound], false),
         (&[HEAD, CONTEXT, "half a li", ASKED], true),
         (&[HEAD, CONTEXT, RESUMED, RESTORED], true),
-        // The same message, told again with less.
+        // A message that is repeated with less content.
         (
             &[
                 HEAD,
@@ -106,7 +106,7 @@ fn a_twin_is_an_empty_file_of_the_same_session() {
         (&[HEAD, CONTEXT, ASKED], false),
         (&[], false),
         (&["not a session"], false),
-        // Ruined, not empty: what it held can be had back.
+        // Damaged, not empty: the previous content can be restored.
         (&[HEAD, CONTEXT, ASKED, ANSWERED, HEAD, CONTEXT], false),
     ];
     for (lines, twin) in cases {
@@ -126,13 +126,13 @@ fn a_reset_is_a_second_beginning_that_nothing_follows() {
     let cases: &[(&[&str], Option<usize>)] = &[
         (&[], None),
         (&[HEAD, CONTEXT], at),
-        // A resume in the minute of the session begins anew too, and then puts everything back.
+        // A resume in the minute of creation also restarts the file, but then restores everything.
         (&[HEAD, CONTEXT, RESUMED], at),
         (&[HEAD, CONTEXT, RESUMED, RESTORED], None),
         (&[HEAD, CONTEXT, RESUMED, RESTORED, LATER], None),
         (&[HEAD], None),
         (&[CONTEXT], None),
-        // By the user's own wish.
+        // Cleared by the user.
         (&[cleared], None),
         (&[HEAD, CONTEXT, LATER], None),
     ];

@@ -1,4 +1,4 @@
-//! Failures as Gemini CLI 0.61 tells of them.
+//! Failures as Gemini CLI 0.61 reports them.
 
 use super::*;
 use FailureClass::{

@@ -1,4 +1,4 @@
-//! What is made of what Codex 0.166 tells; the lines were told by it.
+//! Conversion of notifications that Codex 0.166 sent.
 
 use segue_core::{FailureClass, Json, ToolStatus, Usage};
 use serde_json::json;
@@ -12,7 +12,7 @@ fn turn() -> Turn {
     turn
 }
 
-/// Tells a notification of our turn.
+/// Passes a notification to the turn under the turn's own ids.
 fn tell(turn: &mut Turn, method: &str, mut params: Value) -> Vec<Told> {
     params["threadId"] = "t".into();
     if params.get("turnId").is_none() {
@@ -50,7 +50,7 @@ fn words_are_told_once() {
             ],
             vec![text("one "), text("two")],
         ),
-        // Not streamed at all, and not to the end.
+        // A message that was not streamed, and one that was streamed in part.
         (
             vec![("item/completed", message("a", "all"))],
             vec![text("all")],
@@ -72,7 +72,7 @@ fn words_are_told_once() {
             ],
             vec![text("first"), text("\n\nsec"), text("ond")],
         ),
-        // What was streamed was taken back: it can't be.
+        // A message that differs from its stream: streamed text cannot be retracted.
         (
             vec![
                 ("item/agentMessage/delta", delta("a", "one")),
@@ -131,7 +131,7 @@ fn usage_is_of_this_turn() {
         json!({"tokenUsage": {"total": count(input), "last": count(101), "modelContextWindow": 1000}})
     };
     let mut turn = Turn::new("t".to_owned(), Meter::after(None));
-    // Told after `thread/resume`, under the name of an earlier turn.
+    // Sent after `thread/resume`, under the id of an earlier turn.
     let mut earlier = figures(303);
     earlier["turnId"] = "earlier".into();
     turn.begin();
