@@ -1,7 +1,8 @@
-//! Copies of native sessions in segue's own home, which outlive whatever their agents clean up.
+//! Copies of native sessions in segue's home, which remain after an agent deletes the originals.
 //!
-//! `archive/<agent>/<id>/` has a manifest and, named by its hash, each file of the session packed with zstd. The manifest
-//! is written last and replaced at once, so a copy is there whole or not at all; before that everything is read back.
+//! `archive/<agent>/<id>/` contains a manifest and the files of the session, each compressed with zstd and named by its
+//! hash. segue reads every compressed file back, and only then writes the manifest, which replaces an older one
+//! atomically. A copy is therefore either complete or absent.
 
 mod error;
 mod manifest;
@@ -25,11 +26,11 @@ use crate::{Found, IdHint, NativeSession, Reader, Start, outline, trash};
 
 pub(crate) use self::pack::pack;
 
-/// Where the archive is in segue's home.
+/// Directory of the archive in segue's home.
 const DIRECTORY: &str = "archive";
-/// Where archived sessions are unpacked to be read; no agent is called so.
+/// Directory into which archived sessions are unpacked to be read. No agent has this name.
 const OPENED: &str = ".opened";
-/// How many of them are left unpacked, for whoever reads one again.
+/// Maximum number of sessions that stay unpacked, so that reading one of them a second time is fast.
 const OPEN: usize = 8;
 
 /// The copies of native sessions.
@@ -38,28 +39,28 @@ pub struct Archive {
     root: PathBuf,
 }
 
-/// A copy of a session, and where it is.
+/// A copy of a native session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its directory.
+    /// Directory of the copy.
     pub path: PathBuf,
-    /// Who has it.
+    /// Storage that contains the copy.
     pub kept: Kept,
-    /// What it is a copy of.
+    /// Manifest of the copy, which describes the session.
     pub manifest: Manifest,
 }
 
-/// Who has a copy.
+/// Storage that contains a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kept {
-    /// The archive.
+    /// The archive, for copies of existing and of lost sessions.
     Archive,
-    /// The trash.
+    /// The trash, for copies of deleted sessions.
     Trash,
 }
 
 impl Kept {
-    /// What it is called.
+    /// Returns the name of the storage.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -69,19 +70,19 @@ impl Kept {
     }
 }
 
-/// What came of archiving a session.
+/// Outcome of archiving a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Saved {
-    /// It is there now.
+    /// The archive had no readable copy, and has one now.
     New(Entry),
-    /// It was there, and has changed since.
+    /// The archive had an outdated copy, which was replaced.
     Renewed(Entry),
-    /// It is there as it is.
+    /// The archive already had an up-to-date copy.
     Already(Entry),
 }
 
 impl Saved {
-    /// The copy.
+    /// Returns the copy.
     #[must_use]
     pub fn entry(&self) -> &Entry {
         match self {
@@ -91,7 +92,7 @@ impl Saved {
 }
 
 impl Archive {
-    /// The archive in segue's home. Nothing is made before it is needed.
+    /// Returns the archive in segue's home. Does not create its directory; the first write does.
     #[must_use]
     pub fn open(home: &Path) -> Self {
         Self {
@@ -103,12 +104,12 @@ impl Archive {
         self.root.join(provider.as_str()).join(id.as_str())
     }
 
-    /// The copy of a session, if there is one.
+    /// Returns the copy of a session, or `None` if the archive has none. Fails if the manifest can't be read.
     pub fn entry(&self, provider: &ProviderId, id: &NativeId) -> Result<Option<Entry>, KeepError> {
         entry(&self.place(provider, id), Kept::Archive)
     }
 
-    /// Whether there is a copy of a session as it is now.
+    /// Returns `true` if the archive has an up-to-date copy of a session.
     #[must_use]
     pub fn contains(&self, session: &NativeSession, reader: &dyn Reader) -> bool {
         let entry = self.entry(&session.provider, &session.head.id);
@@ -119,7 +120,7 @@ impl Archive {
         belongings.is_ok_and(|belongings| entry.manifest.is_of(&belongings))
     }
 
-    /// Copies a session, unless there is a copy of it as it is.
+    /// Copies a session into the archive, unless the copy in the archive is up to date.
     pub fn save(
         &self,
         session: &NativeSession,
@@ -130,7 +131,7 @@ impl Archive {
         let keeping = trash::keeping(reader, session)?;
         let _lock = lock(&self.root)?;
         let place = self.place(provider, id);
-        // A copy that can't be read is as good as none, and is made again.
+        // An unreadable copy is replaced as if it were missing.
         let before = self.entry(provider, id).ok().flatten();
         let belongings = keeping.belongings(&session.found, id)?;
         if let Some(entry) = before.clone()
@@ -152,7 +153,7 @@ impl Archive {
         })
     }
 
-    /// All copies, the newest conversation first, and the directories that can't be read.
+    /// Returns all copies, the newest conversation first, and an error for each directory that can't be read.
     #[must_use]
     pub fn list(&self) -> (Vec<Entry>, Vec<KeepError>) {
         let agents = entries(&self.root).into_iter();
@@ -161,8 +162,9 @@ impl Archive {
         listed(places, Kept::Archive)
     }
 
-    /// Where the copies are, without a look into them. A manifest that is written anew is a new file; how large the
-    /// session is, it does not tell from outside.
+    /// Returns the location of every copy, without reading the manifests. A replaced copy is visible in the
+    /// modification time of its manifest, which is always written as a new file. `size` is 0, because the size of the
+    /// session is in the manifest.
     pub(crate) fn walk(&self) -> Vec<(ProviderId, Found)> {
         let mut found = Vec::new();
         for agent in entries(&self.root) {
@@ -190,7 +192,8 @@ impl Archive {
         found
     }
 
-    /// The copies of one agent's sessions whose ids begin with `text`; of all agents' if none is named.
+    /// Returns the copies of sessions whose ids begin with `text`, of one agent or, if `provider` is `None`, of all
+    /// agents.
     pub(crate) fn lookup(&self, provider: Option<&ProviderId>, text: &str) -> Vec<Entry> {
         let agents = entries(&self.root).into_iter();
         let agents = agents.filter(|path| {
@@ -207,19 +210,19 @@ impl Archive {
         listed(places, Kept::Archive).0
     }
 
-    /// Removes a copy.
+    /// Removes a copy and its unpacked files.
     pub fn remove(&self, entry: &Entry) -> Result<(), KeepError> {
         let _lock = lock(&self.root)?;
         self.close(entry);
         fs::remove_dir_all(&entry.path).map_err(|error| KeepError::io("remove", &entry.path, error))
     }
 
-    /// Forgets what was unpacked of a copy; it is unpacked again when it is read.
+    /// Removes the unpacked files of a copy. The next read unpacks the copy.
     pub fn close(&self, entry: &Entry) {
         let _ = fs::remove_dir_all(self.opened(&entry.manifest));
     }
 
-    /// Whether a session is one that only the archive has.
+    /// Returns `true` if a session was found in the archive and not in its agent's home.
     pub(crate) fn has(&self, session: &NativeSession) -> bool {
         session.found.path.starts_with(&self.root)
     }
@@ -229,7 +232,8 @@ impl Archive {
         agents.join(manifest.id.as_str())
     }
 
-    /// Unpacks a copy into a directory of its own, unless that was done before, and tells where the session is there.
+    /// Unpacks a copy into a directory of its own, unless an earlier call did. Returns a reader for that directory and
+    /// the location of the session in it. Removes the least recently used unpacked copies.
     pub fn unpack(
         &self,
         entry: &Entry,
@@ -245,7 +249,7 @@ impl Archive {
 }
 
 impl Entry {
-    /// The session, as far as the copy tells without being unpacked.
+    /// Returns the session as the manifest describes it, without unpacking the copy.
     #[must_use]
     pub fn session(&self) -> NativeSession {
         let manifest = &self.manifest;
@@ -262,14 +266,14 @@ impl Entry {
         }
     }
 
-    /// The same copy, with a note of which of segue's own sessions went with it.
+    /// Writes into the manifest which of segue's own sessions was deleted together with this native session.
     pub(crate) fn of_segues(mut self, session: WentWith) -> Result<Self, KeepError> {
         self.manifest.went_with = Some(session);
         pack::write_manifest(&self.manifest, &self.path)?;
         Ok(self)
     }
 
-    /// How much room it takes.
+    /// Returns the total size of the compressed files in bytes.
     #[must_use]
     pub fn packed_size(&self) -> u64 {
         let files = self.manifest.files.iter();
@@ -277,14 +281,15 @@ impl Entry {
     }
 }
 
-/// How many turns a session has; none if it can't be read through.
+/// Counts the turns of a session. Returns `None` if the session can't be read to its end.
 pub(crate) fn turns(session: &NativeSession, reader: &dyn Reader) -> Option<u32> {
     let mut records = reader.records(&session.found, &Start::Beginning).ok()?;
     let outlined = outline(records.as_mut()).ok()?;
     u32::try_from(outlined.turns().len()).ok()
 }
 
-/// The copy in a directory; none if there is none, or if it was never finished.
+/// Returns the copy in a directory. `None` if the directory has no manifest, because it contains no copy or an
+/// unfinished one.
 pub(crate) fn entry(place: &Path, kept: Kept) -> Result<Option<Entry>, KeepError> {
     let manifest = Manifest::read(place)?;
     Ok(manifest.map(|manifest| Entry {
@@ -294,7 +299,8 @@ pub(crate) fn entry(place: &Path, kept: Kept) -> Result<Option<Entry>, KeepError
     }))
 }
 
-/// The copies in these directories, the newest conversation first, and what could not be read of them.
+/// Returns the copies in the given directories, the newest conversation first, and an error for each that can't be
+/// read.
 pub(crate) fn listed(
     places: impl Iterator<Item = PathBuf>,
     kept: Kept,
@@ -310,7 +316,7 @@ pub(crate) fn listed(
     (all, unreadable)
 }
 
-/// Makes a directory that nobody else may look into.
+/// Creates a directory and its missing parents, with access for the owner only.
 pub(crate) fn make_directory(path: &Path) -> Result<(), KeepError> {
     let mut builder = DirBuilder::new();
     builder.recursive(true).mode(0o700);
@@ -318,11 +324,12 @@ pub(crate) fn make_directory(path: &Path) -> Result<(), KeepError> {
     made.map_err(|error| KeepError::io("make", path, error))
 }
 
-/// One writer at a time; the lock is given back when the file is dropped.
+/// Waits for the lock that permits one writer at a time, and acquires it. Dropping the returned file releases the lock.
 pub(crate) fn lock(root: &Path) -> Result<File, KeepError> {
     let path = root.join(".lock");
     let failed = |error| KeepError::io("lock", &path, error);
-    // A directory that can't be made in an agent's home is something else than one that can't in ours.
+    // A failure to create segue's directory is reported as a failed lock, which distinguishes it from a failure to
+    // create a directory in an agent's home.
     make_directory(root).map_err(|error| match error {
         KeepError::Io { source, .. } => failed(source),
         other => other,

@@ -1,6 +1,6 @@
-//! Everything that belongs to one native session: what a copy of it needs, and what a deletion removes.
+//! Artifacts of a native session: the files and database rows that a copy contains and a deletion removes.
 //!
-//! Only names, sizes and times are looked at here. A link is never followed: what it leads to may be anything.
+//! This module reads only names, sizes and times. It never follows links, because their targets can be anywhere.
 
 use std::fs::{self, Metadata};
 use std::io::{self, Write};
@@ -13,90 +13,91 @@ use segue_core::NativeId;
 
 use crate::{Found, KeepError, Reader};
 
-/// What an agent's sessions consist of.
+/// Access to the artifacts of one agent's sessions.
 pub trait Keeping: Send + Sync {
-    /// The agent's home, which all of it is in.
+    /// Returns the agent's home directory, which contains all artifacts.
     fn home(&self) -> &Path;
 
-    /// Everything that belongs to a session.
+    /// Collects the artifacts of a session.
     fn belongings(&self, found: &Found, id: &NativeId) -> Result<Belongings, KeepError>;
 
-    /// Writes out a session that is in a database, in the form in which the agent takes it back.
+    /// Writes a session that is stored in a database, in the format that the agent imports. Fails by default, for
+    /// agents that store sessions in files.
     fn export(&self, found: &Found, id: &str, _: &mut dyn Write) -> Result<(), KeepError> {
         Err(KeepError::broken(&found.path, format!("{id} is no row")))
     }
 
-    /// Puts an exported session down in `home` so that it can be read there.
+    /// Writes an exported session into `home`, in a layout that the agent's reader can read. Fails by default.
     fn lay_out(&self, export: &Path, _home: &Path) -> Result<(), KeepError> {
         Err(KeepError::broken(export, "nobody can read it"))
     }
 
-    /// The same agent with another home.
+    /// Returns a reader for this agent with another home directory.
     fn elsewhere(&self, home: PathBuf) -> Arc<dyn Reader>;
 }
 
-/// Everything that belongs to one native session.
+/// Artifacts of one native session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Belongings {
-    /// The agent's home.
+    /// Home directory of the agent.
     pub home: PathBuf,
-    /// What there is; the conversation itself comes first.
+    /// The artifacts. The first one is the conversation itself.
     pub pieces: Vec<Piece>,
-    /// Directories that are of no use without it, the inner ones first.
+    /// Directories that serve only this session, inner directories first.
     pub directories: Vec<PathBuf>,
-    /// What is beside them and stays, since it is a link or nothing that can be copied.
+    /// Paths that are neither copied nor removed, because they are links, not regular files, or outside the home.
     pub left: Vec<PathBuf>,
 }
 
-/// A file, or what can be made one.
+/// A file, or database rows that can be exported to a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
-    /// Where it is in the agent's home.
+    /// Path relative to the agent's home.
     pub name: PathBuf,
-    /// What it is to the session.
+    /// Role of the artifact in the session.
     pub role: Role,
-    /// How large it is; unknown of rows.
+    /// Size in bytes; 0 for rows, whose size is unknown.
     pub size: u64,
-    /// When it was last written.
+    /// Time of the last write.
     pub modified: Timestamp,
-    /// Who may read and write it.
+    /// Permission bits.
     pub mode: u32,
 }
 
-/// What a piece is to its session.
+/// Role of an artifact in its session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Role {
     /// The conversation.
     Main,
-    /// What goes with it.
+    /// A file that belongs to the conversation.
     Side,
-    /// A part of another session that this one goes on from: copied, never removed.
+    /// A file of another session, which this session continues. It is copied, but never removed.
     Shared,
-    /// Rows of a database, which only the agent may remove: those of this session.
+    /// Rows of a database, with the id of their session. Only the agent may remove them.
     Rows(String),
 }
 
 impl Belongings {
-    /// How large they are together, as far as is known.
+    /// Returns the total size in bytes, without rows of a database.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.pieces.iter().map(|piece| piece.size).sum()
     }
 
-    /// When anything of them was last written.
+    /// Returns the time of the last write to any artifact. `None` if there are no artifacts.
     #[must_use]
     pub fn modified(&self) -> Option<Timestamp> {
         self.pieces.iter().map(|piece| piece.modified).max()
     }
 
-    /// The files that are the session's own, with their whole paths.
+    /// Returns the full paths of the files that belong to this session alone.
     pub fn own_files(&self) -> impl Iterator<Item = PathBuf> {
         let own = |piece: &&Piece| matches!(piece.role, Role::Main | Role::Side);
         let own = self.pieces.iter().filter(own);
         own.map(|piece| self.home.join(&piece.name))
     }
 
-    /// Whether they are rows of a database.
+    /// Returns `true` if the session is stored as rows of a database.
     #[must_use]
     pub fn are_rows(&self) -> bool {
         let mut roles = self.pieces.iter().map(|piece| &piece.role);
@@ -104,7 +105,7 @@ impl Belongings {
     }
 }
 
-/// Collects the belongings of a session.
+/// Collector of the artifacts of a session.
 pub(crate) struct Gathering {
     home: PathBuf,
     real: PathBuf,
@@ -126,7 +127,7 @@ impl Gathering {
         })
     }
 
-    /// The conversation itself; it must be a file in the home.
+    /// Adds the conversation itself. Fails unless it is a regular file inside the home.
     pub(crate) fn main(&mut self, path: &Path) -> Result<(), KeepError> {
         match fs::symlink_metadata(path) {
             Ok(data) if data.is_file() && self.is_inside(path) => {
@@ -138,7 +139,8 @@ impl Gathering {
         }
     }
 
-    /// One more file, if it is there.
+    /// Adds a file, if it exists and was not added before. A path that is not a regular file inside the home is added
+    /// to `left`.
     pub(crate) fn file(&mut self, path: &Path, role: Role) {
         let Ok(data) = fs::symlink_metadata(path) else {
             return;
@@ -158,7 +160,8 @@ impl Gathering {
         }
     }
 
-    /// A directory with all that is in it, if it is there.
+    /// Adds a directory with all its content, if it exists. A path that is not a directory inside the home is added to
+    /// `left`.
     pub(crate) fn tree(&mut self, path: &Path) {
         let Ok(data) = fs::symlink_metadata(path) else {
             return;
@@ -177,7 +180,7 @@ impl Gathering {
         self.all.directories.push(path.to_owned());
     }
 
-    /// Rows of a database, under a name of our own.
+    /// Adds rows of a database, under a file name that segue chooses.
     pub(crate) fn rows(&mut self, session: &str, modified: Timestamp) {
         self.all.pieces.push(Piece {
             name: Path::new("export").join(format!("{session}.json")),
@@ -205,14 +208,14 @@ impl Gathering {
         });
     }
 
-    /// Whether a path is in the home and no directory on the way to it leads out of there.
+    /// Returns `true` if a path is inside the home, with all links in its parent directories resolved.
     fn is_inside(&self, path: &Path) -> bool {
         let directory = path.parent().and_then(|parent| parent.canonicalize().ok());
         directory.is_some_and(|directory| directory.starts_with(&self.real))
     }
 }
 
-/// What is in a directory, in the order of names.
+/// Returns the paths in a directory, sorted by name. Empty if the directory can't be read.
 pub(crate) fn entries(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten();
     let mut paths: Vec<PathBuf> = entries
@@ -222,20 +225,20 @@ pub(crate) fn entries(directory: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// When a file was written.
+/// Returns the modification time of a file, or the Unix epoch if the time is not available.
 pub(crate) fn written(data: &Metadata) -> Timestamp {
     let at = data.modified().ok().and_then(|at| at.try_into().ok());
     at.unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
-/// Whether a name stays in the directory that it is joined to.
+/// Returns `true` if a name stays inside the directory to which it is joined.
 pub(crate) fn stays_inside(name: &Path) -> bool {
     let mut parts = name.components();
     name.components().next().is_some() && parts.all(|part| matches!(part, Component::Normal(_)))
 }
 
-/// Removes what is a session's own, the conversation first: without it the agent does not find the rest. Rows and
-/// what is shared stay.
+/// Removes the files that belong to this session alone. Removes the conversation first, because without it the agent
+/// does not find the other files. Does not remove rows and shared files.
 pub(crate) fn remove(belongings: &Belongings) -> Result<(), KeepError> {
     for path in belongings.own_files() {
         match fs::remove_file(&path) {
@@ -246,7 +249,7 @@ pub(crate) fn remove(belongings: &Belongings) -> Result<(), KeepError> {
         }
     }
     for directory in &belongings.directories {
-        // One that is not empty has something in it that is not ours to remove.
+        // A directory that is not empty contains files of other sessions, so this failure is ignored.
         let _ = fs::remove_dir(directory);
     }
     Ok(())

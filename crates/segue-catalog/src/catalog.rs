@@ -1,4 +1,4 @@
-//! The native sessions of all agents as one list.
+//! Catalog of the native sessions of all agents.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -15,23 +15,23 @@ use crate::{
     Records, Saved, Start, Trash, Whereabouts, trash,
 };
 
-/// A native session, and what its head tells.
+/// A native session with its head.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NativeSession {
-    /// The agent it belongs to.
+    /// Agent to which the session belongs.
     pub provider: ProviderId,
-    /// Where it is.
+    /// Location of the session on disk.
     pub found: Found,
-    /// What it is.
+    /// Metadata of the session.
     pub head: Head,
 }
 
-/// Native sessions, and what could not be looked at on the way to them.
+/// Native sessions, and the errors of the search for them.
 #[derive(Debug, Default)]
 pub struct Natives {
-    /// The conversations, newest first.
+    /// Conversations, newest first.
     pub sessions: Vec<NativeSession>,
-    /// Of which agent something could not be read, and why.
+    /// Read errors, each with its agent.
     pub unreadable: Vec<(ProviderId, ReadError)>,
 }
 
@@ -43,7 +43,7 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// A catalog of what these readers find.
+    /// Creates a catalog of the sessions that these readers find. Ignores readers whose provider name is not valid.
     #[must_use]
     pub fn new(readers: Vec<Arc<dyn Reader>>) -> Self {
         let named = |reader: Arc<dyn Reader>| {
@@ -56,29 +56,30 @@ impl Catalog {
         }
     }
 
-    /// The same catalog, which also knows the sessions that only this archive has.
+    /// Adds an archive, so that the catalog includes sessions that only this archive has.
     #[must_use]
     pub fn with_archive(mut self, archive: Archive) -> Self {
         self.archive = Some(archive);
         self
     }
 
-    /// The agents whose sessions can be read, by name.
+    /// Returns the names of the agents whose sessions can be read.
     pub fn providers(&self) -> impl Iterator<Item = &str> {
         self.readers.iter().map(|(name, _)| name.as_str())
     }
 
-    /// All conversations, or those of one agent, or those that something happened in since a moment.
+    /// Returns all conversations. `provider` restricts them to one agent, `since` to those with activity at or after
+    /// that time.
     #[must_use]
     pub fn sessions(&self, provider: Option<&ProviderId>, since: Option<Timestamp>) -> Natives {
-        // A file that was not written to since then need not be opened.
+        // Files that were not written since then are not opened.
         self.gather(provider, "", |found| {
             since.is_none_or(|since| found.modified >= since)
         })
     }
 
-    /// The conversations whose id begins with `text`; only the one whose whole id it is, if there is one.
-    /// `claude:ID` looks at one agent only.
+    /// Returns the conversations whose id begins with `text`, or only the exact match if one exists. `claude:ID`
+    /// restricts the search to one agent.
     #[must_use]
     pub fn lookup(&self, text: &str) -> Natives {
         let (provider, text) = self.named(text);
@@ -91,14 +92,14 @@ impl Catalog {
         {
             sessions.retain(|session| session.head.id.as_str() == text);
         }
-        // What can't be read matters only if it may be what is looked for.
+        // A read error matters only if its file may be the session that the caller looks for.
         let named = |path: &Path| path.to_string_lossy().contains(text);
         natives.unreadable.retain(|(_, error)| named(error.path()));
         natives
     }
 
-    /// Why the file of a session that was there before holds no conversation now, if there still is one. `id` is the
-    /// whole id, also as `claude:ID`.
+    /// Returns the error for a session whose file still exists but contains no conversation any more. `None` if no such
+    /// file exists. `id` is a complete id, optionally as `claude:ID`.
     #[must_use]
     pub fn why_not(&self, id: &str) -> Option<ReadError> {
         let (provider, id) = self.named(id);
@@ -115,7 +116,7 @@ impl Catalog {
         })
     }
 
-    /// The agent that a text names, if it does, and what it says of the id.
+    /// Splits a text such as `claude:ID` into agent and id. The agent is `None` if the text names no known agent.
     fn named<'a>(&self, text: &'a str) -> (Option<&ProviderId>, &'a str) {
         let named = text
             .split_once(':')
@@ -123,13 +124,13 @@ impl Catalog {
         named.map_or((None, text), |(name, rest)| (Some(name), rest))
     }
 
-    /// Who reads the sessions of which agent.
+    /// Returns the readers, each with the name of its agent.
     pub(crate) fn readers(&self) -> impl Iterator<Item = (&str, &dyn Reader)> {
         let readers = self.readers.iter();
         readers.map(|(name, reader)| (name.as_str(), reader.as_ref()))
     }
 
-    /// Where the sessions of all agents are, looked for at once.
+    /// Finds the sessions of all agents, in parallel.
     pub(crate) fn walk(&self) -> Vec<(ProviderId, Whereabouts)> {
         thread::scope(|scope| {
             let mut readers = self.readers.iter();
@@ -151,7 +152,7 @@ impl Catalog {
         })
     }
 
-    /// Where the copies of sessions are, for readers that are here.
+    /// Returns the locations of archived copies, of agents for which the catalog has a reader.
     pub(crate) fn copies(&self) -> Vec<(ProviderId, Found)> {
         let all = self.archive.as_ref().map(Archive::walk);
         let readable =
@@ -159,19 +160,20 @@ impl Catalog {
         all.into_iter().flatten().filter(readable).collect()
     }
 
-    /// The head of a session when it was copied, which may tell more than the copy does: where it worked, for example.
+    /// Returns the head that was saved when a session was copied. It may contain more than the copy, for example the
+    /// working directory.
     pub(crate) fn copied_head(&self, provider: &ProviderId, id: &NativeId) -> Option<Head> {
         let entry = self.archive.as_ref()?.entry(provider, id).ok()??;
         Some(entry.manifest.head)
     }
 
-    /// The agent of this name.
+    /// Returns the agent of this name. `None` if the catalog has no reader for it.
     fn known(&self, name: &str) -> Option<&ProviderId> {
         let mut names = self.readers.iter().map(|(known, _)| known);
         names.find(|known| known.as_str() == name)
     }
 
-    /// The copies of sessions whose ids begin so; the others are not read.
+    /// Returns the archived sessions whose ids begin with `begins`. Reads no other copies.
     fn archived(&self, provider: Option<&ProviderId>, begins: &str) -> Vec<Entry> {
         let archive = self.archive.as_ref();
         archive.map_or_else(Vec::new, |archive| archive.lookup(provider, begins))
@@ -207,19 +209,20 @@ impl Catalog {
                         found,
                         head,
                     };
-                    // An agent may have written one conversation into two files, of which one holds next to nothing.
+                    // An agent may write one conversation into two files, one of them almost empty. The larger file
+                    // counts.
                     let key = (name, session.head.id.clone());
                     let fuller = |other: &NativeSession| other.found.size >= session.found.size;
                     if !by_id.get(&key).is_some_and(fuller) {
                         by_id.insert(key, session);
                     }
                 }
-                // Whatever else lies around there is not ours to complain about.
+                // Other files in the agent's directories are not errors.
                 Ok(_) | Err(ReadError::NotASession { .. }) => {}
                 Err(error) => natives.unreadable.push((name.clone(), error)),
             }
         }
-        // What is gone at its agent's may still be in the archive.
+        // Sessions that their agent deleted may still be in the archive.
         for entry in self.archived(provider, begins) {
             let session = entry.session();
             let Some(name) = self.known(session.provider.as_str()) else {
@@ -250,7 +253,8 @@ impl Catalog {
         }
     }
 
-    /// Who reads a session, and where it is for them: one that only the archive has is unpacked.
+    /// Returns the reader of a session and the location at which it can be read. Unpacks a session that only the
+    /// archive has.
     pub(crate) fn at(
         &self,
         session: &NativeSession,
@@ -270,7 +274,7 @@ impl Catalog {
         })
     }
 
-    /// The records of a session.
+    /// Opens the records of a session.
     pub fn records(
         &self,
         session: &NativeSession,
@@ -280,19 +284,19 @@ impl Catalog {
         reader.records(&found, start)
     }
 
-    /// The last record of a session that tells anything.
+    /// Returns the mark of the last meaningful record of a session. `None` if it has none.
     pub fn end(&self, session: &NativeSession) -> Result<Option<Mark>, ReadError> {
         let (reader, found) = self.at(session)?;
         reader.end(&found)
     }
 
-    /// What was said in the turn of a session that begins after a mark, as far as it can be searched for.
+    /// Reads the searchable text of the turn that begins after a mark, or of the first turn if there is no mark.
     pub fn texts(&self, session: &NativeSession, after: Option<&Mark>) -> Result<Texts, ReadError> {
         let (reader, found) = self.at(session)?;
         index::texts_after(reader.as_ref(), &found, after)
     }
 
-    /// The last turns of a session, and whether those are all.
+    /// Returns the last turns of a session, and `true` if these are all its turns.
     pub fn recent(
         &self,
         session: &NativeSession,
@@ -305,14 +309,14 @@ impl Catalog {
 
 /// Copies and removal.
 impl Catalog {
-    /// Whether only the archive has a session.
+    /// Returns `true` if only the archive has a session.
     #[must_use]
     pub fn only_archived(&self, session: &NativeSession) -> bool {
         let archive = self.archive.as_ref();
         archive.is_some_and(|archive| archive.has(session))
     }
 
-    /// The home of an agent whose sessions can be copied.
+    /// Returns the home directory of an agent. `None` if its sessions can't be copied.
     #[must_use]
     pub fn home_of(&self, provider: &ProviderId) -> Option<&Path> {
         let of_it = |(name, _): &&(ProviderId, _)| name == provider;
@@ -320,7 +324,7 @@ impl Catalog {
         reader.keeping().map(crate::Keeping::home)
     }
 
-    /// Everything that belongs to a session.
+    /// Collects the artifacts of a session.
     pub fn belongings(&self, session: &NativeSession) -> Result<Belongings, KeepError> {
         let keeping = trash::keeping(self.reader(session)?.as_ref(), session)?;
         keeping.belongings(&session.found, &session.head.id)
@@ -336,14 +340,14 @@ impl Catalog {
         archive.save(session, self.reader(session)?.as_ref(), at)
     }
 
-    /// Whether an archive has a session as it is now.
+    /// Returns `true` if an archive has an up-to-date copy of a session.
     #[must_use]
     pub fn is_saved(&self, session: &NativeSession, archive: &Archive) -> bool {
         let reader = self.reader(session);
         reader.is_ok_and(|reader| archive.contains(session, reader.as_ref()))
     }
 
-    /// Copies a session into the trash.
+    /// Copies a session into the trash. Does not remove the original.
     pub fn discard(
         &self,
         session: &NativeSession,
@@ -353,16 +357,16 @@ impl Catalog {
         trash.copy(session, self.reader(session)?.as_ref(), at)
     }
 
-    /// Removes the files of a session; if there is a copy, only if they still are what was copied.
+    /// Removes the files of a session. If there is a copy, fails if the files have changed since it was made.
     pub fn remove(&self, session: &NativeSession, copied: Option<&Entry>) -> Result<(), KeepError> {
         trash::remove_files(session, self.reader(session)?.as_ref(), copied)
     }
 }
 
-/// Fewer files than this are read before a second thread has started.
+/// Minimum number of files per thread, because fewer files are read before a second thread has started.
 const FEW: usize = 64;
 
-/// Does the same with each, on all cores; what came of it is in the same order.
+/// Applies `work` to each item, on up to eight cores. Returns the results in the order of the items.
 fn in_parallel<T: Sync, O: Send>(items: &[T], work: impl Fn(&T) -> O + Sync) -> Vec<O> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let share = items.len().div_ceil(cores.clamp(1, 8)).max(FEW);

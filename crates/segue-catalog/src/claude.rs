@@ -1,10 +1,10 @@
-//! Claude Code: `projects/<working directory, encoded>/<session id>.jsonl`
+//! Claude Code sessions: `projects/<working directory, encoded>/<session id>.jsonl`
 //!
-//! The encoding of the directory is lossy, so the `cwd` inside the file decides. A file is a log of records;
-//! those with a `uuid` form a chain by `parentUuid`, in which attachments and notices stand between what was
-//! said. Each block of an answer is a record of its own. A prompt whose parent is not the newest record is a
-//! rewind: the person went back and asked something else. Only prompts can do that; the results of parallel
-//! tool calls also have other parents, and take nothing back.
+//! The encoding of the directory is lossy, so the `cwd` inside the file is decisive. A file is a log of records.
+//! Records with a `uuid` form a chain by `parentUuid`, which also contains attachments and notices between messages.
+//! Each block of an answer is a record of its own. A prompt whose parent is not the newest record is a rewind: the user
+//! returned to an earlier record and sent another prompt. Only prompts rewind. The results of parallel tool calls also
+//! have older parents, but remove no messages.
 
 mod belongings;
 mod head;
@@ -37,7 +37,7 @@ use crate::{
     Whereabouts,
 };
 
-/// Claude Code's sessions.
+/// Reader of Claude Code's sessions.
 #[derive(Debug, Clone)]
 pub struct Claude {
     config: PathBuf,
@@ -45,7 +45,7 @@ pub struct Claude {
 }
 
 impl Claude {
-    /// `config` is `$CLAUDE_CONFIG_DIR`, usually `~/.claude`.
+    /// Creates a reader. `config` is `$CLAUDE_CONFIG_DIR`, by default `~/.claude`.
     #[must_use]
     pub fn new(config: impl Into<PathBuf>) -> Self {
         let config = config.into();
@@ -70,7 +70,7 @@ impl Reader for Claude {
             for entry in there.entries(&project.path()) {
                 let name = entry.file_name();
                 let id = name.to_str().and_then(|name| name.strip_suffix(".jsonl"));
-                // What sub-agents did is kept beside the conversations they belong to.
+                // Claude Code stores transcripts of sub-agents next to conversations.
                 let id = id.filter(|id| !id.starts_with("agent-"));
                 if let Some(id) = id.filter(|id| NativeId::parse(id).is_ok()) {
                     there.add_file(&entry, IdHint::Whole(id.to_owned()), false);
@@ -101,7 +101,7 @@ impl Reader for Claude {
     }
 }
 
-/// The dialect. It remembers the newest record of the chain and the tools that were called.
+/// Line format of Claude Code. It remembers the newest record of the chain and the names of the called tools.
 #[derive(Default)]
 struct Lines {
     newest: Option<String>,
@@ -114,7 +114,8 @@ impl Dialect for Lines {
         if !(bytes.starts_with(b"{") && bytes.ends_with(b"}")) {
             return Err(Malformed);
         }
-        // Dumps of whole requests are most of a file; they are no part of the chain.
+        // Most bytes of a file are dumps of complete requests, which are not part of the chain. This check skips them
+        // without parsing.
         let kinds: [&[u8]; 4] = [
             b"\"uuid\"",
             b"-title\"",
@@ -221,7 +222,7 @@ impl Lines {
         Ok(())
     }
 
-    /// Tells what was heard in the person's name.
+    /// Emits the events of texts that a record attributes to the user.
     fn told(&self, heard: Heard, line: &Line<'_>, events: &mut Vec<Event>) {
         let at = line.at().unwrap_or(Timestamp::UNIX_EPOCH);
         if !heard.asked.is_empty() && line.is_meta != Some(true) {
@@ -231,7 +232,7 @@ impl Lines {
                 let key = line.uuid.as_deref().map(str::to_owned);
                 events.push(Event::Prompt(Said { key, message }));
             } else {
-                // Beside the result of a tool: the turn goes on.
+                // The text accompanies the result of a tool, so the turn continues.
                 say(message, line, events);
             }
         }
@@ -251,7 +252,7 @@ impl Lines {
         }
     }
 
-    /// What the person said while the agent was at work is kept as an attachment, and nowhere else.
+    /// Emits a message that the user sent while the agent was working. Claude Code stores it only as an attachment.
     fn queued(line: &Line<'_>, bytes: &[u8], events: &mut Vec<Event>) -> Result<(), Malformed> {
         if !has(bytes, b"\"queued_command\"") {
             return Ok(());
@@ -281,7 +282,7 @@ impl Lines {
         Ok(())
     }
 
-    /// A prompt that does not follow the newest record goes back to an earlier one.
+    /// Returns the rewind of a prompt that does not follow the newest record. `None` if it does.
     fn rewind(&self, parent: Option<&str>) -> Option<Event> {
         let newest = self.newest.as_deref()?;
         match parent {
@@ -319,7 +320,7 @@ impl Lines {
             }
             None => {}
         }
-        // Written in its name when a conversation goes on after it was cut off.
+        // Claude Code writes this message in the agent's name when it resumes an interrupted conversation.
         let synthetic = spoken.model.as_deref() == Some("<synthetic>");
         if synthetic && line.is_api_error_message != Some(true) {
             return Ok(());
@@ -357,7 +358,7 @@ impl Lines {
         let filled = |text: &Option<Text<'_>>| text.as_deref().unwrap_or_default().to_owned();
         let part = match &*block.r#type {
             "text" => Part::Text(filled(&block.text)),
-            // What the agent keeps to itself is an empty thought with a signature.
+            // Reasoning that the agent hides is an empty thought with a signature.
             "thinking" => Part::Thought(filled(&block.thinking)),
             "redacted_thinking" => return None,
             "tool_use" | "server_tool_use" => {
@@ -378,7 +379,7 @@ impl Lines {
     }
 }
 
-/// Tells a message of a record; the first one is known by the record's key.
+/// Emits a message of a record. The first message of a record gets the record's key.
 fn say(message: Message, line: &Line<'_>, events: &mut Vec<Event>) {
     let key = line.uuid.as_deref().filter(|_| events.is_empty());
     let key = key.map(str::to_owned);
@@ -395,7 +396,7 @@ fn inline(block: &Block<'_>) -> Part {
     })
 }
 
-/// A block of a kind we do not know, as it stands in the line.
+/// Returns a block of an unknown type as its raw JSON.
 fn unknown(line: &[u8], index: usize) -> Part {
     #[derive(Deserialize)]
     struct Message<'a> {

@@ -1,4 +1,4 @@
-//! What a format of lines has to say of itself, and what all such formats then can do.
+//! Interface of formats in which a session is a file of lines, and the operations that all these formats share.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -12,7 +12,7 @@ use crate::lines::{Backwards, Lines};
 use crate::reader::last_turns;
 use crate::{Event, Mark, NativeTurn, ReadError, Record, Records, Skipped, Start};
 
-/// A line is not what the format has.
+/// Error for a line that does not match the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
@@ -22,7 +22,7 @@ impl From<serde_json::Error> for Malformed {
     }
 }
 
-/// What a line tells.
+/// Time and events of a line.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
     pub(crate) at: Option<Timestamp>,
@@ -31,21 +31,22 @@ pub(crate) struct Told {
 
 /// A format in which a session is a file of lines, each of them a JSON object.
 ///
-/// Reading may begin at any prompt, so a dialect may remember what the last lines said, but must not need what
-/// the first ones did.
+/// Reading may begin at any prompt. An implementation may therefore remember recent lines, but must not depend on the
+/// first lines.
 pub(crate) trait Dialect: Default {
-    /// Reads one line. A line that means nothing to us tells nothing.
+    /// Reads one line and adds its events to `told`. A line that has no meaning for segue adds none.
     fn read(&mut self, line: &str, told: &mut Told) -> Result<(), Malformed>;
 
-    /// Takes the line that reading begins after, which is not told again.
+    /// Applies the line after which reading begins, without emitting its events.
     fn remember(&mut self, line: &[u8]) {
         let _ = self.read(&lossy(line), &mut Told::default());
     }
 
-    /// Whether a line can begin a turn: cheap, and mistaken in one direction only.
+    /// Returns `true` if a line may begin a turn. The check is cheap: it may return `true` for other lines, but never
+    /// returns `false` for a line that begins a turn.
     fn may_prompt(line: &[u8]) -> bool;
 
-    /// Whether reading may begin at a line, because a turn does.
+    /// Returns `true` if a line begins a turn, so that reading may begin at it.
     fn begins(line: &[u8]) -> bool {
         let mut told = Told::default();
         let text = lossy(line);
@@ -55,7 +56,7 @@ pub(crate) trait Dialect: Default {
     }
 }
 
-/// The records of a file in some dialect.
+/// Records of a file in the format `D`.
 pub(crate) struct LineRecords<D> {
     path: PathBuf,
     lines: Lines<Box<dyn Read>>,
@@ -64,13 +65,13 @@ pub(crate) struct LineRecords<D> {
 }
 
 impl<D: Dialect> LineRecords<D> {
-    /// Reads a file from `start` on.
+    /// Opens the records of a file after `start`.
     pub(crate) fn open(path: &Path, start: &Start) -> Result<Self, ReadError> {
         let (file, size) = open(path).map_err(|error| ReadError::io(path, error))?;
         Self::within(path, file, size, start)
     }
 
-    /// Reads a text of this size from `start` on.
+    /// Opens the records of a text of `size` bytes after `start`.
     pub(crate) fn within<R: Read + Seek + 'static>(
         path: &Path,
         mut text: R,
@@ -96,12 +97,13 @@ impl<D: Dialect> LineRecords<D> {
         size: u64,
     ) -> std::io::Result<Self> {
         text.seek(SeekFrom::Start(begin))?;
-        // What is written from now on is for the next read: a busy writer must not keep this one for ever.
+        // Bytes that are appended from now on belong to the next read, because this read would never end while another
+        // process keeps writing.
         let input = text.take(size.saturating_sub(begin));
         Ok(Self::over(path, Box::new(input), begin))
     }
 
-    /// Reads lines from anywhere; `begin` is where they are in the whole.
+    /// Reads records from any input. `begin` is the offset of the input in the complete text.
     pub(crate) fn over(path: &Path, input: Box<dyn Read>, begin: u64) -> Self {
         Self {
             path: path.to_owned(),
@@ -111,7 +113,8 @@ impl<D: Dialect> LineRecords<D> {
         }
     }
 
-    /// Reads on to a mark, in a text that can only be read from its beginning.
+    /// Skips the records up to a mark, in a text that can only be read from its beginning. Fails if the mark is not
+    /// found.
     pub(crate) fn pass(mut self, mark: &Mark) -> Result<Self, ReadError> {
         let Mark::Line { end, .. } = mark else {
             return Err(ReadError::lost(&self.path, mark));
@@ -129,7 +132,7 @@ impl<D: Dialect> LineRecords<D> {
         }
     }
 
-    /// Says that the beginning of the session is not there to be read.
+    /// Sets whether the beginning of the session is missing.
     pub(crate) fn orphaned(mut self, orphaned: bool) -> Self {
         self.skipped.orphaned = orphaned;
         self
@@ -186,7 +189,7 @@ fn open(path: &Path) -> std::io::Result<(File, u64)> {
     Ok((file, size))
 }
 
-/// Where to go on after a mark, and the line it was made of; none if that is not there any more.
+/// Returns the offset after a mark and the line of the mark. `None` if that line no longer exists.
 fn find<R: Read + Seek>(
     text: &mut R,
     size: u64,
@@ -210,15 +213,15 @@ fn mark_of(start: u64, line: &[u8]) -> Mark {
     Mark::line(start + line.len() as u64, bytes)
 }
 
-/// The last record of a file, found from its end.
+/// Returns the mark of the last record of a file. Searches from the end.
 pub(crate) fn end<D: Dialect>(path: &Path) -> Result<Option<Mark>, ReadError> {
     let failed = |error| ReadError::io(path, error);
     let (text, size) = open(path).map_err(failed)?;
     end_within::<D, _>(text, size).map_err(failed)
 }
 
-/// The last record of any text of this size. A line in the making is none yet, and a name does not tell where the
-/// conversation is.
+/// Returns the mark of the last record of a text of `size` bytes. Ignores an incomplete line, and titles, because a
+/// title has no position in the conversation.
 pub(crate) fn end_within<D: Dialect, R: Read + Seek>(
     text: R,
     size: u64,
@@ -236,7 +239,7 @@ pub(crate) fn end_within<D: Dialect, R: Read + Seek>(
     Ok(None)
 }
 
-/// The last turns of a file, found from its end.
+/// Returns the last turns of a file, and `true` if these are all its turns. Searches from the end.
 pub(crate) fn recent<D: Dialect + 'static>(
     path: &Path,
     turns: usize,
@@ -244,7 +247,7 @@ pub(crate) fn recent<D: Dialect + 'static>(
     recent_within::<D, _>(path, || open(path), turns)
 }
 
-/// The last turns of any text that can be opened again.
+/// Returns the last turns of a text, and `true` if these are all its turns. `open` is called several times.
 pub(crate) fn recent_within<D: Dialect + 'static, R: Read + Seek + 'static>(
     path: &Path,
     open: impl Fn() -> std::io::Result<(R, u64)>,
@@ -253,7 +256,7 @@ pub(crate) fn recent_within<D: Dialect + 'static, R: Read + Seek + 'static>(
     let failed = |error| ReadError::io(path, error);
     let (text, size) = open().map_err(failed)?;
     let mut lines = Backwards::new(text, size);
-    // One more than asked for, so that it is known whether there are more.
+    // The search includes one turn more than requested, to find out whether there are more.
     let mut wanted = turns.saturating_add(1);
     let mut prompts = 0;
     loop {
@@ -273,7 +276,8 @@ pub(crate) fn recent_within<D: Dialect + 'static, R: Read + Seek + 'static>(
             Ok(Box::new(records) as Box<dyn Records>)
         };
         let last = last_turns(records, turns)?;
-        // What was rewound is no turn any more, and a rewind may reach further back than we did.
+        // Rewound turns do not count, and a rewind may refer to a record before `begin`. In both cases the search
+        // continues.
         let enough = last.turns.len() >= turns && !last.unresolved;
         if begin == 0 || enough {
             return Ok((last.turns, begin == 0 && last.before == 0));
@@ -282,7 +286,8 @@ pub(crate) fn recent_within<D: Dialect + 'static, R: Read + Seek + 'static>(
     }
 }
 
-/// The end of a file. Its first line is rarely whole; it does not parse, but may hold the last time.
+/// Returns the last bytes of a file. Their first line is usually incomplete. It does not parse, but may contain the
+/// last time.
 pub(crate) fn ending<R: Read + Seek>(
     file: &mut R,
     size: u64,
@@ -294,7 +299,8 @@ pub(crate) fn ending<R: Read + Seek>(
     Ok(tail)
 }
 
-/// The lines of the beginning of a file; what follows the last line feed is one only at the end of the file.
+/// Returns the lines of the beginning of a file. The bytes after the last line feed are a line only at the end of the
+/// file.
 pub(crate) fn whole_lines(bytes: &[u8], at_end: bool) -> impl Iterator<Item = &[u8]> {
     let until = if at_end {
         bytes.len()
@@ -311,7 +317,7 @@ pub(crate) fn whole_lines(bytes: &[u8], at_end: bool) -> impl Iterator<Item = &[
     lines.filter(|line| !line.is_empty())
 }
 
-/// The last time that stands behind `name` in some lines, without reading them.
+/// Returns the last time that follows `name` in some lines, without parsing them.
 pub(crate) fn last_time(bytes: &[u8], name: &[u8]) -> Option<Timestamp> {
     let at = memmem::rfind(bytes, name)?;
     let rest = bytes.get(at + name.len()..)?.trim_ascii_start();

@@ -1,4 +1,5 @@
-//! From records to turns: the one place that knows what rewinds and replaced records do to a conversation.
+//! Conversion of records to turns. Only this module implements the effect of rewinds and replaced records on a
+//! conversation.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -12,36 +13,36 @@ use crate::{Event, Mark, Record, Said};
 /// A turn of a native session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NativeTurn {
-    /// How it ended; [`TurnState::Running`] while nothing tells.
+    /// State at the end of the turn, or [`TurnState::Running`] if no record ends it.
     pub state: TurnState,
-    /// What was said and done, in order. Left out by an outline.
+    /// Messages of the turn, in order. Empty in an outline.
     pub messages: Vec<Message>,
-    /// How many messages it has.
+    /// Number of messages, also in an outline.
     pub said: u32,
-    /// What it used.
+    /// Tokens that the turn used.
     pub usage: Usage,
-    /// The model that was asked last, where it is told.
+    /// Model of the last request. `None` if no record names it.
     pub model: Option<String>,
-    /// What it cost, where that is told of all of its requests.
+    /// Cost of the turn. `None` unless the agent reports the cost of all its requests.
     pub cost: Option<Cost>,
-    /// Whether the agent made its own context smaller in it.
+    /// Whether the agent compacted its context during the turn.
     pub compacted: bool,
-    /// When it began.
+    /// Time at which the turn began.
     pub started_at: Option<Timestamp>,
-    /// When its last record was written.
+    /// Time of the last record of the turn.
     pub ended_at: Option<Timestamp>,
-    /// The record before its first one, to read it again from there; none where it begins the session.
+    /// Record before the first one of the turn, from which the turn can be read. `None` if the turn begins the session.
     pub after: Option<Mark>,
-    /// Its last record.
+    /// Last record of the turn.
     pub until: Mark,
-    /// How many turns had begun before it, those that no longer count included.
+    /// Number of turns that began before this one, including those that no longer count.
     birth: u32,
-    /// The number of the last record that had to do with it.
+    /// Number of the last record that affected the turn.
     touched: u64,
     counting: Option<Counting>,
 }
 
-/// The request that is being counted, and what all before it used.
+/// Request that is being counted, and the usage and cost of the turn before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Counting {
     request: Option<String>,
@@ -49,46 +50,47 @@ struct Counting {
     cost: Option<Cost>,
 }
 
-/// Where a key stands: after how many messages of which turn.
+/// Position in the conversation: a turn, and a number of messages in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     turn: u32,
     said: u32,
 }
 
-/// What is known by a key.
+/// Positions of the record with a key.
 #[derive(Debug, Clone, Copy)]
 struct Known {
-    /// Where the first message of its record stands; the place before it, if it says nothing.
+    /// Position of the record's first message, or of the message before the record if it contains none.
     at: Place,
-    /// Where its record ends.
+    /// Position at which the record ends.
     end: Place,
     says: bool,
 }
 
-/// Of which turns the messages are kept.
+/// Selection of the turns whose messages are stored.
 #[derive(Debug, Default)]
 enum Keep {
     #[default]
     None,
     All,
-    /// Those that an outline says will still count in the end, from one of them on.
+    /// Turns of an outline that count at the end, from the index `from` on.
     These {
         from: usize,
         births: Vec<u32>,
     },
 }
 
-/// Folds records into the turns that still count.
+/// A builder that converts records to the turns that still count.
 #[derive(Debug, Default)]
 pub struct Fold {
     keep: Keep,
     turns: Vec<NativeTurn>,
     begun: u32,
     records: u64,
-    /// The record before the one that is being taken.
+    /// Record before the one that is being applied.
     last: Option<Mark>,
-    /// Every key by its hash, and in the order they came in: a session may have a million of them.
+    /// Positions by the hash of the key. `order` has the hashes in the order of the records. Keys themselves are not
+    /// stored, because a session may have a million of them.
     known: HashMap<u64, Known>,
     order: Vec<u64>,
     title: Option<Title>,
@@ -97,7 +99,7 @@ pub struct Fold {
 }
 
 impl Fold {
-    /// Keeps everything that was said.
+    /// Creates a builder that stores all messages.
     #[must_use]
     pub fn whole() -> Self {
         Self {
@@ -106,13 +108,14 @@ impl Fold {
         }
     }
 
-    /// Keeps only where each turn is, and how it ended.
+    /// Creates a builder that stores only the position and the state of each turn.
     #[must_use]
     pub fn outline() -> Self {
         Self::default()
     }
 
-    /// Goes over the records of an outline again, and keeps what was said in its turns from one on.
+    /// Creates a builder for a second pass over the records of an outline. It stores the messages of the turns from
+    /// index `from` on.
     pub(crate) fn again(outlined: &[NativeTurn], from: usize) -> Self {
         Self {
             keep: Keep::These {
@@ -123,7 +126,7 @@ impl Fold {
         }
     }
 
-    /// Takes the next record.
+    /// Applies the next record.
     pub fn add(&mut self, record: Record) {
         let Record { mark, at, events } = record;
         self.records += 1;
@@ -155,7 +158,7 @@ impl Fold {
                 self.reopen();
             }
             Event::Step(key) => {
-                // A message that is written again stays where it was said.
+                // A message that the agent writes a second time stays at its first position.
                 if !self.known.contains_key(&hash(&key)) {
                     self.remember(&key, false);
                 }
@@ -190,7 +193,7 @@ impl Fold {
             }
             Event::Titled { title, of } => {
                 let ours = |of: &String| self.known.contains_key(&hash(of));
-                // A later name takes the place of an earlier one, but not of one that a person gave.
+                // A later title replaces an earlier one, but never one that the user gave.
                 let better = |old: &Title| title.source() >= old.source();
                 if of.as_ref().is_none_or(ours) && self.title.as_ref().is_none_or(better) {
                     self.title = Some(title);
@@ -199,7 +202,7 @@ impl Fold {
         }
     }
 
-    /// The turn that is under way, which this record has to do with.
+    /// Returns the current turn, and marks it as affected by the current record.
     fn last_turn(&mut self) -> Option<&mut NativeTurn> {
         let turn = self.turns.last_mut()?;
         turn.touched = self.records;
@@ -234,7 +237,7 @@ impl Fold {
 
     fn say(&mut self, said: Said, mark: &Mark, at: Option<Timestamp>) {
         if self.turns.is_empty() {
-            // An answer to something that is not there any more.
+            // The prompt of this message is missing.
             self.unresolved = true;
             self.begin(mark, at);
         }
@@ -252,8 +255,8 @@ impl Fold {
         }
     }
 
-    /// Whether the messages of the last turn are kept. Those before a turn that counts in the end do so too;
-    /// so it is where it will be then.
+    /// Returns `true` if the messages of the last turn are stored. A turn that counts at the end already has its final
+    /// index, because all turns before it count too.
     fn keeps_last(&self) -> bool {
         let Some(turn) = self.turns.last() else {
             return false;
@@ -276,7 +279,7 @@ impl Fold {
         }
     }
 
-    /// What is said after an end was no end.
+    /// Reopens a finished turn, because a message after the end shows that the turn did not end.
     fn reopen(&mut self) {
         if let Some(turn) = self.last_turn()
             && turn.state == TurnState::Finished
@@ -285,7 +288,7 @@ impl Fold {
         }
     }
 
-    /// Puts a message in the place of the one with the same key; gives it back if there is none.
+    /// Replaces the message with the same key. Returns the message if there is none.
     fn replace(&mut self, said: Said) -> Option<Said> {
         let known = said.key.as_ref().and_then(|key| self.known.get(&hash(key)));
         let Some(place) = known.filter(|known| known.says).map(|known| known.at) else {
@@ -376,7 +379,7 @@ impl Fold {
         turn.counting = Some(before);
     }
 
-    /// Takes the messages of a turn of an outline, once nothing more will be said in it.
+    /// Returns a turn of an outline with its messages. `None` while a later record may still affect the turn.
     pub(crate) fn finished(&mut self, index: usize, outlined: &NativeTurn) -> Option<NativeTurn> {
         let turn = self.turns.get_mut(index)?;
         if turn.birth != outlined.birth || self.records < outlined.touched {
@@ -388,31 +391,31 @@ impl Fold {
         })
     }
 
-    /// The turns so far.
+    /// Returns the turns so far.
     #[must_use]
     pub fn turns(&self) -> &[NativeTurn] {
         &self.turns
     }
 
-    /// All the turns that still count.
+    /// Returns all turns that still count.
     #[must_use]
     pub fn into_turns(self) -> Vec<NativeTurn> {
         self.turns
     }
 
-    /// What the session was called last.
+    /// Returns the last title of the session.
     #[must_use]
     pub fn title(&self) -> Option<&Title> {
         self.title.as_ref()
     }
 
-    /// How often the agent made its own context smaller.
+    /// Returns the number of times that the agent compacted its context.
     #[must_use]
     pub fn compactions(&self) -> u32 {
         self.compactions
     }
 
-    /// Whether a record referred to one that was not there: reading began too late.
+    /// Returns `true` if a record refers to a missing one, because reading began too late.
     #[must_use]
     pub fn is_unresolved(&self) -> bool {
         self.unresolved

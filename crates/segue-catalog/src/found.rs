@@ -1,4 +1,4 @@
-//! Native sessions as they are found, before anything of them is read.
+//! Native sessions as they are found on disk, before their content is read.
 
 use std::path::{Path, PathBuf};
 
@@ -6,23 +6,23 @@ use jiff::Timestamp;
 
 use crate::ReadError;
 
-/// A native session on disk, of which so far only names and sizes are known.
+/// A native session on disk, described by names and sizes only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// The file it is in, or the directory or database that holds it.
+    /// File of the session, or the directory or database that contains it.
     pub path: PathBuf,
-    /// What the name tells of its id: all of it, or how it begins.
+    /// Id of the session, or its beginning, as the name of the file gives it.
     pub id: IdHint,
-    /// How large the file is.
+    /// Size of the file in bytes; 0 if the session is only a part of it, or a copy in the archive.
     pub size: u64,
-    /// When the file was last written.
+    /// Time of the last write to the session.
     pub modified: Timestamp,
-    /// Whether the agent has put it away.
+    /// Whether the agent archived the session, or the session is a copy in segue's archive.
     pub archived: bool,
 }
 
 impl Found {
-    /// Which of the sessions at its path it is, where one file holds many; else nothing.
+    /// Returns the id of the session if its file contains many sessions, and an empty text otherwise.
     #[must_use]
     pub fn part(&self) -> &str {
         match &self.id {
@@ -32,17 +32,17 @@ impl Found {
     }
 }
 
-/// What is known of an id before a file is opened.
+/// Part of a session's id that is available before its file is opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IdHint {
-    /// This is it.
+    /// The complete id.
     Whole(String),
-    /// It begins like this.
+    /// The beginning of the id.
     Begins(String),
 }
 
 impl IdHint {
-    /// Whether a session with this hint can have an id that begins with `text`.
+    /// Returns `true` if a session with this hint can have an id that begins with `text`.
     #[must_use]
     pub fn fits(&self, text: &str) -> bool {
         match self {
@@ -52,17 +52,18 @@ impl IdHint {
     }
 }
 
-/// All the sessions of one agent, and the places that could not be looked at.
+/// Sessions of one agent, and the locations that could not be read.
 #[derive(Debug, Default)]
 pub struct Whereabouts {
-    /// What is there.
+    /// Sessions that were found.
     pub found: Vec<Found>,
-    /// What could not be read, so that a missing session is not taken for a deleted one.
+    /// Read errors, so that a caller does not mistake a session that could not be read for a deleted one.
     pub unreadable: Vec<ReadError>,
 }
 
 impl Whereabouts {
-    /// What is in a directory, in no order. One that is not there is empty.
+    /// Returns the entries of a directory, unsorted. Returns none for a missing directory, and adds other failures to
+    /// `unreadable`.
     pub(crate) fn entries(&mut self, directory: &Path) -> Vec<std::fs::DirEntry> {
         let entries = match std::fs::read_dir(directory) {
             Ok(entries) => entries,
@@ -75,13 +76,14 @@ impl Whereabouts {
         entries.filter_map(Result::ok).collect()
     }
 
-    /// Adds a file, if it is one: a directory or a pipe of the right name is no session.
+    /// Adds an entry if it is a file. A directory or a pipe with a matching name is no session.
     pub(crate) fn add_file(&mut self, entry: &std::fs::DirEntry, id: IdHint, archived: bool) {
         let path = entry.path();
         let data = match entry.metadata() {
-            // A link is followed: people keep their agents' homes elsewhere.
+            // Links are followed, because users move their agents' homes to other directories.
             Ok(data) if data.is_symlink() => std::fs::metadata(&path),
-            // What is no link is known to the directory already, which is quicker than its whole path.
+            // The metadata of the entry is faster than a lookup of its full path, and sufficient if the entry is no
+            // link.
             other => other,
         };
         match data {
@@ -95,7 +97,7 @@ impl Whereabouts {
                     archived,
                 });
             }
-            // Gone in the meantime is not a failure.
+            // A file that was deleted since the directory was read is no error.
             Ok(_) => {}
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => self.unreadable.push(ReadError::io(&path, error)),

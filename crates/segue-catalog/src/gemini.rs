@@ -1,9 +1,9 @@
-//! Gemini CLI: `tmp/<project>/chats/session-<minute>-<first 8 of the id>.jsonl`, or `.json` before
+//! Gemini CLI sessions: `tmp/<project>/chats/session-<minute>-<first 8 of the id>.jsonl`, in older versions `.json`
 //!
-//! A newer file is a log: a header, messages, and changes to them. A message with a known id tells more of that
-//! message; `$rewindTo` takes back a message and all after it; `$set` may hold the whole list of messages anew.
-//! An older file is one object with all of them. What sub-agents did is in a directory named after the session.
-//! A file may have a twin of the same id without anything in it: a resume in another minute writes one.
+//! A newer file is a log: a header, messages, and changes to them. A message with a known id extends that message.
+//! `$rewindTo` removes a message and all later ones. `$set` may contain a new list of all messages. An older file is
+//! one object with all messages. Transcripts of sub-agents are in a directory named after the session. A file may have
+//! an empty twin with the same id, because a resume in another minute writes one.
 
 mod belongings;
 mod chat;
@@ -38,7 +38,7 @@ use crate::{
     Whereabouts,
 };
 
-/// Gemini CLI's sessions.
+/// Reader of Gemini CLI's sessions.
 #[derive(Debug)]
 pub struct Gemini {
     projects: PathBuf,
@@ -46,7 +46,7 @@ pub struct Gemini {
 }
 
 impl Gemini {
-    /// `home` is usually `~/.gemini`.
+    /// Creates a reader. `home` is by default `~/.gemini`.
     #[must_use]
     pub fn new(home: impl Into<PathBuf>) -> Self {
         let home = home.into();
@@ -56,8 +56,8 @@ impl Gemini {
         }
     }
 
-    /// Knows these directories too. Older versions wrote down only the hash of a working directory, so that it can
-    /// only be told if it is among those that are known.
+    /// Adds directories that may be working directories. Older versions stored only the hash of a working directory,
+    /// which can be resolved only if the directory is among the known ones.
     #[must_use]
     pub fn knowing(mut self, directories: impl IntoIterator<Item = String>) -> Self {
         self.cwds.know(directories);
@@ -82,7 +82,7 @@ impl Reader for Gemini {
                 let name = entry.file_name();
                 let Some(name) = name.to_str() else { continue };
                 if let Some(stem) = stem(name) {
-                    // An older file that was resumed by a newer version goes on in another.
+                    // A newer version that resumes an older file continues it in a second file.
                     let goes_on = format!("{stem}.jsonl");
                     let superseded = name != goes_on && names.contains(OsStr::new(&goes_on));
                     if let Some(id) = begins(stem).filter(|_| !superseded) {
@@ -128,7 +128,7 @@ impl Reader for Gemini {
         if is_log(&found.path)? {
             return dialect::recent::<Log>(&found.path, turns);
         }
-        // A document has no lines to be found from its end.
+        // A document can't be searched from its end, because it has no lines.
         let last = last_turns(|| self.records(found, &Start::Beginning), turns)?;
         Ok((last.turns, last.before == 0))
     }
@@ -138,7 +138,7 @@ impl Reader for Gemini {
     }
 }
 
-/// What sub-agents did in one session.
+/// Adds the transcripts of the sub-agents of one session.
 fn find_subagents(directory: &Path, there: &mut Whereabouts) {
     for entry in there.entries(directory) {
         let name = entry.file_name();
@@ -154,7 +154,7 @@ fn stem(name: &str) -> Option<&str> {
         .or_else(|| name.strip_suffix(".json"))
 }
 
-/// How the id of a file begins: `session-2026-11-16T00-37-58be647e`.
+/// Returns the beginning of the id in a file name such as `session-2026-11-16T00-37-58be647e`.
 fn begins(stem: &str) -> Option<&str> {
     const MINUTE: usize = "2026-11-16T00-37".len();
     let rest = stem.strip_prefix("session-")?;

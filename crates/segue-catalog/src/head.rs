@@ -1,47 +1,48 @@
-//! What can be told of a native session without reading it whole.
+//! Metadata of a native session that is available without reading the complete session.
 
 use jiff::Timestamp;
 use segue_core::{NativeId, Sent, Title, is_summariser};
 
 use crate::{Found, ReadError, Reader};
 
-/// What a native session is.
+/// Kind of a native session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A conversation with a person, or with the program that prompts in their place.
+    /// A conversation with the user, or with a program that sends prompts for the user.
     Conversation,
-    /// What an agent did inside another conversation, or to sum one up.
+    /// Work of an agent inside another conversation, or a session that summarises one.
     Subagent,
-    /// Nothing was said in it yet.
+    /// A session without messages.
     Empty,
 }
 
-/// The head of a native session: enough for a list.
+/// Head of a native session: the metadata that a list needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
-    /// What the agent calls it.
+    /// Id that the agent gave the session.
     pub id: NativeId,
-    /// What it is.
+    /// Kind of the session.
     pub kind: Kind,
-    /// The directory it works in, as the agent wrote it.
+    /// Working directory, as the agent wrote it.
     pub cwd: Option<String>,
-    /// The branch that was checked out.
+    /// Branch that was checked out.
     pub branch: Option<String>,
-    /// When it began.
+    /// Time at which the session began.
     pub created_at: Option<Timestamp>,
-    /// When something last happened in it, as far as its end tells; else when its file was written.
+    /// Time of the last activity according to the end of the file, or else of the last write to the file.
     pub updated_at: Timestamp,
-    /// What it is called.
+    /// Title of the session.
     pub title: Option<Title>,
-    /// The first thing that a person asked, under the tags it may begin with: its first 64 KiB, without a brief.
+    /// First prompt of the user without a brief: its first 64 KiB, including the tags with which it may begin.
     pub first_prompt: Option<String>,
-    /// The session it branched off from.
+    /// Session from which this one was forked.
     pub forked_from: Option<String>,
-    /// Which version of the agent began it.
+    /// Version of the agent that created the session.
     pub version: Option<String>,
 }
 
-/// The head of a session as its reader tells it, but for one that was held to sum another up: nobody goes on with that.
+/// Reads the head of a session. Marks a session that a summariser used as a sub-agent's, because the user does not
+/// resume such a session.
 pub(crate) fn head_of(reader: &dyn Reader, found: &Found) -> Result<Head, ReadError> {
     let mut head = reader.head(found)?;
     if head.first_prompt.as_deref().is_some_and(is_summariser) {
@@ -50,7 +51,7 @@ pub(crate) fn head_of(reader: &dyn Reader, found: &Found) -> Result<Head, ReadEr
     Ok(head)
 }
 
-/// Why a file in which nothing is said is no conversation.
+/// Returns the error for a file without messages.
 pub(crate) fn nothing_said(found: &Found) -> ReadError {
     let why = match found.size {
         0 => "it is empty",
@@ -60,7 +61,7 @@ pub(crate) fn nothing_said(found: &Found) -> ReadError {
 }
 
 impl Head {
-    /// A session of which nothing else is known yet.
+    /// Creates a head with only an id and a time.
     #[must_use]
     pub fn new(id: NativeId, updated_at: Timestamp) -> Self {
         Self {
@@ -78,10 +79,10 @@ impl Head {
     }
 }
 
-/// How much of a first prompt is kept.
+/// Maximum number of bytes of a first prompt in a head.
 const KEPT: usize = 64 << 10;
 
-/// What a head keeps of a first prompt.
+/// Returns the part of a first prompt that a head contains.
 pub(crate) fn opening(prompt: &str) -> String {
     let bare = Sent::without_brief(prompt);
     let end = bare.floor_char_boundary(KEPT);

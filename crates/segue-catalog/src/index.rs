@@ -1,7 +1,8 @@
-//! All native sessions of this machine in one file that answers at once: a row a session, and the words of every turn.
+//! Index of all native sessions on this machine, in one file that answers queries fast: a row per session, and the
+//! words of every turn.
 //!
-//! The index can be deleted at any time: it is built anew from what the agents keep. [`Index::refresh`] catches up
-//! with them; [`Index::list`] and [`Index::search`] only look. Nothing else in segue needs it: a session is resumed
+//! The index can be deleted at any time, because segue rebuilds it from the agents' files. [`Index::refresh`] updates
+//! it; [`Index::list`] and [`Index::search`] only read it. No other part of segue needs it: a session is resumed
 //! without it.
 
 mod fold;
@@ -33,51 +34,51 @@ pub use search::{Ask, Hit, HitTurn, Hits, Of};
 pub use snippet::{Snippet, snippet};
 pub use texts::Texts;
 
-/// What segue's own sessions are filed under.
+/// Provider name of segue's own sessions in the index.
 const OWN: &str = "segue";
 
 /// The index of the catalog.
 #[derive(Debug)]
 pub struct Index {
     path: PathBuf,
-    /// The connection that was used last, and which file it is to.
+    /// Last used connection, with the inode of its file.
     kept: Mutex<Option<(u64, Connection)>>,
 }
 
-/// The index can't be used.
+/// An error of the index.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
-    /// There is none yet.
+    /// The index does not exist yet.
     #[error("there is no index yet")]
     Missing,
-    /// It is of a newer segue.
+    /// A newer version of segue wrote the index.
     #[error("the index is of a newer segue")]
     Newer,
-    /// Its file can't be used.
+    /// The file of the index can't be used.
     #[error("cannot use the index {}", path.display())]
     Io {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause of the failure.
         source: std::io::Error,
     },
-    /// SQLite says so.
+    /// SQLite reported an error.
     #[error("cannot use the index of sessions")]
     Sqlite(#[from] rusqlite::Error),
 }
 
-/// What helps where the index can't be used.
+/// Remedy for an index that can't be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Remedy {
-    /// To build it anew.
+    /// Rebuild the index.
     Rebuild,
-    /// The right to write where it is.
+    /// Permit writing at its path.
     Permission,
-    /// Room on its disk.
+    /// Free space on its disk.
     Space,
-    /// That nothing else stands in its place.
+    /// Remove other files or directories from its path.
     Place,
-    /// To try again.
+    /// Retry later.
     Time,
 }
 
@@ -89,13 +90,13 @@ impl IndexError {
         }
     }
 
-    /// What went wrong, with its cause.
+    /// Returns the message with its cause.
     #[must_use]
     pub fn in_full(&self) -> String {
         crate::in_full(self)
     }
 
-    /// What helps.
+    /// Returns the remedy for this error.
     #[must_use]
     pub fn remedy(&self) -> Remedy {
         match self {
@@ -112,7 +113,7 @@ impl IndexError {
             Self::Sqlite(error) => match error.sqlite_error_code() {
                 Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => Remedy::Permission,
                 Some(ErrorCode::CannotOpen) => Remedy::Place,
-                // A limit on the size of files is told as a failed write.
+                // SQLite reports a limit on the size of files as a failed write.
                 Some(ErrorCode::DiskFull | ErrorCode::SystemIoFailure) => Remedy::Space,
                 Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Remedy::Time,
                 _ => Remedy::Rebuild,
@@ -120,7 +121,7 @@ impl IndexError {
         }
     }
 
-    /// Whether the file is not what we wrote.
+    /// Returns `true` if the file is damaged or was not written by segue.
     fn is_damage(&self) -> bool {
         let Self::Sqlite(error) = self else {
             return false;
@@ -136,7 +137,7 @@ impl IndexError {
 }
 
 impl Index {
-    /// The index in segue's home. Nothing is made or read yet.
+    /// Returns the index in segue's home. Does not create or read its file.
     #[must_use]
     pub fn new(home: &Path) -> Self {
         Self {
@@ -145,13 +146,13 @@ impl Index {
         }
     }
 
-    /// Where it is.
+    /// Returns the path of its file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// How many bytes it takes.
+    /// Returns its size in bytes, including the write-ahead log.
     #[must_use]
     pub fn size(&self) -> u64 {
         let files = [self.path.clone(), self.beside("db-wal")];
@@ -159,7 +160,8 @@ impl Index {
         files.iter().map(size).sum()
     }
 
-    /// Empties it; the next refresh builds it anew. Whether it could: somebody else may be writing it.
+    /// Empties the index, so that the next refresh rebuilds it. Returns `false` if another process is still writing to
+    /// it after `patience`.
     pub fn start_over(&self, patience: Duration) -> Result<bool, IndexError> {
         let Some(_lock) = self.lock(patience)? else {
             return Ok(false);
@@ -168,7 +170,7 @@ impl Index {
         Ok(true)
     }
 
-    /// Empties it; the lock must be held.
+    /// Empties the index. The caller must have acquired the lock.
     fn clear(&self) -> Result<(), IndexError> {
         self.keep(None);
         schema::empty(&self.path)
@@ -182,14 +184,14 @@ impl Index {
         &self,
         look: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, IndexError> {
-        // Somebody may have put another file in its place.
+        // The file may be another one, because another process may have replaced it.
         let file = std::fs::metadata(&self.path).map_err(|_| IndexError::Missing)?;
         let kept = self.keep(None).filter(|(inode, _)| *inode == file.ino());
         let db = match kept {
             Some((_, db)) => db,
             None => schema::open_to_read(&self.path)?,
         };
-        // All that is looked at is of one moment: it may be emptied and filled under our hands.
+        // A transaction reads one state, because another process may empty and fill the index concurrently.
         let looked = db.unchecked_transaction().and_then(|moment| {
             let seen = look(&moment)?;
             moment.commit()?;
@@ -203,7 +205,7 @@ impl Index {
         Ok(seen)
     }
 
-    /// Keeps a connection for the next time, and gives the one before.
+    /// Stores a connection for the next read, and returns the previous one.
     fn keep(&self, kept: Option<(u64, Connection)>) -> Option<(u64, Connection)> {
         let mut place = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::replace(&mut place, kept)

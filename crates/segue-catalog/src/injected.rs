@@ -1,8 +1,8 @@
-//! What agents put into a conversation in the person's name.
+//! Texts that agents add to a conversation in the user's name.
 //!
-//! Each agent has a list of its own: what one of them puts there, a person may well paste into another.
+//! Each agent has its own list, because the user may paste a text of one agent into another.
 
-/// How texts begin that Claude Code wrote itself.
+/// Beginnings of texts that Claude Code itself wrote.
 pub(crate) const BY_CLAUDE: &[&str] = &[
     "<system-reminder>",
     "<local-command-caveat>",
@@ -17,13 +17,13 @@ pub(crate) const BY_CLAUDE: &[&str] = &[
     "<fork-boilerplate",
 ];
 
-/// How texts begin that Gemini CLI wrote itself.
+/// Beginnings of texts that Gemini CLI itself wrote.
 pub(crate) const BY_GEMINI: &[&str] = &["<session_context>", "<hook_context>"];
 
-/// How texts begin that opencode wrote itself, where it does not say so.
+/// Beginnings of texts that opencode itself wrote without marking them.
 pub(crate) const BY_OPENCODE: &[&str] = &["<system-reminder>"];
 
-/// How texts begin that Codex wrote itself.
+/// Beginnings of texts that Codex itself wrote.
 pub(crate) const BY_CODEX: &[&str] = &[
     "<environment_context>",
     "<user_instructions>",
@@ -57,7 +57,7 @@ pub(crate) const BY_CODEX: &[&str] = &[
     "Warning: apply_patch was requested via",
 ];
 
-/// Whether a text was put there by an agent and not typed by a person.
+/// Returns `true` if a text begins with one of `starts`, so that an agent wrote it and not the user.
 pub(crate) fn begins_with(text: &str, starts: &[&str]) -> bool {
     let text = text.trim_start();
     starts.iter().any(|start| text.starts_with(start))

@@ -1,4 +1,4 @@
-//! JSON read without copying what can stay where it is.
+//! JSON types that borrow from the input where possible.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,9 +9,10 @@ use serde::de::value::SeqAccessDeserializer;
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// The text that bytes are, with what is no text replaced.
+/// Converts bytes to text, and replaces invalid UTF-8.
 ///
-/// [`String::from_utf8_lossy`] goes byte by byte, which takes longer than all else that is done with a line.
+/// Uses [`String::from_utf8_lossy`] only for invalid text, because it works byte by byte, which takes longer than all
+/// other work on a line.
 pub(crate) fn lossy(bytes: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),
@@ -91,7 +92,7 @@ pub(crate) enum Blocks<'a, B> {
 }
 
 impl<B> Blocks<'_, B> {
-    /// All the words in it.
+    /// Returns the concatenated text of all blocks.
     pub(crate) fn text<'b>(&'b self, words: impl Fn(&'b B) -> Option<&'b str>) -> String {
         match self {
             Self::Text(text) => text.to_string(),

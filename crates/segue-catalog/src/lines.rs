@@ -1,40 +1,41 @@
-//! Files of lines, forwards and backwards, with one line in memory at a time.
+//! Readers for files of lines, forwards and backwards, with one line in memory at a time.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
 use memchr::{memchr, memrchr};
 
-/// A longer line is skipped: no conversation has one, and it must not fill the memory.
+/// Maximum length of a line in bytes. A longer line is skipped, because no conversation has one and it must not fill
+/// the memory.
 pub(crate) const LONGEST: usize = 32 << 20;
 
 const BLOCK: usize = 256 << 10;
 
-/// One line, without its line feed.
+/// A line without its line feed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Line<'a> {
     pub(crate) bytes: &'a [u8],
-    /// Where it ends in the file.
+    /// Offset in the file at which the line ends.
     pub(crate) end: u64,
-    /// Whether a line feed follows; if not, it may still be in the making.
+    /// Whether a line feed follows. If not, another process may still be writing the line.
     pub(crate) whole: bool,
 }
 
-/// The lines of an input, one after the other.
+/// Lines of an input, in order.
 pub(crate) struct Lines<R> {
     input: R,
     buffer: Vec<u8>,
-    /// The part of the buffer that is filled and not given out yet.
+    /// Range of the buffer, from `from` to `to`, that is filled and was not returned yet.
     from: usize,
     to: usize,
-    /// Where in the input that part begins.
+    /// Offset of that range in the file.
     offset: u64,
     longest: usize,
-    /// How many lines were too long.
+    /// Number of lines that were too long.
     pub(crate) oversized: u64,
 }
 
 impl<R: Read> Lines<R> {
-    /// `offset` is where in its file the input begins.
+    /// Creates a reader. `offset` is the position of the input in its file.
     pub(crate) fn new(input: R, offset: u64) -> Self {
         Self::with_longest(input, offset, LONGEST)
     }
@@ -51,7 +52,7 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// The next line; none at the end.
+    /// Returns the next line. `None` at the end.
     pub(crate) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         let mut searched = 0;
         let mut skipping = false;
@@ -91,7 +92,7 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// Gives out `length` bytes, and returns where in the buffer they begin.
+    /// Consumes `length` bytes and returns their position in the buffer.
     fn take(&mut self, length: usize) -> usize {
         let begin = self.from;
         self.from += length;
@@ -105,14 +106,14 @@ impl<R: Read> Lines<R> {
         Line { bytes, end, whole }
     }
 
-    /// Reads more, after making room for it.
+    /// Reads more bytes, after making room for them in the buffer.
     fn fill(&mut self) -> io::Result<usize> {
         if self.from > 0 {
             self.buffer.copy_within(self.from..self.to, 0);
             self.to -= self.from;
             self.from = 0;
         }
-        // What one long line needed is given back once it is through.
+        // A buffer that grew for a long line shrinks after that line.
         let wanted = if self.to * 2 > self.buffer.len() {
             self.buffer.len() * 2
         } else if self.to < BLOCK / 2 {
@@ -131,7 +132,7 @@ impl<R: Read> Lines<R> {
     }
 }
 
-/// Reads what is there, also if a signal comes in between.
+/// Reads the available bytes. Retries if a signal interrupts the read.
 pub(crate) fn read_some(input: &mut impl Read, room: &mut [u8]) -> io::Result<usize> {
     loop {
         match input.read(room) {
@@ -141,17 +142,17 @@ pub(crate) fn read_some(input: &mut impl Read, room: &mut [u8]) -> io::Result<us
     }
 }
 
-/// The lines of a text from its end on.
+/// Lines of a text, from its end to its beginning.
 pub(crate) struct Backwards<R> {
     text: R,
-    /// The bytes from `begin` on that are read and not given out.
+    /// Bytes from offset `begin` on that were read and not returned yet.
     held: Vec<u8>,
     begin: u64,
     longest: usize,
 }
 
 impl<R: Read + Seek> Backwards<R> {
-    /// From the byte `end` on, towards the beginning.
+    /// Creates a reader that starts at the byte `end` and proceeds towards the beginning.
     pub(crate) fn new(text: R, end: u64) -> Self {
         Self {
             text,
@@ -161,7 +162,8 @@ impl<R: Read + Seek> Backwards<R> {
         }
     }
 
-    /// The line before: where it begins, and its bytes (none of one that is too long).
+    /// Returns the previous line: its offset and its bytes, which are empty if the line is too long. `None` at the
+    /// beginning.
     pub(crate) fn next(&mut self) -> io::Result<Option<(u64, Vec<u8>)>> {
         if self.held.last() == Some(&b'\n') {
             self.held.pop();
@@ -187,7 +189,7 @@ impl<R: Read + Seek> Backwards<R> {
                 self.held.clear();
             }
             searched = self.fill()?;
-            // The line feed that ends the line we look for.
+            // The line feed at the end of the buffer ends the line that the caller requests.
             if searched == self.held.len() && self.held.last() == Some(&b'\n') && !too_long {
                 self.held.pop();
                 searched -= 1;
@@ -195,7 +197,7 @@ impl<R: Read + Seek> Backwards<R> {
         }
     }
 
-    /// Reads the block before what is held; returns how long it is.
+    /// Reads the block before the bytes in `held` and returns its length.
     fn fill(&mut self) -> io::Result<usize> {
         let length = self.begin.min(BLOCK as u64);
         self.begin -= length;
@@ -218,7 +220,7 @@ mod tests {
     use super::*;
 
     fn forwards(bytes: &[u8], longest: usize) -> (Vec<(Vec<u8>, u64, bool)>, u64) {
-        // Read in odd pieces, so that lines fall across reads.
+        // Short reads, so that lines cross the boundaries of reads.
         let mut lines = Lines::with_longest(Dribble(bytes, 7), 0, longest);
         let mut all = Vec::new();
         while let Some(line) = lines.next().unwrap() {

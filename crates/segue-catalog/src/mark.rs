@@ -1,29 +1,29 @@
-//! A place in a native session that a later read can start from.
+//! Positions in a native session at which a later read can start.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The native record that something ends at.
+/// Position of a native record, after which a later read can start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mark {
-    /// In a file of lines: where the record's line ends, and what the line looks like.
+    /// End of the record's line in a file of lines, with a checksum of the line.
     Line {
-        /// The byte after the line, its line feed not counted.
+        /// Offset of the end of the line, before its line feed.
         end: u64,
-        /// A checksum, so that a file which was cut or written anew is noticed.
+        /// Checksum of the line, which detects a file that was truncated or rewritten.
         check: u64,
     },
-    /// Where records have ids and no fixed place: the id.
+    /// Id of the record, in a format whose records have ids and no fixed position.
     Id(String),
 }
 
-/// A text is not a mark.
+/// Error for a text that is not a mark.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a mark in a native session")]
 pub struct MarkError(String);
 
 impl Mark {
-    /// The mark of a line that ends before `end`.
+    /// Creates the mark of a line that ends before the offset `end`.
     pub(crate) fn line(end: u64, line: &[u8]) -> Self {
         let check = checksum(line);
         Self::Line { end, check }
@@ -59,8 +59,8 @@ impl FromStr for Mark {
     }
 }
 
-/// FNV-1a over the length, the beginning and the end of a line: that is where ids and times are, and a line
-/// may have megabytes between them. Marks are kept in stores, so this may never change.
+/// Computes FNV-1a over the length, the beginning and the end of a line. Ids and times are in these parts, and a line
+/// may have megabytes between them. Marks are saved in stores, so this function must never change.
 fn checksum(line: &[u8]) -> u64 {
     const BEGINNING: usize = 192;
     const END: usize = 64;

@@ -1,8 +1,9 @@
-//! opencode: a database `opencode.db`; before version 1.2 `storage/{session,message,part}/…/<id>.json`
+//! opencode sessions: a database `opencode.db`; before version 1.2 `storage/{session,message,part}/…/<id>.json`
 //!
-//! Both hold the same JSON objects. A message is a prompt or one request to the model, and its parts are what was
-//! said and done in it. Objects are changed in place: what was reverted stays until the conversation goes on, and
-//! then is deleted, so for us it ends where the revert says. A fork is a copy that does not tell what of.
+//! Both contain the same JSON objects. A message is a prompt or one request to the model, and its parts are the texts
+//! and tool calls in it. opencode changes objects in place. Reverted messages exist until the user continues the
+//! conversation, and are then deleted. The reader therefore ends the conversation at the position of the revert. A fork
+//! is a copy without a reference to its parent.
 
 mod belongings;
 mod database;
@@ -29,17 +30,17 @@ use crate::{
     Skipped, Start, Whereabouts, conversation,
 };
 
-/// opencode's sessions.
+/// Reader of opencode's sessions.
 #[derive(Debug)]
 pub struct Opencode {
     data: PathBuf,
     kept: Kept,
 }
 
-/// Databases that were read before, one for each thread that did: thousands of heads come out of one.
+/// Cache of open databases, one for each thread that reads, because one database contains thousands of heads.
 type Kept = Arc<Mutex<Vec<Database>>>;
 
-/// More than there are threads at work are not needed.
+/// Maximum number of cached databases. At most this many threads read at once.
 const KEPT: usize = 8;
 
 fn keep(kept: &Kept, database: Database) {
@@ -49,7 +50,7 @@ fn keep(kept: &Kept, database: Database) {
 }
 
 impl Opencode {
-    /// `data` is `$XDG_DATA_HOME/opencode`, usually `~/.local/share/opencode`.
+    /// Creates a reader. `data` is `$XDG_DATA_HOME/opencode`, by default `~/.local/share/opencode`.
     #[must_use]
     pub fn new(data: impl Into<PathBuf>) -> Self {
         Self {
@@ -100,7 +101,7 @@ impl Reader for Opencode {
                 }
             }
         }
-        // The files stay where they were after their move into the database.
+        // opencode does not delete the files of sessions that it has moved into the database.
         let ids = there.found.iter().map(|found| match &found.id {
             IdHint::Whole(id) | IdHint::Begins(id) => id.clone(),
         });
@@ -145,16 +146,16 @@ impl Reader for Opencode {
     }
 }
 
-/// How many ids are read at a time.
+/// Number of ids that are read at a time.
 const SOME: u32 = 100;
 
-/// The messages of a session that count, one after the other.
+/// The messages of a session that count, in order.
 struct Messages {
     session: String,
     lent: Lent,
-    /// What is read next.
+    /// Ids of the next messages.
     ids: std::vec::IntoIter<String>,
-    /// How many of them are asked for, and the last of those if there may be more.
+    /// Number of ids per query. `last` is the last id of a query that returned this many, because more may follow.
     some: u32,
     last: Option<String>,
     revert: Option<Reverted>,
@@ -162,7 +163,7 @@ struct Messages {
     skipped: Skipped,
 }
 
-/// Where what was reverted begins: with a message, or with a part of it.
+/// Beginning of the reverted messages: a message, or a part of it.
 struct Reverted {
     message: String,
     part: Option<String>,
@@ -210,7 +211,7 @@ impl Messages {
         self.lent.store.message(&self.session, id)
     }
 
-    /// Goes to the beginning, or to what follows a message. Tells whether that is there.
+    /// Moves to the first message, or to the one that follows `after`. Returns `false` if `after` does not exist.
     fn look(&mut self, after: Option<&str>) -> Result<bool, ReadError> {
         let span = Span {
             from: after,
@@ -242,7 +243,7 @@ impl Messages {
         Ok(self.ids.next())
     }
 
-    /// Goes to where the last turns begin. Returns the message before that; none at the beginning.
+    /// Moves to the beginning of the last turns. Returns the message before it. `None` if that is the first message.
     fn skip_to(&mut self, turns: usize) -> Result<Option<String>, ReadError> {
         let ids = self.ids.as_slice().to_vec();
         let mut begun = 0;
@@ -267,7 +268,7 @@ impl Messages {
     fn tell(&self, id: &str, cut: Option<&str>, skipped: &mut Skipped) -> Result<Told, ReadError> {
         match self.message(id)? {
             Some(message) => tell(&self.lent.store, id, &message, cut, skipped),
-            // Deleted since we began.
+            // The message was deleted after its id was read.
             None => Ok(Told::default()),
         }
     }
@@ -336,7 +337,7 @@ fn tell(
     Ok(told)
 }
 
-/// The text of an object, if it is not too long.
+/// Returns the text of an object. `None` if the object is too long.
 fn words<'a>(bytes: &'a [u8], skipped: &mut Skipped) -> Option<Cow<'a, str>> {
     if bytes == TOO_LONG.as_bytes() {
         skipped.oversized += 1;
@@ -372,7 +373,7 @@ fn session_in<'a>(text: &'a str, found: &Found) -> Result<Session<'a>, ReadError
         .map_err(|error| ReadError::not_a_session(&found.path, error.to_string()))
 }
 
-/// How many messages are looked at for the first prompt.
+/// Maximum number of messages that are searched for the first prompt.
 const FIRST_LOOK: u32 = 8;
 
 fn head(store: &Store, found: &Found) -> Result<Head, ReadError> {

@@ -1,14 +1,14 @@
-//! Which project a directory belongs to.
+//! Project of a directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use segue_core::Project;
 
-/// What tells projects apart: the git directory that all worktrees of a repository share, or outside of git
-/// the directory itself.
+/// Returns the path that identifies a project: the git directory that all worktrees of a repository share, or the
+/// directory itself outside of git.
 ///
-/// A directory that is gone belongs where its nearest remaining parent does, if that is a repository.
+/// A missing directory belongs to the repository of its nearest existing parent, if there is one.
 #[must_use]
 pub fn project_key(cwd: &Path) -> PathBuf {
     let there = cwd.ancestors().find(|directory| directory.is_dir());
@@ -21,7 +21,8 @@ pub fn project_key(cwd: &Path) -> PathBuf {
     }
 }
 
-/// The project of a working directory; none if a name on the way is not valid UTF-8, since projects are kept by name.
+/// Returns the project of a working directory. `None` if its path is not valid UTF-8, because projects are stored by
+/// name.
 #[must_use]
 pub fn project_at(cwd: &Path) -> Option<Project> {
     let cwd = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
@@ -31,7 +32,7 @@ pub fn project_at(cwd: &Path) -> Option<Project> {
     })
 }
 
-/// The git directory that all worktrees of a repository share.
+/// Returns the git directory that all worktrees of a repository share. `None` outside of git.
 fn git_common_dir(cwd: &Path) -> Option<PathBuf> {
     let dot_git = cwd
         .ancestors()
@@ -40,7 +41,7 @@ fn git_common_dir(cwd: &Path) -> Option<PathBuf> {
     if dot_git.is_dir() {
         return dot_git.canonicalize().ok();
     }
-    // A worktree has a file that names its own git directory, which names the common one.
+    // In a worktree, `.git` is a file that names the worktree's git directory, which in turn names the shared one.
     let pointer = fs::read_to_string(&dot_git).ok()?;
     let own = dot_git
         .parent()?

@@ -1,4 +1,4 @@
-//! What every agent's sessions can do, and why a read fails.
+//! Interface to the sessions of one agent, and the errors of reading them.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -6,37 +6,37 @@ use std::path::{Path, PathBuf};
 
 use crate::{Fold, Found, Head, Keeping, Mark, NativeTurn, Records, Start, Whereabouts};
 
-/// A native session can't be read.
+/// An error of reading a native session.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The file can't be opened or read.
     #[error("cannot read {}", path.display())]
     Io {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause of the failure.
         source: io::Error,
     },
-    /// It is not a session of this agent.
+    /// The file is not a session of this agent.
     #[error("{} is not a session: {why}", path.display())]
     NotASession {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Reason for which it is not a session.
         why: String,
     },
-    /// The record that reading was to start after is not there: the session was cut or written anew.
+    /// The record after which reading should start no longer exists, because the session was truncated or rewritten.
     #[error("{} has changed: the record at {mark} is not there any more", path.display())]
     MarkLost {
-        /// Which.
+        /// Path of the session.
         path: PathBuf,
-        /// The mark.
+        /// Mark of the missing record.
         mark: Mark,
     },
 }
 
 impl ReadError {
-    /// What it is about.
+    /// Returns the path of the file or directory that the error is about.
     #[must_use]
     pub fn path(&self) -> &Path {
         match self {
@@ -46,7 +46,7 @@ impl ReadError {
         }
     }
 
-    /// What went wrong, with its cause.
+    /// Returns the message with its cause.
     #[must_use]
     pub fn in_full(&self) -> String {
         in_full(self)
@@ -74,44 +74,45 @@ impl ReadError {
     }
 }
 
-/// One agent's native sessions. Reads only.
+/// Read-only access to the native sessions of one agent.
 pub trait Reader: Send + Sync {
-    /// The agent.
+    /// Returns the name of the agent.
     fn provider(&self) -> &'static str;
 
-    /// Where its sessions are. Looks at names and sizes only.
+    /// Finds the sessions. Reads only names and sizes.
     fn find(&self) -> Whereabouts;
 
-    /// The head of a session, from the beginning and the end of its file.
+    /// Reads the head of a session from the beginning and the end of its file.
     fn head(&self, found: &Found) -> Result<Head, ReadError>;
 
-    /// Its records, one at a time.
+    /// Opens the records of a session after `start`.
     fn records(&self, found: &Found, start: &Start) -> Result<Box<dyn Records>, ReadError>;
 
-    /// What its sessions consist of on the disk, for whom that is known.
+    /// Returns access to the artifacts of the sessions. `None` if segue does not support that for this agent.
     fn keeping(&self) -> Option<&dyn Keeping> {
         None
     }
 
-    /// The last record that tells anything, found without reading the session as a whole; none where there is none.
+    /// Returns the mark of the last meaningful record. `None` if there is none. Readers override this function if their
+    /// format permits a search that does not read the complete session.
     fn end(&self, found: &Found) -> Result<Option<Mark>, ReadError> {
         let (turns, _) = self.recent(found, 1)?;
         Ok(turns.into_iter().next_back().map(|turn| turn.until))
     }
 
-    /// Its last turns, and whether those are all.
+    /// Returns the last turns of a session, and `true` if these are all its turns.
     fn recent(&self, found: &Found, turns: usize) -> Result<(Vec<NativeTurn>, bool), ReadError> {
         let last = last_turns(|| self.records(found, &Start::Beginning), turns)?;
         Ok((last.turns, last.before == 0))
     }
 }
 
-/// The whole conversation, in memory.
+/// Reads a complete conversation into memory.
 pub fn conversation(records: &mut dyn Records) -> Result<Fold, ReadError> {
     fold(records, Fold::whole())
 }
 
-/// Where each turn is and how it ended, without what was said.
+/// Reads the position and the state of each turn, without messages.
 pub fn outline(records: &mut dyn Records) -> Result<Fold, ReadError> {
     fold(records, Fold::outline())
 }
@@ -123,8 +124,9 @@ fn fold(records: &mut dyn Records, mut fold: Fold) -> Result<Fold, ReadError> {
     Ok(fold)
 }
 
-/// Reads the turns of an outline again, from one of them on, with what was said. Each is told as soon as nothing
-/// more will be said in it, so that only those under way are in memory. Stops when `tell` says so.
+/// Reads the turns of an outline a second time, from the index `from` on, with their messages. Passes each turn to
+/// `tell` as soon as no later record affects it, so that only unfinished turns are in memory. Stops if `tell` returns a
+/// break.
 pub fn replay(
     records: &mut dyn Records,
     outlined: &[NativeTurn],
@@ -150,7 +152,7 @@ pub fn replay(
     Ok(())
 }
 
-/// The last turns among some records, which can be read again, and how many came before them.
+/// Returns the last turns, and the number of turns before them. Opens the records twice.
 pub(crate) fn last_turns(
     open: impl Fn() -> Result<Box<dyn Records>, ReadError>,
     turns: usize,
@@ -170,16 +172,16 @@ pub(crate) fn last_turns(
     })
 }
 
-/// Some last turns.
+/// The last turns of a session.
 pub(crate) struct Last {
     pub(crate) turns: Vec<NativeTurn>,
-    /// How many came before them in what was read.
+    /// Number of turns before them in the records that were read.
     pub(crate) before: usize,
-    /// Whether reading began too late to know.
+    /// Whether a record refers to a missing one, because reading began too late.
     pub(crate) unresolved: bool,
 }
 
-/// One turn of an outline, read again.
+/// Reads a turn of an outline with its messages.
 #[cfg(test)]
 pub(crate) fn turn(
     reader: &dyn Reader,
@@ -203,7 +205,8 @@ pub(crate) fn turn(
     Ok(read.unwrap_or_else(|| outlined.clone()))
 }
 
-/// What went wrong, with its cause. What that was caused by in turn says the same in other words.
+/// Returns the message of an error with its cause. Omits deeper causes, because they repeat the first one in other
+/// words.
 #[must_use]
 pub fn in_full(error: &dyn std::error::Error) -> String {
     match error.source() {

@@ -1,115 +1,116 @@
-//! The records of a native session, one after the other.
+//! Records of a native session.
 
 use jiff::Timestamp;
 use segue_core::{Cost, Message, Title, TurnState, Usage};
 
 use crate::{Mark, ReadError};
 
-/// Where to start reading.
+/// Position at which reading starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Start {
-    /// At the first record.
+    /// The first record.
     Beginning,
-    /// After the record with this mark.
+    /// The record after the one with this mark.
     After(Mark),
 }
 
-/// One native record that means something to us.
+/// A native record that has a meaning for segue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// Where it is.
+    /// Position of the record.
     pub mark: Mark,
-    /// When it was written, where it says so.
+    /// Time at which the record was written. `None` if the record contains no time.
     pub at: Option<Timestamp>,
-    /// What it tells. A record may tell several things.
+    /// Events of the record. A record may have several.
     pub events: Vec<Event>,
 }
 
-/// What a record tells.
+/// An event in a native record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// A person asks something: a turn begins.
+    /// A prompt of the user, which begins a turn.
     Prompt(Said),
-    /// Something is said or done within the turn.
+    /// A message or a tool call within the turn.
     Said(Said),
-    /// A record that nobody sees, but that later ones refer to by this key.
+    /// An invisible record to which later records refer by this key.
     Step(String),
-    /// The conversation goes on from an earlier place; what came later no longer counts.
+    /// A rewind: the conversation continues from an earlier position, and later records no longer count.
     Rewind(Back),
-    /// The agent made its own context smaller, with this summary where it tells it.
+    /// A compaction of the context by the agent, with the summary if the agent reports it.
     Compacted(Option<String>),
-    /// One request to the model, and what it used. A request that is told again counts once.
+    /// A request to the model, and its usage. A request that is reported several times counts once.
     Used {
-        /// What tells requests apart, where anything does.
+        /// Id of the request. `None` if the agent gives it none.
         request: Option<String>,
-        /// What it used.
+        /// Tokens that the request used.
         usage: Usage,
-        /// The model that was asked, where it is told.
+        /// Model of the request. `None` if the agent does not report it.
         model: Option<String>,
-        /// What it cost, where the agent says so.
+        /// Cost of the request. `None` if the agent does not report it.
         cost: Option<Cost>,
     },
-    /// The turn ended like this.
+    /// The end of the turn, with its state.
     Ended(TurnState),
-    /// The session has a new name.
+    /// A new title of the session.
     Titled {
-        /// Which.
+        /// The title.
         title: Title,
-        /// The key of a record of the session that it is the name of, where it says so.
+        /// Key of a record in the session to which the title belongs. `None` if the record does not name one.
         of: Option<String>,
     },
 }
 
-/// Where a conversation goes on from.
+/// Position to which a conversation is rewound.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Back {
-    /// It begins anew.
+    /// The beginning of the session.
     ToTheBeginning,
-    /// The record with this key is the last that counts.
+    /// The end of the record with this key, which is the last that counts.
     After(String),
-    /// The record with this key is the first that no longer counts.
+    /// The beginning of the record with this key, which is the first that no longer counts.
     Before(String),
-    /// The last so many turns no longer count.
+    /// The beginning of the last turns, of which this many no longer count.
     Turns(u32),
 }
 
-/// A message, and the key that later records know it by.
+/// A message, with the key by which later records refer to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Said {
-    /// The native key. A message with a key that was there before takes the place of the earlier one.
+    /// Native key of the message. A message with an existing key replaces the earlier message.
     pub key: Option<String>,
-    /// What is said.
+    /// The message itself.
     pub message: Message,
 }
 
-/// What could not be read. Nothing of it ends a read.
+/// Counts of content that could not be read. Such content does not end a read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Skipped {
-    /// Lines that are not what the format has.
+    /// Lines that do not match the format.
     pub malformed: u64,
-    /// Lines too long to be read.
+    /// Lines that are too long to be read.
     pub oversized: u64,
-    /// Lines with bytes that are no text; they were read with those bytes replaced.
+    /// Lines with invalid UTF-8, which were read with those bytes replaced.
     pub mended: u64,
-    /// Whether the file ends in the middle of a line: it was cut off, or is being written.
+    /// Whether the file ends in the middle of a line, because it was truncated or is being written.
     pub torn: bool,
-    /// Whether the session goes on from another one that is not there.
+    /// Whether the session continues another one that is missing.
     pub orphaned: bool,
 }
 
 impl Skipped {
-    /// Whether everything was read as it is.
+    /// Returns `true` if all content was read unchanged.
     #[must_use]
     pub fn is_nothing(self) -> bool {
         self == Self::default()
     }
 }
 
-/// A native session, record by record.
+/// A native session, as a stream of records.
 pub trait Records {
-    /// The next record; none at the end of what was there, at the latest when it was come to.
+    /// Returns the next record. `None` at the end of the session. Records that another process appends while the
+    /// session is being read may be omitted.
     fn next(&mut self) -> Result<Option<Record>, ReadError>;
 
-    /// What could not be read so far.
+    /// Returns the counts of content that could not be read so far.
     fn skipped(&self) -> Skipped;
 }

@@ -1,6 +1,6 @@
-//! What agents delete by themselves, and what is next.
+//! Automatic deletion of sessions by agents, and the sessions that are due next.
 //!
-//! Their settings are read leniently: what can't be read says nothing.
+//! Settings are read leniently: settings that can't be read count as missing.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -12,54 +12,54 @@ use serde_json::Value;
 
 use crate::{NativeSession, claude, gemini};
 
-/// Where settings are looked for.
+/// Directories in which settings are searched.
 #[derive(Debug, Clone)]
 pub struct Places {
-    /// The agent's home.
+    /// Home directory of the agent.
     pub home: PathBuf,
-    /// The directory that it would be started in.
+    /// Directory in which the agent would be started.
     pub project: PathBuf,
-    /// The settings of the whole machine are below this, usually `/`.
+    /// Root directory of the machine's settings, by default `/`.
     pub root: PathBuf,
 }
 
-/// Whether an agent deletes sessions by itself.
+/// Automatic deletion of sessions by an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Retention {
-    /// It does not.
+    /// The agent deletes no sessions.
     Never,
-    /// It would, but does not understand how long to keep them, and so deletes nothing.
+    /// The agent would delete sessions, but deletes none because it can't interpret its settings.
     Paused {
-        /// Where that is said.
+        /// Path of the invalid settings.
         path: PathBuf,
     },
-    /// It does.
+    /// The agent deletes sessions outside of these limits.
     Limited(Limits),
 }
 
-/// What is kept.
+/// Limits of the sessions that an agent retains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Sessions that were used within this time; none if it does not matter.
+    /// Time since the last use during which a session is retained. `None` if there is no such limit.
     pub period: Option<SignedDuration>,
-    /// So many of each project, the newest; none if it does not matter.
+    /// Maximum number of sessions per project, of which the newest are retained. `None` if there is no such limit.
     pub most: Option<usize>,
-    /// Where that is said; none if it is the default.
+    /// Path of the settings. `None` if the limits are the defaults.
     pub path: Option<PathBuf>,
-    /// What tells how old a session is.
+    /// Source of a session's age.
     pub by: Age,
 }
 
-/// What tells how old a session is.
+/// Source of a session's age.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Age {
-    /// The time of its file.
+    /// Modification time of the file.
     File,
-    /// What it says itself.
+    /// Time in the session's own records.
     Record,
 }
 
-/// What an agent deletes by itself; none if that is not known.
+/// Returns the rules by which an agent deletes sessions automatically. `None` if they are not known.
 #[must_use]
 pub fn of(provider: &str, places: &Places) -> Option<Retention> {
     match provider {
@@ -71,7 +71,8 @@ pub fn of(provider: &str, places: &Places) -> Option<Retention> {
 }
 
 impl Limits {
-    /// The sessions that the agent will delete by then if nobody uses them, and when each can go.
+    /// Returns the sessions that the agent will have deleted at the time `by` if they are not used, each with the time
+    /// at which its retention period ends.
     #[must_use]
     pub fn due<'a>(
         &self,
@@ -92,7 +93,7 @@ impl Limits {
             let ends = self
                 .period
                 .and_then(|period| age(session).checked_add(period).ok());
-            // The session that an agent is started for is one of those that it keeps.
+            // The session for which the agent is started counts as one of the retained sessions.
             let too_many = self
                 .most
                 .is_some_and(|most| *rank >= most.saturating_sub(1));
@@ -105,13 +106,13 @@ impl Limits {
     }
 }
 
-/// A file of settings; none if it is not there or can't be read.
+/// Reads a file of settings. `None` if it is missing or can't be parsed.
 pub(crate) fn settings(path: &Path) -> Option<Value> {
     let text = fs::read_to_string(path).ok()?;
     serde_json::from_str(&without_comments(&text)).ok()
 }
 
-/// JSON without the comments that people put into it.
+/// Removes comments from JSON.
 fn without_comments(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -137,7 +138,7 @@ fn without_comments(text: &str) -> String {
     plain
 }
 
-/// The length of a text in quotes at the beginning.
+/// Returns the length of the quoted string at the beginning of a text.
 fn end_of_text(text: &str) -> usize {
     let mut escaped = false;
     for (at, character) in text.char_indices().skip(1) {

@@ -1,21 +1,22 @@
-//! What a native session tells past a mark.
+//! Records of a native session after a mark.
 
 use crate::record::Back;
 use crate::{Event, Fold, NativeTurn, ReadError, Records};
 
-/// The turns that follow a record, and what else does.
+/// Turns and changes after a mark.
 #[derive(Debug)]
 pub struct Since {
-    /// The turns that began after it, with what was said.
+    /// Turns that began after the mark, with their messages.
     pub turns: Vec<NativeTurn>,
-    /// Whether the conversation may have gone back to before it: then what came earlier has to be looked at, too.
+    /// Whether the conversation may have been rewound to a position before the mark. The caller must then read earlier
+    /// records, too.
     pub rewound: bool,
-    /// Whether the agent made its own context smaller.
+    /// Whether the agent compacted its context.
     pub compacted: bool,
 }
 
-/// Reads on from a mark. What follows it before the next prompt belongs to the turn that is known: agents write the end
-/// of a turn after they have told it.
+/// Reads the records after a mark. Records before the next prompt belong to the turn that the caller already has,
+/// because agents write the end of a turn after they have reported it.
 pub fn since(records: &mut dyn Records) -> Result<Since, ReadError> {
     let mut fold = Fold::whole();
     let mut rewound = false;

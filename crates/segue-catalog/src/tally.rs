@@ -1,5 +1,5 @@
-//! What was asked of models in a session, request by request: also for turns that no longer count, since those were
-//! paid for as well.
+//! Requests to models in a session. They include the requests of turns that no longer count, because these were paid
+//! for as well.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -9,35 +9,35 @@ use segue_core::{Cost, Usage};
 
 use crate::{Event, ReadError, Record, Records};
 
-/// One request to a model.
+/// A request to a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// What tells it from others, where anything does.
+    /// Id of the request. `None` if the agent gives it none.
     pub id: Option<String>,
-    /// When it was told last, where that is known.
+    /// Time of the last record of the request. `None` if no record contains a time.
     pub at: Option<Timestamp>,
-    /// The model, where it is told.
+    /// Model of the request. `None` if the agent does not report it.
     pub model: Option<String>,
-    /// What it used.
+    /// Tokens that the request used.
     pub usage: Usage,
-    /// What it cost, where the agent says so.
+    /// Cost of the request. `None` if the agent does not report it.
     pub cost: Option<Cost>,
-    /// Whether it is the first one of its turn.
+    /// Whether it is the first request of its turn.
     pub begins: bool,
 }
 
-/// Counts requests. One that is told again counts once.
+/// A counter of requests. A request that is reported several times counts once.
 #[derive(Debug, Default)]
 pub struct Tally {
     requests: Vec<Request>,
-    /// Where the requests are that can be told apart.
+    /// Indices of the requests that have ids.
     known: HashMap<String, usize>,
-    /// Whether a turn has begun and asked nothing of a model yet.
+    /// Whether a turn has begun and has no request yet.
     begun: bool,
 }
 
 impl Tally {
-    /// Counts all that is asked in some records.
+    /// Counts all requests in some records.
     pub fn of(records: &mut dyn Records) -> Result<Self, ReadError> {
         let mut tally = Self::default();
         while let Some(record) = records.next()? {
@@ -46,7 +46,7 @@ impl Tally {
         Ok(tally)
     }
 
-    /// Takes the next record.
+    /// Applies the next record.
     pub fn add(&mut self, record: Record) {
         let at = record.at;
         for event in record.events {
@@ -82,8 +82,8 @@ impl Tally {
         let known = new.id.as_ref().and_then(|id| self.known.get(id)).copied();
         if let Some(index) = known
             && let Some(old) = self.requests.get_mut(index)
-            // An id that comes back much later is that of another request, unless that was made at the same time:
-            // then the whole conversation is written again.
+            // An id that recurs much later belongs to another request, unless the times are equal: then the agent wrote
+            // the complete conversation a second time.
             && (index == last || new.at.is_none() || new.at == old.at)
         {
             new.begins = old.begins;
@@ -100,19 +100,19 @@ impl Tally {
         self.requests.push(new);
     }
 
-    /// The requests, in their order.
+    /// Returns the requests in order.
     #[must_use]
     pub fn into_requests(self) -> Vec<Request> {
         self.requests
     }
 }
 
-/// Tells copies from originals: a fork begins with what was asked before it.
+/// A filter that removes copied requests, because a fork begins with the requests of its parent.
 #[derive(Debug, Default)]
 pub struct Originals(HashSet<u64>);
 
 impl Originals {
-    /// The requests of a session that no session before it told of.
+    /// Returns the requests of a session that no earlier session contained.
     pub fn among(&mut self, requests: Vec<Request>) -> Vec<Request> {
         let mut alike: HashMap<u64, u32> = HashMap::new();
         let mut traits = Vec::new();
@@ -120,7 +120,7 @@ impl Originals {
         new.retain(|request| {
             let usage = &request.usage;
             let used = (usage.input_tokens, usage.output_tokens, usage.total_tokens);
-            // Some agents give another id to what they copy, and some another time.
+            // Some agents change the ids of copied requests, and some change the times.
             let by_id = request
                 .id
                 .as_ref()
@@ -182,7 +182,7 @@ mod tests {
         record(at, event)
     }
 
-    /// When each request was made, its tokens, and whether it begins a turn.
+    /// Formats the time, the tokens and the model of each request, and whether it begins a turn.
     fn told(records: Vec<Record>) -> String {
         let mut tally = Tally::default();
         for record in records {
@@ -209,7 +209,7 @@ mod tests {
                 vec![prompt(), used(some(1), "a", 5), used(some(2), "b", 6)],
                 "1:5m* 2:6m",
             ),
-            // An answer in several pieces, the last of which has the last word.
+            // An answer in several records, the last of which has the final count.
             (
                 vec![prompt(), used(some(1), "a", 5), used(some(2), "a", 7)],
                 "2:7m*",
@@ -218,7 +218,7 @@ mod tests {
                 vec![used(some(1), "", 5), used(some(1), "", 5)],
                 "1:5m 1:5m",
             ),
-            // What was rewound was paid for; what is then written again was not.
+            // Rewound requests were paid for. Requests that are then written a second time were not.
             (
                 vec![
                     prompt(),
@@ -233,7 +233,7 @@ mod tests {
                 ],
                 "1:5m* 2:6m* 3:7m",
             ),
-            // An agent that begins to number anew.
+            // An agent that restarts its numbering.
             (
                 vec![
                     used(some(1), "a", 5),
@@ -262,16 +262,16 @@ mod tests {
         let mut originals = Originals::default();
         let mut new = |records| originals.among(session(records)).len();
         assert_eq!(new(origin()), 2);
-        // It asks twice more itself: once at the same moment, by chance.
+        // The fork sends two requests of its own, one of them by chance at the time of a copied one.
         let fork = [origin(), vec![used(Some(1), "c", 5), used(Some(2), "d", 5)]].concat();
         assert_eq!(new(fork), 2);
-        // With new ids, and with new times.
+        // Copies with new ids, and copies with new times.
         assert_eq!(new(vec![used(Some(1), "A", 5), used(Some(1), "B", 5)]), 0);
         assert_eq!(new(vec![used(Some(8), "a", 5), used(Some(9), "b", 5)]), 0);
-        // Something else is the same, but not all of it.
+        // Requests that match an earlier one in some fields only.
         assert_eq!(new(vec![used(Some(1), "x", 6), used(Some(3), "y", 5)]), 2);
         assert_eq!(new(vec![used(Some(4), "a", 6)]), 1);
-        // Nothing tells that these are the same.
+        // Requests without id and time, which can't be recognised as equal.
         assert_eq!(new(vec![used(None, "", 5)]), 1);
         assert_eq!(new(vec![used(None, "", 5)]), 1);
     }

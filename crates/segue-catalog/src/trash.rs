@@ -1,5 +1,5 @@
-//! What was deleted, kept until a person takes it back or throws it away: `trash/<time>-<agent>-<id>/` in segue's home,
-//! each a copy like those of the archive.
+//! Copies of deleted sessions, which remain until the user restores or purges them: `trash/<time>-<agent>-<id>/` in
+//! segue's home, each in the format of the archive.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,14 +12,14 @@ use crate::{Keeping, Manifest, NativeSession, Reader};
 
 const DIRECTORY: &str = "trash";
 
-/// What was deleted.
+/// The trash, with copies of deleted sessions.
 #[derive(Debug, Clone)]
 pub struct Trash {
     root: PathBuf,
 }
 
 impl Trash {
-    /// The trash in segue's home. Nothing is made before it is needed.
+    /// Returns the trash in segue's home. Does not create its directory; the first write does.
     #[must_use]
     pub fn open(home: &Path) -> Self {
         Self {
@@ -27,13 +27,13 @@ impl Trash {
         }
     }
 
-    /// What is called so in segue's home, beside the trash.
+    /// Returns the path of a file or directory with this name in segue's home, next to the trash.
     #[must_use]
     pub fn beside(&self, name: &str) -> PathBuf {
         self.root.with_file_name(name)
     }
 
-    /// Copies a session into the trash. It stays where it is.
+    /// Copies a session into the trash. Does not remove the original.
     pub fn copy(
         &self,
         session: &NativeSession,
@@ -54,7 +54,7 @@ impl Trash {
         })
     }
 
-    /// Moves a copy of the archive here.
+    /// Moves an archived copy into the trash.
     pub fn take(&self, archived: &Entry, at: Timestamp) -> Result<Entry, KeepError> {
         let _lock = lock(&self.root)?;
         let path = self.place(&archived.session(), at);
@@ -68,25 +68,25 @@ impl Trash {
         })
     }
 
-    /// Notes in a copy which of segue's own sessions was deleted with it.
+    /// Writes into a copy which of segue's own sessions was deleted together with it.
     pub fn note(&self, copy: Entry, session: WentWith) -> Result<Entry, KeepError> {
         let _lock = lock(&self.root)?;
         copy.of_segues(session)
     }
 
-    /// All that is in it, the newest conversation first, and the directories that can't be read.
+    /// Returns all copies, the newest conversation first, and an error for each directory that can't be read.
     #[must_use]
     pub fn list(&self) -> (Vec<Entry>, Vec<KeepError>) {
         archive::listed(entries(&self.root).into_iter(), Kept::Trash)
     }
 
-    /// Removes something for good.
+    /// Removes a copy permanently.
     pub fn purge(&self, entry: &Entry) -> Result<(), KeepError> {
         let _lock = lock(&self.root)?;
         fs::remove_dir_all(&entry.path).map_err(|error| KeepError::io("remove", &entry.path, error))
     }
 
-    /// A free place for a session.
+    /// Returns an unused path for a session.
     fn place(&self, session: &NativeSession, at: Timestamp) -> PathBuf {
         let time = at.strftime("%Y%m%dT%H%M%S");
         let name = format!("{time}-{}-{}", session.provider, session.head.id);
@@ -97,7 +97,7 @@ impl Trash {
     }
 }
 
-/// Removes the files of a session: those that were copied, if there is a copy, and only if they still are the same.
+/// Removes the files of a session. If there is a copy, fails if the files have changed since it was made.
 pub(crate) fn remove_files(
     session: &NativeSession,
     reader: &dyn Reader,
@@ -110,7 +110,7 @@ pub(crate) fn remove_files(
     belongings::remove(&now)
 }
 
-/// What a session consists of, if its agent's sessions are known so well.
+/// Returns access to the artifacts of a session. Fails if segue does not support that for its agent.
 pub(crate) fn keeping<'a>(
     reader: &'a dyn Reader,
     session: &NativeSession,

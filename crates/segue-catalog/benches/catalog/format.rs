@@ -1,4 +1,4 @@
-//! The formats that are measured.
+//! Formats that are measured.
 
 use std::path::Path;
 
@@ -8,24 +8,25 @@ use tempfile::TempDir;
 
 use crate::{directory, opencode, transcripts};
 
-/// How one agent keeps its sessions, as far as the benchmark has to know.
+/// Format of one agent's sessions, with the data that the benchmark needs.
 pub(crate) struct Format {
     pub(crate) name: &'static str,
-    /// What the bytes are, for the yardsticks.
+    /// Shape of the data, which determines the baseline.
     pub(crate) shape: Shape,
-    /// The reader of such a home.
+    /// Constructor of a reader for such a home.
     pub(crate) reader: fn(&Path) -> Box<dyn Reader>,
-    /// Writes the so-manieth session of a home, of at least so many bytes; returns how many turns it has.
+    /// Function that writes session number N of a home, with at least a given number of bytes, and returns the number
+    /// of its turns.
     pub(crate) write: fn(&Path, u64, u64, &Texts) -> u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// A file a session, a JSON object a line.
+    /// A file per session, with a JSON object per line.
     Lines,
-    /// A file a session, which is one JSON object.
+    /// A file per session, which is a JSON object.
     Document,
-    /// A database of all sessions, a JSON object a row.
+    /// A database for all sessions, with a JSON object per row.
     Rows,
 }
 
@@ -68,12 +69,12 @@ pub(crate) const FORMATS: &[Format] = &[
     },
 ];
 
-/// What the newest version writes.
+/// Creates a session as the newest version writes it.
 fn new(number: u64, bytes: u64) -> Session {
     Session::of_bytes(number, bytes)
 }
 
-/// What was written a year before.
+/// Creates a session as a version of the year before wrote it.
 fn old(number: u64, bytes: u64) -> Session {
     Session {
         age: Age::Old,
@@ -82,12 +83,12 @@ fn old(number: u64, bytes: u64) -> Session {
 }
 
 impl Format {
-    /// A home with one session of at least this many bytes.
+    /// Creates a home with one session of at least this many bytes.
     pub(crate) fn large(&self, bytes: u64) -> TempDir {
         let home = directory();
         let turns = (self.write)(home.path(), 1, bytes, &Texts::default());
         let (reader, found) = self.only(home.path());
-        // A reader that misses something would be quick for the wrong reason.
+        // A reader that misses turns would be fast for the wrong reason.
         assert_eq!(
             transcripts::turns(reader.as_ref(), &found),
             turns,
@@ -97,7 +98,7 @@ impl Format {
         home
     }
 
-    /// The only session of a home.
+    /// Returns the only session of a home.
     pub(crate) fn only(&self, home: &Path) -> (Box<dyn Reader>, Found) {
         let reader = (self.reader)(home);
         let mut there = reader.find();

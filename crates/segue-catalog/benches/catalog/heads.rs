@@ -1,4 +1,4 @@
-//! The heads of many sessions, as for a list.
+//! Benchmark of the heads of many sessions, as a list reads them.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -12,11 +12,11 @@ use segue_testkit::figures::{Compared, Contestant, Extent, print_table, take_tur
 use crate::format::{Format, Shape};
 use crate::{directory, opencode};
 
-/// What the heads of so many may cost.
+/// Target time in milliseconds for the heads of `SESSIONS` sessions.
 const AIM: f64 = 50.0;
 const SESSIONS: u64 = 3000;
 
-/// How much of each end of a file is read by the yardstick.
+/// Number of bytes of each end of a file that the baseline reads.
 const LOOK: usize = 4 << 10;
 
 pub(crate) fn compare(extent: Extent, formats: &[&Format]) {
@@ -97,13 +97,13 @@ fn heads(reader: &dyn Reader, sessions: u64) {
     assert_eq!(conversations, sessions);
 }
 
-/// What a command does.
+/// Lists the sessions as a command does.
 fn list(catalog: &Catalog, sessions: u64) {
     let natives = catalog.sessions(None, None);
     assert_eq!(natives.sessions.len() as u64, sessions);
 }
 
-/// The least that a head can cost: both ends of each file, or a row of the database.
+/// Does the minimum work for the heads: reads both ends of each file, or a row of the database.
 fn open_and_read(format: &Format, found: &[Found]) {
     match format.shape {
         Shape::Lines | Shape::Document => found.iter().for_each(read_both_ends),

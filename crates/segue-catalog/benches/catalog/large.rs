@@ -1,7 +1,7 @@
-//! A session that is larger than anybody would want in memory.
+//! Benchmark of a session that is too large for memory.
 //!
-//! What a process had in memory at most, only it knows itself. So each reading is done by a process of its own:
-//! this same program, called with a [`CHILD`] argument.
+//! Only a process itself can read its peak memory. Each reading is therefore done by a process of its own: this
+//! program, called with a [`CHILD`] argument.
 
 use std::path::Path;
 use std::process::Command;
@@ -15,7 +15,7 @@ use crate::transcripts::{records, turns};
 
 pub(crate) const CHILD: &str = "--child";
 
-/// How many turns are read from the end.
+/// Number of turns that are read from the end.
 const RECENT: usize = 20;
 const AIM_MEMORY: f64 = 50.0;
 const AIM_RECENT: f64 = 50.0;
@@ -83,7 +83,7 @@ fn row(extent: Extent, format: &Format, home: &Path, reading: &str) -> [String; 
     ]
 }
 
-/// Does one reading, and tells what it took: megabytes at most, and milliseconds.
+/// Performs a reading, and prints its peak memory in megabytes and its time in milliseconds.
 pub(crate) fn child(args: &[String]) {
     let [format, reading, rounds, home] = args else {
         panic!("{args:?}");
@@ -100,7 +100,7 @@ pub(crate) fn child(args: &[String]) {
     println!("{} {}", peak(), quantile(&took, 0.5));
 }
 
-/// What this process had in memory at most, in megabytes.
+/// Returns the peak memory of this process in megabytes.
 fn peak() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status

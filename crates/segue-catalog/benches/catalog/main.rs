@@ -1,8 +1,8 @@
-//! What it costs to read native sessions: many heads, whole transcripts, and the end of a very long one.
+//! Benchmark of reading native sessions: many heads, complete transcripts, and the end of a very long one.
 //!
-//! `cargo bench -p segue-catalog --bench catalog`; docs/benchmarks.md explains the tables. After `--` may stand
-//! the names of formats and of parts (`heads`, `transcripts`, `large`), to measure only those, and
-//! `--megabytes N` for the length of the transcripts.
+//! `cargo bench -p segue-catalog --bench catalog`; docs/benchmarks.md explains the tables. Arguments after `--` are
+//! names of formats and of sections (`heads`, `transcripts`, `large`), to measure only those, and `--megabytes N` for
+//! the length of the transcripts.
 
 #![allow(
     clippy::unwrap_used,
@@ -55,7 +55,7 @@ fn main() {
     }
 }
 
-/// Those that are named among the arguments; all, if none is.
+/// Returns the names that occur in the arguments, or all if none does.
 fn chosen<'a>(known: &[&'a str], args: &[String]) -> Vec<&'a str> {
     let named = |name: &&&str| args.iter().any(|arg| arg == **name);
     let chosen: Vec<&str> = known.iter().filter(named).copied().collect();
@@ -65,7 +65,7 @@ fn chosen<'a>(known: &[&'a str], args: &[String]) -> Vec<&'a str> {
     chosen
 }
 
-/// A directory on the disk that the build is on; the usual one for temporary files may be memory.
+/// Creates a directory on the disk of the build, because the default directory for temporary files may be in memory.
 fn directory() -> TempDir {
     TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }

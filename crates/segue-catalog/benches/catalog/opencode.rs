@@ -1,4 +1,4 @@
-//! Sessions as opencode keeps them: rows of JSON in one database.
+//! Sessions in opencode's format: rows of JSON in one database.
 
 use std::path::{Path, PathBuf};
 
@@ -62,7 +62,7 @@ impl Rows<'_> {
     fn session(&self) {
         let insert = "INSERT INTO session VALUES (?1, NULL, ?2, ?3, '1.18.33', NULL, ?4, ?4, NULL)";
         let directory = format!("/src/app-{}", self.session % 50);
-        // What every new session is called.
+        // Default title of a new session.
         let title = "New session - 2026-11-16T01:28:34.302Z";
         let values = (&self.id, directory, title, self.begin);
         self.connection.execute(insert, values).unwrap();
@@ -133,7 +133,7 @@ impl Rows<'_> {
         self.part(&format!(
             r#"{{"type":"reasoning","text":"{thought}","time":{{"start":{at},"end":{at}}}}}"#
         ));
-        // What it shows on the screen is told beside what it tells the model.
+        // opencode stores the text for the screen next to the text for the model.
         self.part(&format!(
             r#"{{"type":"tool","tool":"read","callID":"call_{n}","state":{{"status":"completed","input":{{"filePath":"/src/app/lib-{n}.rs"}},"output":"<file>\n{listing}\n</file>","title":"lib-{n}.rs","metadata":{{"preview":"{listing}","truncated":false}},"time":{{"start":{at},"end":{at}}}}}}}"#
         ));

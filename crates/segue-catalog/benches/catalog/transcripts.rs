@@ -1,4 +1,4 @@
-//! Whole transcripts, against what is the least that can be done with their bytes.
+//! Benchmark of complete transcripts, compared with the minimum work on their bytes.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,7 +11,7 @@ use segue_testkit::figures::{Compared, Contestant, Extent, print_table, take_tur
 use crate::format::{Format, Shape};
 use crate::opencode;
 
-/// In MB a second.
+/// Target throughput in MB per second.
 const AIM: f64 = 300.0;
 
 pub(crate) fn compare(extent: Extent, formats: &[&Format], megabytes: Option<u64>) {
@@ -70,7 +70,7 @@ fn row(format: &Format, bytes: u64, rounds: usize) -> [String; 8] {
     ]
 }
 
-/// Reads a file and does something with each of its lines.
+/// Reads a file and applies `each` to its lines. Returns the sum of the results.
 fn lines(path: &Path, each: fn(&[u8]) -> u64) -> u64 {
     let mut file = File::open(path).unwrap();
     let mut buffer = vec![0; 256 << 10];
@@ -94,7 +94,7 @@ fn lines(path: &Path, each: fn(&[u8]) -> u64) -> u64 {
     }
 }
 
-/// Reads each JSON object into memory, without knowing what it is.
+/// Parses each JSON object into memory, without a schema.
 fn values(shape: Shape, path: &Path) -> u64 {
     match shape {
         Shape::Lines => lines(path, value),

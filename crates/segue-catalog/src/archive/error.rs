@@ -1,44 +1,44 @@
-//! Why a session can't be copied, removed or put back.
+//! Errors of copying, removing and restoring sessions.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::ReadError;
 
-/// A session can't be copied, removed or put back.
+/// An error of copying, removing or restoring a session.
 #[derive(Debug, thiserror::Error)]
 pub enum KeepError {
     /// A file can't be read or written.
     #[error("cannot {doing} {}", path.display())]
     Io {
-        /// What was to be done.
+        /// Action that failed, as a verb.
         doing: &'static str,
-        /// To what.
+        /// Path of the file.
         path: PathBuf,
-        /// Why not.
+        /// Cause of the failure.
         source: io::Error,
     },
     /// The session can't be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// The session is written to all the while.
+    /// The session changed during the copy, because another process was writing to it.
     #[error("{} is being written to", .0.display())]
     Changing(PathBuf),
-    /// It is a link, or behind one that leads out of the agent's home.
+    /// The path is a link, or leads out of the agent's home through one.
     #[error("{} is a link, and links are not followed", .0.display())]
     Outside(PathBuf),
-    /// Other files are where these belong.
+    /// A different file exists at the path of a file to restore.
     #[error("{} is there already, and differs", .0.display())]
     Differs(PathBuf),
     /// The copy is damaged.
     #[error("{} is damaged: {why}", path.display())]
     Broken {
-        /// Which.
+        /// Path of the damaged file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the damage.
         why: String,
     },
-    /// There is nothing to copy.
+    /// The session has no artifacts that segue can copy, or the archive has no copy of it.
     #[error("nothing is there of {0}")]
     Nothing(String),
 }

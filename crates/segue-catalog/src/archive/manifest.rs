@@ -1,4 +1,4 @@
-//! What a copy is a copy of: `manifest.json`.
+//! Manifest of a copy: `manifest.json`.
 
 use std::fs;
 use std::io;
@@ -14,61 +14,61 @@ use crate::{Belongings, Head, Kind, NativeSession, Piece, Role};
 
 pub(super) const NAME: &str = "manifest.json";
 
-/// The only form there is so far.
+/// Version of the manifest's format. No other version exists so far.
 const VERSION: u32 = 1;
 
-/// What a copy is a copy of.
+/// Manifest of a copy, which describes the copied session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Manifest {
-    /// The agent.
+    /// Agent of the session.
     pub provider: ProviderId,
-    /// What the agent calls the session.
+    /// Id that the agent gave the session.
     pub id: NativeId,
-    /// When it was copied.
+    /// Time of the copy.
     pub at: Timestamp,
-    /// The agent's home, as it was.
+    /// Home directory of the agent at that time.
     pub home: PathBuf,
-    /// What the session is.
+    /// Head of the session.
     pub head: Head,
-    /// How many turns it has, where that could be counted.
+    /// Number of turns. `None` if they could not be counted.
     pub turns: Option<u32>,
-    /// Its files.
+    /// Files of the copy.
     pub files: Vec<Packed>,
-    /// The session of segue's own that was deleted with it.
+    /// Session of segue that was deleted together with this native session.
     pub went_with: Option<WentWith>,
 }
 
-/// A session of segue's own that was deleted.
+/// A deleted session of segue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WentWith {
-    /// Its id.
+    /// Id of the session.
     pub id: SessionId,
-    /// What it was called, in the copy of the native session that carried it last.
+    /// Title and tags of the session. Only the copy of the native session that it used last contains them.
     pub called: Option<Called>,
 }
 
-/// What a session of segue's own was called.
+/// Title and tags of a session of segue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Called {
-    /// Its title.
+    /// Title of the session.
     pub title: Title,
-    /// Its tags.
+    /// Tags of the session.
     pub tags: Vec<Tag>,
 }
 
 /// A file of a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Packed {
-    /// What it was.
+    /// Artifact that the file contains.
     pub piece: Piece,
-    /// The hash of what was in it, which the packed file is named by.
+    /// Hash of the uncompressed content, which is also the name of the compressed file.
     pub sha256: String,
-    /// How large it is packed.
+    /// Compressed size in bytes.
     pub packed: u64,
 }
 
 impl Manifest {
-    /// That of a copy without files so far.
+    /// Creates the manifest of a copy that has no files yet.
     pub(crate) fn of(
         session: &NativeSession,
         home: &Path,
@@ -87,7 +87,8 @@ impl Manifest {
         }
     }
 
-    /// Whether it is a copy of these as they are.
+    /// Returns `true` if the copy is up to date, that is, if names, roles, times and sizes of the artifacts are
+    /// unchanged.
     #[must_use]
     pub fn is_of(&self, belongings: &Belongings) -> bool {
         let same = |(packed, piece): (&Packed, &Piece)| {
@@ -101,27 +102,27 @@ impl Manifest {
             && self.files.iter().zip(&belongings.pieces).all(same)
     }
 
-    /// Whether it is of a session in a database, which only its agent can take back.
+    /// Returns `true` if the session was stored in a database, so that only its agent can import it.
     #[must_use]
     pub fn are_rows(&self) -> bool {
         let mut roles = self.files.iter().map(|file| &file.piece.role);
         roles.any(|role| matches!(role, Role::Rows(_)))
     }
 
-    /// How large all of it is, unpacked.
+    /// Returns the total uncompressed size in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.files.iter().map(|file| file.piece.size).sum()
     }
 
-    /// When the conversation itself was last written.
+    /// Returns the time of the last write to the conversation itself.
     #[must_use]
     pub fn modified(&self) -> Timestamp {
         let main = self.files.first();
         main.map_or(self.head.updated_at, |file| file.piece.modified)
     }
 
-    /// The one in a directory; none if there is none.
+    /// Reads the manifest in a directory. `None` if there is none.
     pub(super) fn read(place: &Path) -> Result<Option<Self>, KeepError> {
         let path = place.join(NAME);
         let bytes = match fs::read(&path) {
@@ -150,7 +151,7 @@ impl Manifest {
     }
 }
 
-/// The form on the disk.
+/// Manifest in its JSON format.
 #[derive(Serialize, Deserialize)]
 struct Told {
     version: u32,
@@ -269,7 +270,7 @@ impl ToldName {
     }
 }
 
-/// A title, by the name of who gave it.
+/// Creates a title from its text and the name of its source.
 fn title(text: &str, from: Option<&str>) -> Title {
     let source = from.and_then(TitleSource::from_name);
     let given = source.filter(|source| *source != TitleSource::Prompt);
@@ -314,7 +315,7 @@ impl Told {
             },
             turns: session.turns,
             files: files?,
-            // Without it the copy is as good.
+            // An invalid id is ignored, because the copy is complete without it.
             went_with: went_with.map(|id| WentWith { id, called }),
             id,
         })

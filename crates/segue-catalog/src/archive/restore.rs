@@ -1,4 +1,4 @@
-//! Putting the files of a copy back where they were.
+//! Restoring the files of a copy to their original paths.
 
 use std::fs::{self, File, FileTimes, OpenOptions, Permissions};
 use std::io;
@@ -11,27 +11,27 @@ use super::pack::{Hashing, hash_of, sync_directory, unpack_to};
 use super::{Entry, KeepError};
 use crate::Role;
 
-/// What becomes of the times at which the files were last written.
+/// Modification times of restored files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Times {
-    /// They are as they were.
+    /// The original times.
     Kept,
-    /// They are now, so that an agent that deletes what is old keeps them.
+    /// The current time, so that an agent that deletes old sessions does not delete the restored one.
     Now(SystemTime),
 }
 
-/// What was put back.
+/// Outcome of a restore.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PutBack {
-    /// The files that are there again.
+    /// Files that were written.
     pub files: Vec<PathBuf>,
-    /// Those that were there as they were.
+    /// Files that already existed.
     pub there: Vec<PathBuf>,
-    /// Sessions that only the agent itself can take back, each in a file for it.
+    /// Files with sessions that only the agent itself can import.
     pub exports: Vec<PathBuf>,
 }
 
-/// What is to be done with a file.
+/// Action for one file of a copy.
 enum Step<'a> {
     Write(&'a Packed, PathBuf),
     There(PathBuf),
@@ -39,8 +39,8 @@ enum Step<'a> {
 }
 
 impl Entry {
-    /// Puts all files back into `home`. Nothing is done if one of them is there and differs, or if one would end up
-    /// outside. What only the agent can take back is put into `exports`.
+    /// Restores all files into `home`. Changes nothing if one of them exists and differs, or if one would be written
+    /// outside of the home. Sessions that only the agent can import are written into `exports`.
     pub fn restore(&self, home: &Path, exports: &Path, times: Times) -> Result<PutBack, KeepError> {
         let mut steps = Vec::new();
         for file in &self.manifest.files {
@@ -79,7 +79,8 @@ fn step<'a>(file: &'a Packed, home: &Path, exports: &Path) -> Result<Step<'a>, K
             Ok((size, hash)) if size == file.piece.size && hash == file.sha256 => {
                 Ok(Step::There(path))
             }
-            // What another session goes on from may have grown since; all that counts of it is there.
+            // A file of another session may have grown since the copy. It still contains the part that this session
+            // needs.
             Ok(_) if file.piece.role == Role::Shared => Ok(Step::There(path)),
             Ok(_) => Err(KeepError::Differs(path)),
             Err(error) => Err(KeepError::io("read", &path, error)),
@@ -87,10 +88,10 @@ fn step<'a>(file: &'a Packed, home: &Path, exports: &Path) -> Result<Step<'a>, K
     }
 }
 
-/// Fails if a directory on the way is a link that leads out of the home.
+/// Fails if a parent directory of `path` leads out of the home through a link.
 fn leads_inside(home: &Path, path: &Path) -> Result<(), KeepError> {
     let Ok(real) = home.canonicalize() else {
-        // The agent has no home yet, so there are no links in it.
+        // The home does not exist yet, so it contains no links.
         return Ok(());
     };
     let mut above = path.ancestors().skip(1);
@@ -101,7 +102,7 @@ fn leads_inside(home: &Path, path: &Path) -> Result<(), KeepError> {
     }
 }
 
-/// Writes a file so that it is there whole or not at all, and never over another.
+/// Writes a file atomically. Fails if another file exists at `path`, except on file systems without hard links.
 pub(super) fn write(
     place: &Path,
     file: &Packed,
@@ -120,7 +121,7 @@ pub(super) fn write(
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 Err(KeepError::Differs(path.to_owned()))
             }
-            // Not every file system has links.
+            // Not all file systems support hard links.
             Err(_) => fs::rename(&beside, path).map_err(failed),
         }
     });

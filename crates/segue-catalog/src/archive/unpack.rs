@@ -1,4 +1,4 @@
-//! Unpacking a copy into a directory of its own, where it is read like any session.
+//! Unpacking of a copy into a directory of its own, in which it is read like any other session.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use super::restore::{Times, write};
 use super::{Entry, KeepError, make_directory, manifest};
 use crate::{Found, Keeping, Reader, Role};
 
-/// Which copy a directory was unpacked from.
+/// File with the hash of the manifest from which a directory was unpacked.
 const MARK: &str = ".of";
 
 pub(super) fn unpack(
@@ -23,7 +23,7 @@ pub(super) fn unpack(
     if fs::read_to_string(&mark).is_ok_and(|known| known == hash)
         && let Ok(found) = locate(entry, keeping, into)
     {
-        // It is in use, as far as others are concerned who need room: the system notes when it was written.
+        // The write updates the time of the file, which `close_all_but` reads as the time of the last use.
         let _ = fs::write(&mark, &hash);
         return Ok(found);
     }
@@ -44,11 +44,11 @@ pub(super) fn unpack(
     Ok(found)
 }
 
-/// Removes what was unpacked, but for the copies that were read last.
+/// Removes unpacked copies, except for the `few` that were used last.
 pub(super) fn close_all_but(few: usize, opened: impl Iterator<Item = PathBuf>) {
     let used = |path: &PathBuf| fs::metadata(path.join(MARK)).and_then(|mark| mark.modified());
     let mut opened: Vec<PathBuf> = opened.collect();
-    // One without a mark was never finished.
+    // A directory without the file was never completed, and is sorted last.
     opened.sort_by_cached_key(|path| std::cmp::Reverse(used(path).ok()));
     for path in opened.iter().skip(few) {
         let _ = fs::remove_dir_all(path);
@@ -67,7 +67,7 @@ fn locate(
         let fits = found.id.fits(id.as_str());
         fits && reader.head(found).is_ok_and(|head| head.id == *id)
     };
-    // Of twins the larger one has the conversation.
+    // If two files have the same id, the larger one contains the conversation.
     let mut all: Vec<Found> = found.by_ref().filter(is_it).collect();
     all.sort_by_key(|found| found.size);
     let found = all.pop();

@@ -1,4 +1,4 @@
-//! What belongs to a session, in a made-up home of each agent.
+//! Tests of the artifacts of a session, in a generated home of each agent.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use crate::{Claude, Codex, Gemini, Opencode};
 const ID: &str = "0b5e4c3a-1111-4222-8333-444455556666";
 const OTHER: &str = "0b5e4c3a-9999-4222-8333-444455556666";
 
-/// Writes these files, and tells what belongs to the session whose file is the first of them.
+/// Writes these files, and returns the artifacts of the session whose file is the first of them.
 fn belonging(
     make: impl Fn(&Path) -> Box<dyn Keeping>,
     files: &[(&str, &str)],

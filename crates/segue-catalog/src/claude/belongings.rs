@@ -1,4 +1,4 @@
-//! What Claude Code leaves of a session besides its transcript.
+//! Artifacts of a Claude Code session besides its transcript.
 
 use std::fs::File;
 use std::io::Read;
@@ -12,10 +12,10 @@ use super::Claude;
 use crate::belongings::{Gathering, entries};
 use crate::{Belongings, Found, KeepError, Keeping, Reader, Role};
 
-/// Directories in its home that have one of its own for each session.
+/// Directories in the home that have a directory for each session.
 const DIRECTORIES: [&str; 3] = ["session-env", "file-history", "tasks"];
 
-/// How much of a helper's transcript tells whose it is.
+/// Bytes of a sub-agent's transcript that are searched for the id of its session.
 const LOOK: u64 = 16 << 10;
 
 impl Keeping for Claude {
@@ -27,7 +27,7 @@ impl Keeping for Claude {
         let mut all = Gathering::new(&self.config)?;
         all.main(&found.path)?;
         for project in entries(&self.projects) {
-            // The same session may be in two projects, if somebody copied it.
+            // A session is in two projects if the user copied it.
             all.file(&project.join(format!("{id}.jsonl")), Role::Side);
             all.tree(&project.join(id.as_str()));
         }
@@ -57,14 +57,14 @@ impl Keeping for Claude {
     }
 }
 
-/// Such as `<id>.precompact.json`.
+/// Returns `true` for names such as `<id>.precompact.json`.
 fn is_about(name: &str, id: &NativeId) -> bool {
     let rest = name.strip_prefix(id.as_str());
     let rest = rest.and_then(|rest| rest.strip_suffix(".json"));
     rest.is_some_and(|rest| rest.starts_with('.'))
 }
 
-/// Older versions kept what helpers did beside the conversations.
+/// Returns `true` for transcripts of sub-agents, which older versions stored next to the conversations.
 fn is_helper(name: &str) -> bool {
     name.strip_suffix(".jsonl")
         .is_some_and(|name| name.starts_with("agent-"))

@@ -1,4 +1,4 @@
-//! The head of a Claude Code session, from the beginning and the end of its file.
+//! Head of a Claude Code session, read from the beginning and the end of its file.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -13,14 +13,14 @@ use crate::json::{Text, lossy};
 use crate::{Event, Found, Head, Kind, ReadError};
 use crate::{dialect, lines};
 
-/// How much of a file's beginning is read for its head at first, and at most; in between, eight times as much
-/// each time. Mostly the first prompt is the third line.
+/// Bytes of a file's beginning that are read for its head at first, and at most. Each further read covers eight times
+/// as many. Usually the first prompt is the third line.
 const FIRST_LOOK: usize = 4 << 10;
 const LAST_LOOK: usize = 512 << 10;
-/// Where no prompt is among those lines, the file is read on line by line: a long first prompt stands there twice, and
-/// only then is said where the session works.
+/// Bytes that are read line by line if the first lines contain no prompt. A file contains a long first prompt twice,
+/// and the working directory only after that.
 const FARTHEST: u64 = 64 << 20;
-/// How much of its end.
+/// Bytes of a file's end that are read for its head.
 const END: u64 = 16 << 10;
 
 pub(super) fn head(found: &Found) -> Result<Head, ReadError> {
@@ -62,19 +62,19 @@ pub(super) fn head(found: &Found) -> Result<Head, ReadError> {
     Ok(head)
 }
 
-/// Reads the beginning of a file, up to the first prompt. Tells whether it got there.
+/// Reads the beginning of a file up to the first prompt. Returns `true` if it found one.
 fn begin(bytes: &[u8], at_end: bool, head: &mut Head) -> bool {
     let mut dialect = Lines::default();
     dialect::whole_lines(bytes, at_end).any(|line| hear(line, &mut dialect, head))
 }
 
-/// Reads a file up to the first prompt, however long that is, with one line in memory at a time.
+/// Reads a file up to the first prompt of any length, with one line in memory at a time.
 fn read_on(file: &mut File, head: &mut Head) -> io::Result<()> {
     file.rewind()?;
     let mut dialect = Lines::default();
     let mut lines = lines::Lines::new(file.take(FARTHEST), 0);
     while let Some(line) = lines.next()? {
-        // What waited to be asked is asked further down.
+        // A queued prompt is repeated as a message later in the file.
         let beginning = line.bytes.get(..60).unwrap_or(line.bytes);
         if !has(beginning, b"\"queue-operation\"") && hear(line.bytes, &mut dialect, head) {
             break;
@@ -83,7 +83,7 @@ fn read_on(file: &mut File, head: &mut Head) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes what a line tells. Tells whether it is the first prompt.
+/// Applies a line to the head. Returns `true` if the line is the first prompt.
 fn hear(line: &[u8], dialect: &mut Lines, head: &mut Head) -> bool {
     let line = lossy(line);
     let Ok(told) = serde_json::from_str::<Line<'_>>(&line) else {
@@ -115,7 +115,7 @@ fn hear(line: &[u8], dialect: &mut Lines, head: &mut Head) -> bool {
         match event {
             Event::Titled { title, of: None } => head.title = Some(title),
             Event::Prompt(said) => {
-                // A command to the program says little of what the conversation is about.
+                // A command to Claude Code hardly describes the conversation, so a later prompt replaces it.
                 let prompt = said.message.words();
                 let command = prompt.starts_with('/');
                 if !command || head.first_prompt.is_none() {
@@ -131,7 +131,7 @@ fn hear(line: &[u8], dialect: &mut Lines, head: &mut Head) -> bool {
     false
 }
 
-/// Reads the end of a file: when it was last written to, and what it is called by now.
+/// Reads the time of the last record and the current title from the end of a file.
 fn end(bytes: &[u8], head: &mut Head) {
     if let Some(at) = dialect::last_time(bytes, b"\"timestamp\":") {
         head.updated_at = at;
@@ -152,7 +152,8 @@ fn end(bytes: &[u8], head: &mut Head) {
             continue;
         }
         for event in events {
-            // A summary may be of another session; it is of this one if it names a record that is here.
+            // A summary may belong to another session. It belongs to this one if it names a record that occurs in these
+            // lines.
             let Event::Titled { title, of } = event else {
                 continue;
             };

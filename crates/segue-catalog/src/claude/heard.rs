@@ -1,13 +1,13 @@
-//! What stands in the person's name: much of it they did not say.
+//! Texts that a record attributes to the user, although the user did not write many of them.
 
 use segue_core::Part;
 
 use crate::injected::{BY_CLAUDE, begins_with};
 
-/// What Claude Code writes when the person stops it.
+/// Beginning of the text that Claude Code writes when the user interrupts it.
 const INTERRUPTED: &str = "[Request interrupted by user";
 
-/// How outputs of the person's own commands are marked.
+/// Tags of the output of the user's own commands.
 const OUTPUTS: &[&str] = &[
     "local-command-stdout",
     "local-command-stderr",
@@ -15,16 +15,16 @@ const OUTPUTS: &[&str] = &[
     "bash-stderr",
 ];
 
-/// The texts of a record, sorted.
+/// Texts of a record, sorted by their meaning.
 #[derive(Default)]
 pub(super) struct Heard {
-    /// What the person asked.
+    /// Prompt of the user.
     pub(super) asked: Vec<Part>,
-    /// What commands of theirs printed, which the model may not have seen.
+    /// Output of the user's commands, which the model may not have received.
     pub(super) notes: Vec<String>,
-    /// Whether a command of theirs has ended.
+    /// Whether a command of the user has ended.
     pub(super) ran: bool,
-    /// Whether they stopped the agent.
+    /// Whether the user interrupted the agent.
     pub(super) cancelled: bool,
 }
 
@@ -47,7 +47,7 @@ impl Heard {
     }
 }
 
-/// A command to the program or to the shell, or a note to its memory, as the person typed it.
+/// Returns a command to Claude Code or to the shell, or a note to its memory, as the user typed it.
 fn command(text: &str) -> Option<String> {
     if starts_with_tag(text, "bash-input") {
         return tagged(text, "bash-input").map(|command| format!("!{}", command.trim()));
@@ -109,7 +109,7 @@ mod tests {
             ("<system-reminder>be kind</system-reminder>", ""),
             ("[Request interrupted by user for tool use]", "cancelled"),
             ("  ", ""),
-            // What another agent would put there, a person may paste here.
+            // The user may paste a text that another agent would inject.
             (
                 "<skill> what is this tag?",
                 "asked <skill> what is this tag?",

@@ -1,7 +1,7 @@
-//! When Claude Code deletes sessions: `cleanupPeriodDays`, 30 unless set.
+//! Retention of Claude Code's sessions: `cleanupPeriodDays`, by default 30.
 //!
-//! A sweep at its start goes over the sessions of all projects, whichever project it was started in. Sessions of its
-//! desktop program are spared; they are few, and counted all the same.
+//! At its start, Claude Code checks the sessions of all projects, not only of the project in which it was started. It
+//! does not delete sessions of its desktop program. segue treats them like the others, because they are few.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,8 @@ use crate::retention::{Age, Limits, Places, Retention, settings};
 const DAYS: i64 = 30;
 const KEY: &str = "cleanupPeriodDays";
 
-/// What Claude Code deletes, as its settings say. The first file that says anything counts.
+/// Returns the retention of Claude Code's sessions according to its settings. The first file that contains the setting
+/// counts.
 pub(crate) fn retention(places: &Places) -> Retention {
     let said = files(places).into_iter().find_map(|path| {
         let said = settings(&path)?.get(KEY)?.clone();
@@ -24,7 +25,7 @@ pub(crate) fn retention(places: &Places) -> Retention {
         None => (None, DAYS),
         Some((path, said)) => match days(&said) {
             Some(days) => (Some(path), days),
-            // It does not delete anything while a setting makes no sense.
+            // Claude Code deletes no sessions while a setting is invalid.
             None => return Retention::Paused { path },
         },
     };
@@ -37,12 +38,12 @@ pub(crate) fn retention(places: &Places) -> Retention {
 }
 
 fn days(said: &Value) -> Option<i64> {
-    // More than a thousand years is for ever.
+    // More than a thousand years means no limit.
     let days = said.as_i64().map(|days| days.min(400_000));
     days.filter(|days| *days > 0)
 }
 
-/// The files of settings, the most important ones first.
+/// Returns the files of settings in the order of precedence.
 fn files(places: &Places) -> Vec<PathBuf> {
     let managed = places.root.join(if cfg!(target_os = "macos") {
         "Library/Application Support/ClaudeCode"
@@ -52,7 +53,7 @@ fn files(places: &Places) -> Vec<PathBuf> {
     let is_json = |path: &PathBuf| path.extension().is_some_and(|end| end == "json");
     let mut files = entries(&managed.join("managed-settings.d"));
     files.retain(is_json);
-    // Later ones say more than earlier ones.
+    // Later files override earlier ones.
     files.reverse();
     files.push(managed.join("managed-settings.json"));
     let project = |name: &str| places.project.join(".claude").join(Path::new(name));

@@ -1,6 +1,6 @@
 use super::*;
 
-/// The model, tokens and cost that a line tells of.
+/// Returns the model, the tokens and the cost that a line reports.
 fn used(line: &str) -> Option<(Option<String>, Option<u64>, Option<u64>)> {
     let mut told = Told::default();
     Lines::default().read(line, &mut told).unwrap();

@@ -1,4 +1,4 @@
-//! The lines of Claude Code's files, as far as they concern us.
+//! Lines of Claude Code's files, with the fields that segue reads.
 
 use jiff::Timestamp;
 use segue_core::Usage;
@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::json::{Blocks, Text};
 
-/// One line, as far as it concerns us.
+/// A line, with the fields that segue reads.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Line<'a> {
@@ -49,7 +49,7 @@ pub(super) struct Line<'a> {
     pub(super) version: Option<Text<'a>>,
     #[serde(borrow, default)]
     pub(super) forked_from: Option<Origin<'a>>,
-    /// In dollars; written by the first versions only.
+    /// Cost in dollars, which only the first versions wrote.
     #[serde(default, rename = "costUSD")]
     pub(super) cost: Option<f64>,
 }
@@ -71,7 +71,7 @@ pub(super) struct Queue<'a> {
     pub(super) is_meta: Option<bool>,
 }
 
-/// Where a forked record was copied from. Forks made by `--fork-session` do not say.
+/// Session from which a forked record was copied. Forks made by `--fork-session` do not contain it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Origin<'a> {
@@ -85,7 +85,7 @@ impl Line<'_> {
     }
 }
 
-/// What was said in a line.
+/// Message of a line.
 #[derive(Deserialize)]
 pub(super) struct Spoken<'a> {
     #[serde(borrow, default)]
@@ -100,7 +100,7 @@ pub(super) struct Spoken<'a> {
     pub(super) usage: Option<Tokens>,
 }
 
-/// A piece of it. Which of these fields it has depends on its type.
+/// A block of a message. Its fields depend on its type.
 #[derive(Deserialize)]
 pub(super) struct Block<'a> {
     #[serde(borrow)]
@@ -147,7 +147,7 @@ pub(super) struct Tokens {
 
 impl From<Tokens> for Usage {
     fn from(tokens: Tokens) -> Self {
-        // Figures come from a file, which may say anything.
+        // The numbers come from a file and can have any value, so the sums saturate.
         let add = |a: u64, b: Option<u64>| a.saturating_add(b.unwrap_or(0));
         let input = tokens
             .input

@@ -1,7 +1,7 @@
-//! What Codex leaves of a session: its rollouts, and those that they go on from.
+//! Artifacts of a Codex session: its rollouts, and those that they continue.
 //!
-//! Its databases have rows of it too. They are Codex's business: its own command removes them, and it makes them again
-//! of a rollout that came back.
+//! Codex's databases also contain rows of the session. segue ignores them: a command of Codex removes them, and Codex
+//! recreates them from a restored rollout.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ impl Keeping for Codex {
         for path in self.home.files_of(id.as_str()) {
             all.file(&path, Role::Side);
         }
-        // A fork has in common with its parent what is only in the parent's file.
+        // A fork shares records with its parent that only the parent's file contains.
         let history = self.history(found)?;
         for path in history.paths() {
             let own = home::name(path).is_some_and(|name| name.session == id.as_str());

@@ -1,7 +1,7 @@
-//! Whether a tool failed.
+//! Detection of failed tool calls.
 //!
-//! Results are texts for the model, so it is told in words: by the code that a command ended with, or by how a
-//! refusal begins. Where they do not tell, an event before them does.
+//! Results are texts for the model, so a failure is visible only in the text: in the exit code of a command, or in the
+//! beginning of a refusal. If the text does not show it, an earlier event does.
 
 use memchr::memmem;
 use serde::Deserialize;
@@ -9,7 +9,7 @@ use serde::de::IgnoredAny;
 
 use crate::json::Text;
 
-/// How results begin that are none.
+/// Beginnings of texts that report a failure instead of a result.
 const REFUSALS: &[&str] = &[
     "unsupported call:",
     "unsupported custom tool call:",
@@ -24,14 +24,14 @@ const REFUSALS: &[&str] = &[
     "aborted",
 ];
 
-/// Codes stand near the beginning of a text, before what the command printed.
+/// Bytes at the beginning of a text that can contain an exit code, before the output of the command.
 const HEADER: usize = 400;
 
-/// Whether a result tells that its tool failed. It is JSON as it stands in the line, so quotes and line feeds
+/// Returns `true` if a result reports that its tool failed. `output` is JSON as in the line, so quotes and line feeds
 /// in it are escaped.
 pub(super) fn tells(output: &str) -> bool {
     let Some(text) = output.strip_prefix('"') else {
-        // Older versions could write an object around the text.
+        // Older versions could wrap the text in an object.
         return output.starts_with('{') && has(output, "\"success\":false");
     };
     if REFUSALS.iter().any(|start| text.starts_with(start)) {
@@ -60,7 +60,7 @@ pub(super) fn tells(output: &str) -> bool {
     code.is_some_and(|code| !code.trim_start().starts_with('0'))
 }
 
-/// How a command or a tool ended, as an event tells it.
+/// End of a command or a tool, as an event reports it.
 #[derive(Deserialize)]
 struct End<'a> {
     #[serde(borrow, default)]
@@ -77,7 +77,7 @@ struct End<'a> {
     result: Option<Outcome>,
 }
 
-/// What a tool of a server answered; older versions say first whether it did.
+/// Result of a tool of an MCP server. Older versions wrap it in `Ok` or `Err`.
 #[derive(Deserialize)]
 struct Outcome {
     #[serde(default, rename = "Err")]
@@ -107,7 +107,7 @@ impl End<'_> {
     }
 }
 
-/// The call that an event tells the failure of.
+/// Returns the id of the call whose failure an event reports.
 pub(super) fn told(event: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Wrapped<'a> {
@@ -126,7 +126,8 @@ pub(super) fn told(event: &str) -> Option<String> {
     end.failed().then(|| id.to_string())
 }
 
-/// Most events do, at length, and some tell only what is said elsewhere.
+/// Returns `true` if an event reports no failure, without parsing it. Most events are long and report a success, and
+/// some repeat the content of other lines.
 fn tells_of_success(event: &str) -> bool {
     const ELSEWHERE: &[&str] = &["UserMessage", "AgentMessage", "Reasoning"];
     const SIGNS: &[&str] = &["\"failed\"", "\"declined\"", ":false", ":true", "\"Err\":"];
@@ -134,7 +135,7 @@ fn tells_of_success(event: &str) -> bool {
     let item = item.and_then(|(_, item)| item.split_once('"'));
     match item {
         Some((kind, _)) if ELSEWHERE.contains(&kind) => true,
-        // How a command ended stands before what it printed.
+        // The status of a command precedes its output.
         Some(("CommandExecution", item)) => has(item, "\"status\":\"completed\""),
         Some(_) => !SIGNS.iter().any(|sign| has(event, sign)),
         None => false,

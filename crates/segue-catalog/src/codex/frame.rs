@@ -1,4 +1,4 @@
-//! A line, before its payload is read.
+//! A line before its payload is parsed.
 
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -6,18 +6,18 @@ use serde_json::value::RawValue;
 
 use crate::dialect::Malformed;
 
-/// What is around the payload of a line.
+/// Fields around the payload of a line.
 pub(super) struct Frame<'a> {
     at: Option<&'a str>,
-    /// The number of the record, in the dialect that has them.
+    /// Number of the record. `None` in files without numbers.
     pub(super) ordinal: Option<u64>,
     pub(super) kind: &'a str,
-    /// It begins here; what follows its end is not looked at.
+    /// Text that begins with the payload. The text after the end of the payload is ignored.
     pub(super) payload: &'a str,
 }
 
 impl<'a> Frame<'a> {
-    /// Reads a frame as the program writes it, without a look at the payload.
+    /// Parses a frame in the layout that Codex writes, without reading the payload.
     fn quick(line: &'a str) -> Option<Self> {
         let rest = line.strip_prefix("{\"timestamp\":\"")?;
         let (at, rest) = rest.split_at_checked(memchr::memchr(b'"', rest.as_bytes())?)?;
@@ -62,7 +62,7 @@ impl<'a> Frame<'a> {
                 kind: read.r#type.ok_or(Malformed)?,
                 payload: payload.get(),
             },
-            // The oldest files have items without a frame around them, and lines without a type between them.
+            // The oldest files have items without a frame, and lines without a type between them.
             None => Self {
                 at: read.timestamp,
                 ordinal: None,
@@ -72,7 +72,7 @@ impl<'a> Frame<'a> {
         })
     }
 
-    /// What kind of payload it is.
+    /// Returns the type of the payload.
     pub(super) fn inside(&self) -> Result<&'a str, Malformed> {
         #[derive(Deserialize)]
         struct Typed<'a> {
@@ -99,7 +99,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// The number of a record, in the dialect that has them.
+/// Returns the number of a record. `None` in files without numbers.
 pub(super) fn ordinal(line: &[u8]) -> Option<u64> {
     let line = std::str::from_utf8(line).ok()?;
     Frame::parse(line).ok()?.ordinal

@@ -1,4 +1,4 @@
-//! Where Codex keeps its files, and what their names tell.
+//! Location and names of Codex's files.
 
 use std::collections::HashMap;
 use std::fs::Metadata;
@@ -16,28 +16,28 @@ use crate::json::Text;
 use crate::lines::Lines;
 use crate::{Found, Whereabouts};
 
-/// Year, month and day.
+/// Depth of the directories: year, month and day.
 const DEPTH: usize = 3;
 
-/// The directory with everything.
+/// Home directory of Codex.
 #[derive(Debug, Clone)]
 pub(super) struct Home {
     root: PathBuf,
     names: Arc<Mutex<Names>>,
 }
 
-/// The names that people gave their sessions, as last read.
+/// Titles that users gave their sessions, as last read.
 #[derive(Debug, Default)]
 struct Names {
     read: Option<(SystemTime, u64)>,
     by_id: HashMap<String, String>,
 }
 
-/// What the name of a file tells: `rollout-<time>-<session>[_<this file>].jsonl[.zst]`.
+/// Parsed name of a file: `rollout-<time>-<session>[_<this file>].jsonl[.zst]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Name<'a> {
     pub(super) session: &'a str,
-    /// A session that was reverted goes on in a new file, with an id of its own.
+    /// Id of this file, if a revert created it. A reverted session continues in a new file.
     pub(super) later: Option<&'a str>,
     pub(super) packed: bool,
 }
@@ -63,7 +63,7 @@ impl<'a> Name<'a> {
         NativeId::parse(session).is_ok().then_some(named)
     }
 
-    /// What other files call this one.
+    /// Returns the id by which other files refer to this one.
     fn file(&self) -> &'a str {
         self.later.unwrap_or(self.session)
     }
@@ -73,12 +73,12 @@ pub(super) fn is_packed(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "zst")
 }
 
-/// What the name of the file at `path` tells.
+/// Parses the name of the file at `path`.
 pub(super) fn name(path: &Path) -> Option<Name<'_>> {
     path.file_name()?.to_str().and_then(Name::parse)
 }
 
-/// When an id was made, if it is one of those that tell.
+/// Returns the creation time of an id. `None` if the id is not a UUID of version 7.
 pub(super) fn made_at(id: &str) -> Option<Timestamp> {
     let (high, rest) = id.split_once('-')?;
     let (low, rest) = rest.split_once('-')?;
@@ -101,7 +101,7 @@ impl Home {
         &self.root
     }
 
-    /// All files of a session, packed or not, put away or not. Only names are looked at.
+    /// Returns all files of a session, compressed or not, archived or not. Reads only names.
     pub(super) fn files_of(&self, id: &str) -> Vec<PathBuf> {
         let mut paths = Vec::new();
         files_named(&self.sessions(), id, DEPTH, &mut paths);
@@ -118,7 +118,7 @@ impl Home {
         self.root.join("archived_sessions")
     }
 
-    /// All sessions, each at its newest file.
+    /// Finds all sessions, each at its newest file.
     pub(super) fn find(&self) -> Whereabouts {
         let mut there = Whereabouts::default();
         walk(&mut there, &self.sessions(), DEPTH, false);
@@ -137,7 +137,8 @@ impl Home {
         there
     }
 
-    /// The file that other files call `id`. Ids come from files, so they are compared and never made a path of.
+    /// Returns the file to which other files refer as `id`. Ids come from files, so they are compared with names and
+    /// never become a part of a path.
     pub(super) fn file_of(&self, id: &str, near: &Path) -> Option<PathBuf> {
         let sessions = self.sessions();
         let beside = near.parent().and_then(|directory| named(directory, id, 0));
@@ -150,7 +151,7 @@ impl Home {
             .or_else(|| named(&sessions, id, DEPTH))
     }
 
-    /// What a person called a session. The list is read again when it has changed.
+    /// Returns the title that the user gave a session. Reads the list only if it has changed.
     pub(super) fn title_of(&self, id: &str) -> Option<String> {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         let path = self.root.join("session_index.jsonl");
@@ -164,7 +165,7 @@ impl Home {
     }
 }
 
-/// Of several files with one session: the one after the last revert, and one that is not packed.
+/// Returns the rank of a file among the files of a session: after the last revert, not archived, not compressed.
 fn rank(found: &Found) -> (Option<&str>, bool, bool) {
     let name = name(&found.path);
     (
@@ -186,7 +187,7 @@ fn walk(there: &mut Whereabouts, directory: &Path, depth: usize, archived: bool)
     }
 }
 
-/// The files of a session in a directory.
+/// Collects the files of a session in a directory.
 fn files_named(directory: &Path, id: &str, depth: usize, paths: &mut Vec<PathBuf>) {
     let entries = std::fs::read_dir(directory).into_iter().flatten();
     for entry in entries.filter_map(Result::ok) {
@@ -199,15 +200,15 @@ fn files_named(directory: &Path, id: &str, depth: usize, paths: &mut Vec<PathBuf
     }
 }
 
-/// The file that others call `id`, in a directory.
+/// Returns the file in a directory to which other files refer as `id`.
 fn named(directory: &Path, id: &str, depth: usize) -> Option<PathBuf> {
     let mut packed = None;
     for entry in std::fs::read_dir(directory).ok()?.filter_map(Result::ok) {
         let name = entry.file_name();
         match name.to_str().and_then(Name::parse) {
-            // A pipe of the right name would be waited for.
+            // Opening a pipe with a matching name would block.
             Some(name) if name.file() != id || !entry.path().is_file() => {}
-            // While a file is being packed it is there twice.
+            // While Codex compresses a file, both versions exist.
             Some(name) if name.packed => packed = Some(entry.path()),
             Some(_) => return Some(entry.path()),
             None if depth > 0 => {
@@ -222,7 +223,7 @@ fn named(directory: &Path, id: &str, depth: usize) -> Option<PathBuf> {
     packed
 }
 
-/// The directories that a time may be in: they have local dates.
+/// Returns the directories in which a file of this time may be, because they are named by local dates.
 fn days_around(at: Timestamp) -> impl Iterator<Item = String> {
     let hours = [0, -24, 24].into_iter();
     hours.filter_map(move |hours| {
@@ -231,7 +232,7 @@ fn days_around(at: Timestamp) -> impl Iterator<Item = String> {
     })
 }
 
-/// Later lines count more than earlier ones.
+/// Reads the list of titles. Later lines override earlier ones.
 fn read_names(path: &Path) -> HashMap<String, String> {
     #[derive(Deserialize)]
     struct Entry<'a> {

@@ -1,8 +1,8 @@
-//! The lines of a file: what was said, in both dialects.
+//! Lines of a file, in both formats.
 //!
-//! `response_item` lines are what the model was sent and what it answered, and are the same in all versions.
-//! What happened is told again, by `event_msg` lines, for people to look at; of those only what is told nowhere
-//! else is read: how turns end, what requests used, and what failed.
+//! `response_item` lines are the requests to the model and its answers. They are the same in all versions. `event_msg`
+//! lines repeat the events for display. Only events that no other line contains are read: the end of a turn, the usage
+//! of a request, and failures.
 
 use std::collections::{HashMap, HashSet};
 
@@ -26,34 +26,34 @@ use crate::{Event, Said};
 const FINISHED: TurnState = TurnState::Finished;
 const FAILED: TurnState = TurnState::Failed;
 
-/// The dialect. It remembers the task that is under way and the tools that were called in it.
+/// Line format of Codex. It remembers the current task and the tools that were called in it.
 #[derive(Default)]
 pub(super) struct Lines {
     task: Task,
     calls: HashMap<String, String>,
-    /// The calls of which it was told that they failed, before their results.
+    /// Calls whose failure an event reported before their results.
     failed: HashSet<String>,
-    /// Whether the model has answered since the last time its use was told.
+    /// Whether the model has answered since its usage was last reported.
     answered: bool,
     window: Option<u64>,
-    /// The model that is asked in this turn.
+    /// Model of this turn.
     model: Option<String>,
-    /// The newest answer in words, and how many there were.
+    /// Last text of the model. `answers` is the number of such texts so far.
     answer: String,
     answers: u64,
 }
 
-/// What the program does between two times of waiting for a person. Most tasks are turns; making the context
-/// smaller, or a command that the person runs, is a task too.
+/// Work of Codex between two waits for the user. Most tasks are turns. A compaction of the context, or a command that
+/// the user runs, is a task too.
 #[derive(Default)]
 struct Task {
-    /// Whether its beginning was told: the oldest files tell nothing of tasks.
+    /// Whether its beginning was recorded. The oldest files contain no tasks.
     told: bool,
     prompted: bool,
-    /// How much was said that belongs to a turn.
+    /// Number of messages that belong to a turn.
     said: u32,
     failed: bool,
-    /// How the one before ended.
+    /// State at the end of the previous task.
     before: Option<TurnState>,
 }
 
@@ -87,7 +87,7 @@ impl Dialect for Lines {
     }
 
     fn may_prompt(line: &[u8]) -> bool {
-        // All that decides is at the beginning of a line as the program writes it.
+        // In a line that Codex writes, the decisive fields are at the beginning.
         let beginning = line.get(..BEGINNING).unwrap_or(line);
         Self::may_start_task(line) || {
             let usual = line.starts_with(b"{\"timestamp\":\"");
@@ -96,7 +96,7 @@ impl Dialect for Lines {
         }
     }
 
-    /// A person may say more while a task is under way, so words alone begin nothing.
+    /// Returns `true` only for the beginning of a task, because the user may send more messages during a task.
     fn begins(line: &[u8]) -> bool {
         let text = String::from_utf8_lossy(line);
         let frame = Frame::parse(text.trim_ascii()).ok();
@@ -105,7 +105,7 @@ impl Dialect for Lines {
     }
 }
 
-/// The dialect of the oldest files, which tell nothing of tasks: every prompt begins a turn.
+/// Line format of the oldest files, which contain no tasks: every prompt begins a turn.
 #[derive(Default)]
 pub(super) struct Taskless(Lines);
 
@@ -119,7 +119,7 @@ impl Dialect for Taskless {
     }
 }
 
-/// How much of a line is looked at to see what it may be.
+/// Bytes of a line that are searched to classify it.
 const BEGINNING: usize = 300;
 
 fn starts_task(event: &str) -> bool {
@@ -131,7 +131,8 @@ fn has(bytes: &[u8], needle: &[u8]) -> bool {
 }
 
 impl Lines {
-    /// Whether a line can tell that a task begins: cheap, and mistaken in one direction only.
+    /// Returns `true` if a line may begin a task. The check is cheap: it may return `true` for other lines, but never
+    /// returns `false` for a line that begins a task.
     pub(super) fn may_start_task(line: &[u8]) -> bool {
         has(line.get(..BEGINNING).unwrap_or(line), b"_started\"")
     }
@@ -155,7 +156,7 @@ impl Lines {
                     data: Some(data.into_owned()),
                 })
             }),
-            // What the agent keeps for itself, and what it hears from other agents.
+            // Internal data of the agent, and messages from other agents.
             "compaction" | "context_compaction" | "compaction_trigger" | "compaction_summary"
             | "ghost_snapshot" | "additional_tools" | "agent_message" | "other" => None,
             _ => frame
@@ -195,7 +196,7 @@ impl Lines {
                     self.answer(text, at, events);
                 }
             }
-            // Instructions.
+            // Other roles contain instructions.
             Some(_) => {}
             None => return Err(Malformed),
         }
@@ -209,13 +210,13 @@ impl Lines {
         if let Some(Event::Said(said)) = events.last_mut() {
             said.key = Some(self.answer_key());
         }
-        // Where nothing tells of tasks, words are the end until something else is said.
+        // Without tasks, a text ends the turn until another message follows.
         if !self.task.told {
             events.push(Event::Ended(TurnState::Finished));
         }
     }
 
-    /// What a later line can take the newest answer back by.
+    /// Returns the key by which a later line can remove the last answer.
     fn answer_key(&self) -> String {
         format!("answer {}", self.answers)
     }
@@ -325,7 +326,7 @@ impl Lines {
                     return Ok(());
                 };
                 self.window = info.model_context_window.or(self.window);
-                // It is told again whenever limits change, and when nothing was asked of the model.
+                // Codex repeats this event when limits change, and when no request was sent to the model.
                 if let Some(tokens) = info.last_token_usage.filter(|_| self.answered) {
                     events.push(self.used(None, tokens));
                 }
@@ -349,7 +350,7 @@ impl Lines {
     }
 
     fn end(&mut self, state: TurnState, events: &mut Vec<Event>) {
-        // A task in which nothing was said was no turn: the last one is as it was.
+        // A task without messages was no turn, so the last turn retains its state.
         let state = match self.task.before {
             Some(before) if self.task.told && self.task.said == 0 => before,
             _ => state,
@@ -368,7 +369,7 @@ impl Lines {
         let message = message.as_deref().map(str::trim).unwrap_or_default();
         let answer = self.answer.trim();
         let summary = if !answer.is_empty() && message.ends_with(answer) {
-            // The newest answer was for the agent itself.
+            // The last answer was a summary for the agent itself.
             events.push(Event::Rewind(Back::Before(self.answer_key())));
             self.task.said = self.task.said.saturating_sub(1);
             answer
@@ -404,7 +405,7 @@ impl Lines {
     }
 }
 
-/// Sorts a text that stands in the person's name.
+/// Sorts a text that a record attributes to the user.
 fn hear(
     text: &str,
     kind: Option<&str>,
@@ -429,7 +430,7 @@ fn hear(
     }
 }
 
-/// The words around a picture, which are there for the model.
+/// Returns `true` for a text around an image that Codex adds for the model.
 fn is_label(text: &str, after_image: bool, before_image: bool) -> bool {
     let text = text.trim();
     (before_image && text.starts_with("<image") && text.ends_with('>'))
@@ -453,7 +454,7 @@ fn thought(reasoning: &Reasoning<'_>) -> Option<Part> {
     (!text.trim().is_empty()).then_some(Part::Thought(text))
 }
 
-/// Arguments are mostly JSON inside a string.
+/// Parses the arguments of a call, which are usually JSON inside a string.
 fn arguments(args: &RawValue) -> Json {
     let inside = serde_json::from_str::<Text<'_>>(args.get()).ok();
     let object = inside.filter(|text| text.trim_start().starts_with('{'));
@@ -462,7 +463,7 @@ fn arguments(args: &RawValue) -> Json {
         .unwrap_or_else(|| Json::from(args))
 }
 
-/// A picture, or a block of a kind we do not know.
+/// Converts an image, or a block of an unknown type.
 fn attached(block: &Block<'_>, frame: &Frame<'_>, index: usize) -> Part {
     let inline = || {
         let (mime_type, data) = block

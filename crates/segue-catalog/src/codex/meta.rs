@@ -1,4 +1,4 @@
-//! The first line of a file.
+//! First line of a file.
 
 use jiff::Timestamp;
 use memchr::memmem;
@@ -7,14 +7,14 @@ use serde_json::value::RawValue;
 
 use crate::json::Text;
 
-/// What a file says of itself in its first line.
+/// Metadata in the first line of a file.
 #[derive(Deserialize)]
 pub(super) struct Meta<'a> {
     #[serde(default)]
     ordinal: Option<u64>,
     #[serde(borrow, default)]
     payload: Option<Payload<'a>>,
-    /// The oldest files have no payload.
+    /// Id in the oldest files, which have no payload.
     #[serde(borrow, default)]
     id: Option<Text<'a>>,
     #[serde(borrow, default)]
@@ -63,7 +63,7 @@ struct Git<'a> {
     branch: Option<Text<'a>>,
 }
 
-/// The file that a file goes on from, and how far of it counts.
+/// File that another file continues, and the end of its valid part.
 pub(super) struct Base {
     pub(super) file: String,
     pub(super) end_ordinal: Option<u64>,
@@ -71,7 +71,7 @@ pub(super) struct Base {
 }
 
 impl<'a> Meta<'a> {
-    /// Reads a line. It is best read [`without_instructions`].
+    /// Parses a line, best [`without_instructions`].
     pub(super) fn read(line: &'a [u8]) -> Option<Self> {
         let meta: Self = serde_json::from_slice(line).ok()?;
         (meta.payload.is_some() || meta.id.is_some()).then_some(meta)
@@ -106,12 +106,12 @@ impl<'a> Meta<'a> {
         self.payload.as_ref()?.forked_from_id.as_deref()
     }
 
-    /// Whether it is what an agent did for another session, or for itself.
+    /// Returns `true` if the session is the work of an agent for another session or for itself.
     pub(super) fn is_subagent(&self) -> bool {
         let Some(payload) = &self.payload else {
             return false;
         };
-        // Sources of conversations are words, and those of what agents start are objects.
+        // The source of a conversation is a string. The source of a session that an agent started is an object.
         let source = payload.source.map_or("", RawValue::get);
         let starts = |key: &str| {
             let inside = source.trim_start_matches(|c: char| c == '{' || c.is_whitespace());
@@ -125,7 +125,7 @@ impl<'a> Meta<'a> {
             )
     }
 
-    /// What the file goes on from, if its first record is not the first of the conversation.
+    /// Returns the file that this file continues. `None` if its first record is the first of the conversation.
     pub(super) fn base(&self) -> Option<Base> {
         let payload = self.payload.as_ref()?;
         if let Some(base) = &payload.history_base {
@@ -144,7 +144,7 @@ impl<'a> Meta<'a> {
     }
 }
 
-/// A first line without the instructions to the model, which are most of it and tell us nothing.
+/// Removes the instructions to the model from a first line, because they are most of it and segue does not need them.
 pub(super) fn without_instructions(line: &[u8]) -> Vec<u8> {
     const INSTRUCTIONS: &[u8] = b"\"base_instructions\":{\"text\":\"";
     let cut = || {

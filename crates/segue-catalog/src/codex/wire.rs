@@ -1,4 +1,4 @@
-//! The payloads, as far as they concern us.
+//! Payloads, with the fields that segue reads.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -16,7 +16,7 @@ pub(super) struct Spoken<'a> {
     pub(super) about: Option<About<'a>>,
 }
 
-/// What newer versions tell of the blocks of a message: where each comes from.
+/// Origin of the blocks of a message, which newer versions record.
 #[derive(Deserialize)]
 pub(super) struct About<'a> {
     #[serde(borrow, default)]
@@ -53,7 +53,7 @@ pub(super) struct Reasoning<'a> {
     pub(super) content: Option<Vec<Block<'a>>>,
 }
 
-/// A call of any of the kinds.
+/// A call of any type.
 #[derive(Deserialize)]
 pub(super) struct Called<'a> {
     #[serde(borrow, default)]
@@ -94,7 +94,7 @@ pub(super) struct Compacted<'a> {
     pub(super) message: Option<Text<'a>>,
 }
 
-/// The events that are read.
+/// Fields of the events that segue reads.
 #[derive(Deserialize)]
 pub(super) struct Happened<'a> {
     #[serde(default)]
@@ -119,7 +119,7 @@ pub(super) struct Info {
     pub(super) model_context_window: Option<u64>,
 }
 
-/// What a turn is run with.
+/// Settings of a turn.
 #[derive(Deserialize)]
 pub(super) struct Context<'a> {
     #[serde(borrow, default)]

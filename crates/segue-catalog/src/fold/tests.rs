@@ -14,7 +14,7 @@ fn used(request: Option<&str>, tokens: u64, model: &str, micros: Option<u64>) ->
     }
 }
 
-/// What a turn with these requests comes to.
+/// Returns the tokens, the model and the cost of a turn with these requests.
 fn turn(requests: Vec<Event>) -> (Option<u64>, Option<String>, Option<u64>) {
     let prompt = Event::Prompt(Said {
         key: None,
@@ -59,12 +59,12 @@ fn a_request_that_is_told_again_counts_once() {
             ],
             (Some(12), named("n"), Some(8)),
         ),
-        // Nothing tells these apart, so they are two.
+        // Requests without ids count separately.
         (
             vec![used(None, 10, "m", Some(5)), used(None, 10, "m", Some(5))],
             (Some(20), named("m"), Some(10)),
         ),
-        // What one of them cost is not told, so nobody knows what the turn did.
+        // The cost of one request is not reported, so the cost of the turn is unknown.
         (
             vec![
                 used(a, 10, "m", None),

@@ -1,4 +1,4 @@
-//! What Gemini CLI leaves of a session besides its transcript: what it deletes with it itself.
+//! Artifacts of a Gemini CLI session besides its transcript. Gemini CLI deletes the same ones with a session.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ impl Keeping for Gemini {
         let Some(chats) = found.path.parent() else {
             return Ok(all.done());
         };
-        // A resume in another minute made a twin, and an older file may have gone on in a newer one.
+        // A resume in another minute creates a twin, and a newer version continues an older file in a second one.
         for path in entries(chats) {
             if is_of(&path, id) {
                 all.file(&path, Role::Side);
@@ -47,7 +47,7 @@ impl Keeping for Gemini {
     }
 }
 
-/// What one agent's tools said, what it logged, and what it put down for itself.
+/// Adds the log, the tool outputs and the own files of one agent.
 fn artifacts(all: &mut Gathering, project: &Path, id: &NativeId) {
     all.file(
         &project.join(format!("logs/session-{id}.jsonl")),
@@ -57,7 +57,8 @@ fn artifacts(all: &mut Gathering, project: &Path, id: &NativeId) {
     all.tree(&project.join(id.as_str()));
 }
 
-/// Whether a file is of this session: its name tells the beginning of an id, the file itself all of it.
+/// Returns `true` if a file belongs to a session. Its name contains the beginning of an id, its content the complete
+/// id.
 fn is_of(path: &Path, id: &NativeId) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
     let Some(short) = name.and_then(stem).and_then(begins) else {

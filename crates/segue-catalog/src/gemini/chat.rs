@@ -1,4 +1,4 @@
-//! From the messages of a Gemini CLI session to what was said and done.
+//! Conversion of the messages of a Gemini CLI session to events.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,39 +11,41 @@ use crate::injected::{BY_GEMINI, begins_with};
 use crate::record::Back;
 use crate::{Event, Said};
 
-/// What is put into the model's mouth after a summary.
+/// Text that Gemini CLI writes in the model's name after a summary.
 const ACKNOWLEDGED: &str = "Got it. Thanks for the additional context!";
-/// And after a picture that a tool read.
+/// Text that Gemini CLI writes in the model's name after a tool has read an image.
 const RECEIVED: &str = "Binary content received. Proceeding with analysis.";
-/// What a command says that the person stopped.
+/// Text in the result of a command that the user stopped.
 const STOPPED: &str = "Command was cancelled by user";
-/// What is noted when the person stops a turn.
+/// Notices that Gemini CLI writes when the user stops a turn.
 const CANCELLED: &[&str] = &["Request cancelled.", "User cancelled the request."];
 
-/// Reads messages. It remembers the prompts that still count, and what the turn has told so far.
+/// A converter of messages to events. It remembers the prompts that still count, and the content of the current turn
+/// that it has emitted.
 #[derive(Default)]
 pub(super) struct Chat {
     prompts: Vec<Asked>,
     turn: Turn,
-    /// Hashes of the ids of what was answered in earlier turns.
+    /// Hashes of the ids of answers in earlier turns.
     earlier: HashSet<u64>,
-    /// When the newest message was written.
+    /// Time of the newest message.
     latest: Option<Timestamp>,
-    /// Whether there were messages before the first that was read.
+    /// Whether the session contains messages before the first one that was read.
     midway: bool,
-    /// The id of the newest summary that took the place of older messages.
+    /// Id of the newest summary that replaced older messages.
     summary: Option<String>,
-    /// Whether the list of messages was emptied. A resume does that and then writes them all again; so it counts
-    /// only once something else is said.
+    /// Whether the list of messages was emptied. A resume empties the list and then writes all messages a second time,
+    /// so an empty list takes effect only when a single message follows.
     emptied: bool,
 }
 
-/// A prompt that was told.
+/// A prompt that was emitted.
 struct Asked {
     id: Box<str>,
-    /// The id that it was told with, if that is another: a summary is followed by copies of what it left.
+    /// Id under which the prompt was emitted, if it differs. After a summary, the remaining messages are copies with
+    /// new ids.
     told_as: Option<Box<str>>,
-    /// A hash of its words.
+    /// Hash of the text.
     words: u64,
 }
 
@@ -53,32 +55,32 @@ impl Asked {
     }
 }
 
-/// What a turn has told.
+/// Content of the current turn that was emitted.
 #[derive(Default)]
 struct Turn {
     asked_at: Option<Timestamp>,
     messages: HashMap<String, Answer>,
-    /// The calls, and whether their results were told.
+    /// Calls, each with `true` if its result was emitted.
     calls: HashMap<String, bool>,
-    /// Whether an answer is still to come.
+    /// Whether an answer is still expected.
     open: bool,
 }
 
 impl Turn {
-    /// Whether the result of a call was told. From now on it was.
+    /// Returns `true` if the result of a call was already emitted, and marks it as emitted.
     fn has_result(&mut self, call: &str) -> bool {
         !call.is_empty() && self.calls.insert(call.to_owned(), true) == Some(true)
     }
 }
 
-/// How much of a message was told.
+/// Content of a message that was emitted.
 #[derive(Default, Clone, Copy)]
 struct Answer {
     text: usize,
     used: bool,
 }
 
-/// What is new of a message.
+/// New content of a message.
 #[derive(Default, Clone, Copy)]
 struct Answered {
     said: bool,
@@ -86,12 +88,12 @@ struct Answered {
 }
 
 impl Chat {
-    /// Knows that what was read so far is not the beginning.
+    /// Records that the session contains messages before the first one that is read.
     pub(super) fn begin_midway(&mut self) {
         self.midway = true;
     }
 
-    /// Takes a message. One that was there before tells only what is new of it.
+    /// Emits the events of a message. A message with a known id emits only its new content.
     pub(super) fn message(&mut self, line: &Line<'_>, events: &mut Vec<Event>) {
         let Some(id) = line.id.as_deref() else { return };
         let at = line.at();
@@ -121,7 +123,7 @@ impl Chat {
         if asked.is_empty() {
             return;
         }
-        // A message that is written again follows soon.
+        // Only the last 64 prompts are compared, because a repeated message closely follows the original.
         if self
             .prompts
             .iter()
@@ -145,7 +147,8 @@ impl Chat {
         events.push(Event::Prompt(said(Some(id), Role::User, asked, at)));
     }
 
-    /// A result that no call has told: one that the person did not allow stands nowhere else.
+    /// Emits a result that was not emitted with its call. If the user does not allow a call, only the result is
+    /// recorded.
     fn response(
         &mut self,
         response: &FunctionResponse<'_>,
@@ -180,9 +183,9 @@ impl Chat {
             at.is_none() || at >= asked_at
         };
         let calls = line.tool_calls.as_deref().unwrap_or_default();
-        // All calls of a session may be written into one message, again and again. It begins in an earlier turn,
-        // which may not have been read, and ends with calls of this one. If none is newer than the prompt, the
-        // clock was set back.
+        // Gemini CLI may write all calls of a session into one message, repeatedly. That message begins in an earlier
+        // turn, which may not have been read, and ends with calls of this one. If no call is newer than the prompt, the
+        // clock was set back, and all calls count.
         let gathers = is_earlier || calls.iter().any(|call| is_new(&call));
         let told = calls.iter().filter(|call| !gathers || is_new(call));
         let told: Vec<_> = told.collect();
@@ -204,7 +207,7 @@ impl Chat {
         self.used(id, line, events);
     }
 
-    /// What the model thought and said.
+    /// Emits the thoughts and the text of the model.
     fn answer(
         &mut self,
         id: &str,
@@ -275,7 +278,7 @@ impl Chat {
         Some(Event::Said(said(None, Role::Assistant, vec![call], at)))
     }
 
-    /// What came of a call. Tells whether it was stopped.
+    /// Emits the result of a call. Returns `true` if the call was stopped.
     fn results(
         &mut self,
         call: &ToolCall<'_>,
@@ -289,7 +292,7 @@ impl Chat {
         }
         let mut failed = matches!(status, "error" | "cancelled");
         let responses = call.result.0.iter().filter_map(|p| p.response.as_ref());
-        // After a resume, every call of a message has the results of all of them.
+        // After a resume, every call of a message contains the results of all its calls.
         let own = responses.clone().find(|r| r.id.as_deref() == Some(id));
         let only = || responses.clone().next();
         let name = call.name.as_deref();
@@ -328,7 +331,8 @@ impl Chat {
         }
     }
 
-    /// What the program itself says. Between turns that is about something that no longer counts.
+    /// Emits a notice of Gemini CLI. Ignores notices between turns, because they concern a prompt that no longer
+    /// counts.
     fn notice(
         &mut self,
         id: &str,
@@ -354,7 +358,7 @@ impl Chat {
         }
     }
 
-    /// Takes back a message and all that came after it.
+    /// Removes a message and all later ones.
     pub(super) fn rewind(&mut self, id: &str, events: &mut Vec<Event>) {
         let at = self.prompts.iter().rposition(|asked| *asked.id == *id);
         let key = at.and_then(|at| self.prompts.get(at)).map(Asked::key);
@@ -366,14 +370,13 @@ impl Chat {
         self.turn.open = false;
     }
 
-    /// Takes the whole list of messages, as it is written when the program changes its mind about them: a prompt
-    /// that failed or was stopped is left out, a summary takes the place of older ones, and after a resume they
-    /// are all written again.
+    /// Applies a list of all messages, which Gemini CLI writes when its history changes: it omits a prompt that failed
+    /// or was stopped, it replaces older messages by a summary, or it writes all messages a second time after a resume.
     pub(super) fn history(&mut self, messages: &[Line<'_>], events: &mut Vec<Event>) {
         let says =
             |line: &Line<'_>| line.r#type.as_deref() != Some("user") || !asked(line).is_empty();
         self.emptied = !self.prompts.is_empty() && !messages.iter().any(says);
-        // Midway through a session, what came before is not ours to tell.
+        // In the middle of a session, earlier messages are not part of this read.
         if self.emptied || (self.midway && self.prompts.is_empty()) {
             return;
         }
@@ -400,7 +403,8 @@ impl Chat {
         let after = summary.map_or(0, |at| at + 2);
         let messages = messages.get(after..).unwrap_or_default();
         let anew = self.missing(messages, events);
-        // Up to the newest prompt that still counts, all was told before, however it is written now.
+        // All messages up to the newest prompt that still counts were already emitted, even if they are written
+        // differently now.
         let told = self.prompts.last().and_then(|last| {
             let is_it = |line: &Line<'_>| line.id.as_deref() == Some(&*last.id);
             messages.iter().rposition(is_it)
@@ -411,7 +415,7 @@ impl Chat {
         for line in messages {
             let id = line.id.as_deref();
             let known = id.is_some_and(|id| self.turn.messages.contains_key(id));
-            // Results were told with their calls.
+            // Results were emitted with their calls.
             let result = line.content.0.iter().any(|piece| piece.response.is_some());
             if anew || (new(line) && !known && !result) {
                 self.message(line, events);
@@ -426,7 +430,7 @@ impl Chat {
         self.earlier.clear();
     }
 
-    /// Takes back the prompts that are not among these messages. Tells whether to begin anew with them.
+    /// Removes the prompts that are missing in these messages. Returns `true` if the conversation restarts with them.
     fn missing(&mut self, messages: &[Line<'_>], events: &mut Vec<Event>) -> bool {
         let here: HashSet<&str> = messages.iter().filter_map(|m| m.id.as_deref()).collect();
         let gone = |asked: &Asked| !here.contains(&*asked.id);
@@ -446,7 +450,7 @@ impl Chat {
         false
     }
 
-    /// From now on, what was told is known by the ids of these copies.
+    /// Replaces the ids of the emitted prompts by the ids of their copies.
     fn keep(&mut self, messages: &[Line<'_>]) {
         let mut told = std::mem::take(&mut self.prompts);
         let mut kept = Vec::new();
@@ -469,7 +473,7 @@ impl Chat {
     }
 }
 
-/// What a person asked in a message; nothing, if it was put there in their name.
+/// Returns the user's content of a message. Empty if Gemini CLI wrote the message in the user's name.
 fn asked(line: &Line<'_>) -> Vec<Part> {
     let responding = line.content.0.iter().any(|piece| piece.response.is_some());
     let typed = texts(&line.display_content).next().is_some();
@@ -482,7 +486,7 @@ fn asked(line: &Line<'_>) -> Vec<Part> {
         .filter(|text| !text.trim().is_empty() && !begins_with(text, BY_GEMINI))
         .map(|text| Part::Text(text.to_owned()))
         .collect();
-    // What comes with the results of tools belongs to them.
+    // Attachments of tool results belong to the results.
     if !responding {
         parts.extend(line.content.0.iter().filter_map(Piece::attachment));
     }
@@ -506,7 +510,7 @@ fn words_of(line: &Line<'_>) -> u64 {
     hasher.finish()
 }
 
-/// Where in a list of messages a summary of older ones stands, if one does.
+/// Returns the index of a summary that replaces older messages. `None` if there is none.
 fn summary(messages: &[Line<'_>]) -> Option<usize> {
     let injected = |line: &Line<'_>| texts(&line.content).any(|text| begins_with(text, BY_GEMINI));
     let at = messages.iter().position(|line| !injected(line))?;
@@ -543,7 +547,7 @@ fn said(key: Option<&str>, role: Role, parts: Vec<Part>, at: Option<Timestamp>) 
     }
 }
 
-/// The name that the model gave a session.
+/// Returns the event for a title that the model gave a session.
 pub(super) fn titled(summary: Option<&str>) -> Option<Event> {
     Some(Event::Titled {
         title: title(summary?)?,

@@ -1,4 +1,4 @@
-//! Where the sessions of a directory of Gemini CLI's work.
+//! Working directories of Gemini CLI's sessions.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -9,13 +9,14 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-/// Tells the working directory of a project's directory.
+/// Resolver of the working directory of a project's directory.
 ///
-/// That is named after the working directory: by a short name which is written down, or by its hash.
+/// Gemini CLI names a project's directory after the working directory: by a short name, which it stores in a file, or
+/// by a hash.
 #[derive(Debug, Default)]
 pub(super) struct Cwds {
     home: PathBuf,
-    /// Paths that the caller knows.
+    /// Paths that the caller added.
     known: Vec<String>,
     by_directory: Mutex<HashMap<PathBuf, String>>,
     by_name: OnceLock<HashMap<String, String>>,
@@ -39,7 +40,8 @@ impl Cwds {
         self.by_name = OnceLock::new();
     }
 
-    /// The working directory of what is in `directory`, or of what has this hash.
+    /// Returns the working directory of the sessions in `directory`, or of those with this hash. `None` if it is not
+    /// known.
     pub(super) fn of(&self, directory: &Path, hash: Option<&str>) -> Option<String> {
         let mut known = self
             .by_directory
@@ -57,7 +59,7 @@ impl Cwds {
         Some(cwd)
     }
 
-    /// All the paths we can know of, by their short names and by their hashes.
+    /// Returns all known paths, by their short names and by their hashes.
     fn names(&self) -> HashMap<String, String> {
         let mut names = HashMap::new();
         let mut paths = self.known.clone();
@@ -78,14 +80,14 @@ impl Cwds {
     }
 }
 
-/// What a project's directory says of itself.
+/// Reads the working directory that a project's directory contains.
 fn written_in(directory: &Path) -> Option<String> {
     let path = fs::read_to_string(directory.join(".project_root")).ok()?;
     let path = path.trim_end_matches(['\n', '\r']);
     (!path.is_empty()).then(|| path.to_owned())
 }
 
-/// SHA-256 in hexadecimal.
+/// Returns the SHA-256 hash in hexadecimal.
 fn sha256(bytes: &[u8]) -> String {
     let digest = Sha256::digest(bytes);
     digest.iter().fold(String::new(), |mut text, byte| {

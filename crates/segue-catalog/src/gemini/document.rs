@@ -1,4 +1,4 @@
-//! The older format: one JSON object that holds all messages.
+//! The older format: one JSON object with all messages.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -15,16 +15,16 @@ use crate::{Mark, ReadError, Record, Records, Skipped, Start};
 
 const BLOCK: usize = 256 << 10;
 
-/// A piece of a document.
+/// An element of a document.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piece<'a> {
     /// A field of the object itself: its name in quotes, and its value.
     Field(&'a [u8], &'a [u8]),
-    /// A message, or whatever stands in its place.
+    /// A message, or another value in the list of messages.
     Message(&'a [u8]),
 }
 
-/// Where in a document reading is.
+/// Position in the structure of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     Before,
@@ -33,46 +33,46 @@ enum Place {
     After,
 }
 
-/// Cuts a document into its fields and its messages, with one of them in memory at a time.
+/// A splitter of a document into its fields and messages, with one of them in memory at a time.
 ///
-/// It only looks at quotes and brackets: whether a piece is JSON is for whoever reads it.
+/// It parses only quotes and brackets. The caller checks whether an element is valid JSON.
 pub(super) struct Pieces<R> {
     input: R,
     buffer: Vec<u8>,
-    /// The part of the buffer that is read and not given out yet.
+    /// Range of the buffer, from `from` to `to`, that is filled and was not returned yet.
     from: usize,
     to: usize,
     at_end: bool,
     place: Place,
     longest: usize,
-    /// How many values were too long.
+    /// Number of messages that were too long.
     pub(super) oversized: u64,
-    /// Whether the input ends in the middle.
+    /// Whether the input ends in the middle of the document.
     pub(super) torn: bool,
 }
 
-/// What a scan of a value came to.
+/// Result of the scan of a value.
 enum Scanned {
-    /// It is this long.
+    /// A complete value of this length.
     Whole(usize),
-    /// It was too long, and is skipped.
+    /// A value that was too long and was skipped.
     TooLong,
-    /// The input ends in the middle of it.
+    /// A value in whose middle the input ends.
     Torn,
 }
 
-/// How far a scan has come.
+/// State of the scan of a value.
 #[derive(Default)]
 struct Scan {
     length: usize,
     depth: u64,
     in_string: bool,
-    /// Whether there was a bracket or a quote: a bare word ends where they do not.
+    /// Whether the value began with a bracket or a quote. A value without them ends before the next delimiter.
     closed: bool,
 }
 
 impl Pieces<io::Empty> {
-    /// The pieces of the beginning of a document.
+    /// Creates a splitter for the beginning of a document.
     pub(super) fn over(bytes: &[u8]) -> Self {
         Self {
             to: bytes.len(),
@@ -102,7 +102,7 @@ impl<R: Read> Pieces<R> {
         }
     }
 
-    /// The next piece; none at the end.
+    /// Returns the next element. `None` at the end.
     pub(super) fn next(&mut self) -> io::Result<Option<Piece<'_>>> {
         loop {
             let Some(byte) = self.peek()? else {
@@ -134,13 +134,13 @@ impl<R: Read> Pieces<R> {
         }
     }
 
-    /// A name and its value, unless it is the list of messages that begins.
+    /// Returns the name and the value of a field. `None` if the list of messages begins, or if the field can't be read.
     fn field(&mut self) -> io::Result<Option<(Range<usize>, Range<usize>)>> {
         let Scanned::Whole(name) = self.value(0)? else {
             self.torn |= self.at_end;
             return Ok(None);
         };
-        // What is between a name and its value is kept with the name.
+        // The bytes between a name and its value stay in the buffer, together with the name.
         let mut gap = name;
         let byte = loop {
             match self.byte(gap)? {
@@ -186,7 +186,7 @@ impl<R: Read> Pieces<R> {
         }
     }
 
-    /// Finds the end of the value that begins `skip` bytes after what is given out.
+    /// Finds the end of the value that begins `skip` bytes after the consumed bytes.
     fn value(&mut self, skip: usize) -> io::Result<Scanned> {
         let mut scan = Scan {
             length: skip,
@@ -217,7 +217,7 @@ impl<R: Read> Pieces<R> {
         }
     }
 
-    /// Gives out `length` bytes.
+    /// Consumes `length` bytes and returns their range in the buffer.
     fn take(&mut self, length: usize) -> Range<usize> {
         let begin = self.from;
         self.from = (self.from + length).min(self.to);
@@ -228,7 +228,7 @@ impl<R: Read> Pieces<R> {
         self.buffer.get(range).unwrap_or_default()
     }
 
-    /// The next byte that is no space.
+    /// Returns the next byte that is not whitespace.
     fn peek(&mut self) -> io::Result<Option<u8>> {
         loop {
             match self.byte(0)? {
@@ -247,7 +247,7 @@ impl<R: Read> Pieces<R> {
         Ok(self.buffer.get(self.from + ahead).copied())
     }
 
-    /// Reads more, after making room for it. Tells whether there was more.
+    /// Reads more bytes, after making room for them in the buffer. Returns `false` at the end of the input.
     fn fill(&mut self) -> io::Result<bool> {
         if self.at_end {
             return Ok(false);
@@ -255,7 +255,7 @@ impl<R: Read> Pieces<R> {
         self.buffer.copy_within(self.from..self.to, 0);
         self.to -= self.from;
         self.from = 0;
-        // What one long message needed is given back once it is through.
+        // A buffer that grew for a long message shrinks after that message.
         let wanted = BLOCK.max((self.to * 2).next_power_of_two());
         if wanted != self.buffer.len() {
             self.buffer.resize(wanted, 0);
@@ -270,7 +270,7 @@ impl<R: Read> Pieces<R> {
 }
 
 impl Scan {
-    /// Goes on through these bytes. Tells whether the value ends in them, and then how long it is.
+    /// Continues the scan with these bytes. Returns `true` if the value ends in them, and then sets its length.
     fn run(&mut self, bytes: &[u8]) -> bool {
         let begin = self.length;
         let mut at = 0;
@@ -286,7 +286,7 @@ impl Scan {
                             return true;
                         }
                     }
-                    // What is escaped is no quote. It may be in the next block.
+                    // An escaped character is no quote. It may be in the next block.
                     Some(escape) if rest.len() > escape + 1 => at += escape + 2,
                     Some(escape) => {
                         self.length = begin + at + escape;
@@ -322,9 +322,9 @@ impl Scan {
     }
 }
 
-/// The fields at the end of a document of which no more than the end is there.
+/// Returns the fields at the end of a document of which only the end is available.
 ///
-/// It is read backwards, for at its end nothing is open.
+/// Scans backwards, because no bracket is open at the end of a document.
 pub(super) fn last_fields(bytes: &[u8]) -> &[u8] {
     let mut depth = 0_u64;
     let mut from = bytes.len();
@@ -349,7 +349,8 @@ pub(super) fn last_fields(bytes: &[u8]) -> &[u8] {
     bytes.get(from..).unwrap_or_default()
 }
 
-/// What stands before a string that ends here: it begins with the first quote that is not escaped.
+/// Returns the bytes before a string, given all bytes before its closing quote. The string begins at the nearest quote
+/// that is not escaped.
 fn before_string(mut bytes: &[u8]) -> &[u8] {
     while let Some(quote) = memrchr(b'"', bytes) {
         bytes = bytes.get(..quote).unwrap_or_default();
@@ -361,21 +362,21 @@ fn before_string(mut bytes: &[u8]) -> &[u8] {
     &[]
 }
 
-/// The records of a document.
+/// Records of a document.
 pub(super) struct DocumentRecords {
     path: PathBuf,
     pieces: Pieces<io::Take<File>>,
     chat: Chat,
     skipped: Skipped,
-    /// The newest message, and how many there were.
+    /// Id of the newest message. `count` is the number of messages so far.
     last: Option<String>,
     count: u64,
-    /// What it is called, which is told at the end.
+    /// Title of the session, which is emitted at the end.
     summary: Option<String>,
 }
 
 impl DocumentRecords {
-    /// Reads a file from `start` on.
+    /// Opens the records of a file after `start`.
     pub(super) fn open(path: &Path, start: &Start) -> Result<Self, ReadError> {
         let failed = |error| ReadError::io(path, error);
         let file = File::open(path).map_err(failed)?;

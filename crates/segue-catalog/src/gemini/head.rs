@@ -1,4 +1,4 @@
-//! The head of a Gemini CLI session, from the beginning and the end of its file.
+//! Head of a Gemini CLI session, read from the beginning and the end of its file.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -19,15 +19,16 @@ use crate::json::lossy;
 use crate::lines::Lines;
 use crate::{Event, Fold, Found, Head, IdHint, Kind, Mark, ReadError, Record};
 
-/// How much of a file's beginning is read at first, and at most.
+/// Bytes of a file's beginning that are read for its head at first, and at most.
 const FIRST_LOOK: usize = 8 << 10;
 const LAST_LOOK: usize = 512 << 10;
-/// Where no prompt is in there, the file is read on piece by piece: a first prompt may be long.
+/// Bytes that are read one line or message at a time if the first ones contain no prompt, because a first prompt may be
+/// long.
 const FARTHEST: u64 = 64 << 20;
-/// How much of its end.
+/// Bytes of a file's end that are read for its head.
 const END: u64 = 8 << 10;
 
-/// What is known of a session so far.
+/// Metadata of a session that was read so far.
 #[derive(Default)]
 struct Seen {
     id: Option<String>,
@@ -37,11 +38,11 @@ struct Seen {
     kind: Option<String>,
     summary: Option<String>,
     first_prompt: Option<String>,
-    /// Whether anything was said.
+    /// Whether the session contains messages.
     said: bool,
 }
 
-/// The head of a session, and the hash of the directory it works in.
+/// Reads the head of a session, and the hash of its working directory.
 pub(super) fn head(found: &Found) -> Result<(Head, Option<String>), ReadError> {
     let failed = |error| ReadError::io(&found.path, error);
     let mut file = File::open(&found.path).map_err(failed)?;
@@ -115,7 +116,7 @@ impl Seen {
         Ok((head, self.hash))
     }
 
-    /// Takes what is not about a message.
+    /// Applies the fields of a line that is not a message.
     fn take(&mut self, line: &Line<'_>) {
         let first = |old: &mut Option<String>, new: Option<&str>| {
             if old.is_none() {
@@ -141,7 +142,7 @@ impl Seen {
         last(&mut self.summary, summary.or(line.summary.as_deref()));
     }
 
-    /// Takes what was said. Tells whether that is enough.
+    /// Applies messages. Returns `true` if the first prompt was read.
     fn hear(&mut self, events: &[Event]) -> bool {
         for event in events {
             let (Event::Prompt(said) | Event::Said(said)) = event else {
@@ -157,12 +158,12 @@ impl Seen {
     }
 }
 
-/// A command to the program says nothing of what the conversation is about.
+/// Returns `true` for a command to Gemini CLI, because it does not describe the conversation.
 fn is_command(prompt: &str) -> bool {
     prompt.trim_start().starts_with(['/', '?'])
 }
 
-/// Whether a file is a log and not a document.
+/// Returns `true` if a file is a log and not a document.
 pub(super) fn is_log(bytes: &[u8], at_end: bool) -> bool {
     #[derive(Deserialize)]
     struct Shape {
@@ -185,7 +186,7 @@ pub(super) fn is_log(bytes: &[u8], at_end: bool) -> bool {
         return !first.starts_with(b"{");
     }
     match (shape(first), lines.next()) {
-        // All in one line.
+        // A single line is a document if it contains messages.
         (Some(object), None) => object.messages.is_none(),
         (Some(_), Some(_)) => true,
         (None, second) => {
@@ -227,7 +228,7 @@ fn read_log(input: impl Read) -> io::Result<Seen> {
     Ok(seen)
 }
 
-/// What still counts of a log after messages were taken back.
+/// Recomputes the first prompt of a log in which messages were removed.
 fn again(bytes: &[u8], seen: &mut Seen) {
     let mut log = Log::default();
     let mut fold = Fold::whole();
@@ -251,7 +252,7 @@ fn again(bytes: &[u8], seen: &mut Seen) {
     seen.first_prompt = first.as_deref().map(opening);
 }
 
-/// Reads the end of a log: when it was last written to, and what it is called by now.
+/// Reads the time of the last write and the current title from the end of a log.
 fn end_log(bytes: &[u8], seen: &mut Seen) {
     seen.updated_at = dialect::last_time(bytes, b"\"lastUpdated\":")
         .or_else(|| dialect::last_time(bytes, b"\"timestamp\":"));
@@ -259,14 +260,14 @@ fn end_log(bytes: &[u8], seen: &mut Seen) {
         let line = bytes.get(at + 1..).unwrap_or_default();
         let end = memchr::memchr(b'\n', line).unwrap_or(line.len());
         let line = line.get(..end).unwrap_or_default();
-        // A name, or another id.
+        // Lines of this form set a title or another id.
         if let Ok(line) = serde_json::from_slice::<Line<'_>>(line) {
             seen.take(&line);
         }
     }
 }
 
-/// Reads the beginning of a document: up to the first prompt, and all fields if there is nothing but this.
+/// Reads the beginning of a document up to the first prompt. Reads all fields if the document has no more bytes.
 fn begin_document(bytes: &[u8], at_end: bool) -> Seen {
     let mut seen = Seen::default();
     let mut chat = Chat::default();
@@ -293,7 +294,7 @@ fn read_document(input: impl Read) -> io::Result<Seen> {
 }
 
 impl Seen {
-    /// Takes a line of a log. Tells whether that is enough.
+    /// Applies a line of a log. Returns `true` if the first prompt was read.
     fn line(&mut self, line: &[u8], log: &mut Log) -> bool {
         let text = lossy(line);
         let Ok(line) = serde_json::from_str::<Line<'_>>(&text) else {
@@ -305,7 +306,7 @@ impl Seen {
         self.hear(&told.events)
     }
 
-    /// Takes a piece of a document. Tells whether a message in it is enough.
+    /// Applies an element of a document. Returns `true` if a message in it is the first prompt.
     fn piece(&mut self, piece: &Piece<'_>, chat: &mut Chat) -> bool {
         match piece {
             Piece::Field(name, value) => self.field(name, value),
@@ -337,7 +338,7 @@ impl Seen {
     }
 }
 
-/// Reads what stands behind the messages of a document.
+/// Reads the fields after the messages of a document.
 fn end_document(bytes: &[u8], seen: &mut Seen) {
     let mut fields = b"{".to_vec();
     fields.extend_from_slice(last_fields(bytes));

@@ -1,4 +1,4 @@
-//! What stands in Gemini CLI's files, as far as it concerns us.
+//! Content of Gemini CLI's files, with the fields that segue reads.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::json::Text;
 
-/// A line of a log, or a message of a document. Which of these fields it has tells what it is.
+/// A line of a log, or a message of a document. Its fields determine its meaning.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Line<'a> {
@@ -27,7 +27,7 @@ pub(super) struct Line<'a> {
     pub(super) timestamp: Option<Text<'a>>,
     #[serde(borrow)]
     pub(super) content: Pieces<'a>,
-    /// What the person typed, where something was put in its place.
+    /// Text that the user typed, if `content` contains a replacement of it.
     #[serde(borrow)]
     pub(super) display_content: Pieces<'a>,
     #[serde(borrow)]
@@ -57,14 +57,14 @@ impl Line<'_> {
         self.timestamp.as_deref()?.parse().ok()
     }
 
-    /// All the words of its content.
+    /// Returns the concatenated text of its content.
     pub(super) fn words(&self) -> String {
         let pieces = self.content.0.iter();
         pieces.filter_map(|piece| piece.text.as_deref()).collect()
     }
 }
 
-/// What changes of the session as a whole.
+/// Changes to the complete session.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Set<'a> {
@@ -86,7 +86,7 @@ pub(super) struct Thought<'a> {
 }
 
 impl Thought<'_> {
-    /// As Gemini CLI itself tells it over ACP.
+    /// Formats a thought as Gemini CLI does over ACP.
     pub(super) fn words(&self) -> String {
         let filled = |text: &Option<Text<'_>>| text.as_deref().unwrap_or_default().to_owned();
         let (subject, description) = (filled(&self.subject), filled(&self.description));
@@ -129,7 +129,7 @@ pub(super) struct Tokens {
 impl From<Tokens> for Usage {
     fn from(tokens: Tokens) -> Self {
         let add = |a: Option<u64>, b: Option<u64>| a.map(|a| a.saturating_add(b.unwrap_or(0)));
-        // What is cached is among the input here, but thoughts are not among the output.
+        // Gemini CLI's input includes cached tokens, but its output does not include thoughts.
         let input = add(tokens.input, tokens.tool);
         let output = add(tokens.output, tokens.thoughts);
         Self {
@@ -143,7 +143,7 @@ impl From<Tokens> for Usage {
     }
 }
 
-/// Content: one text, one piece, or a list of either.
+/// Content of a message: a text, a part, or a list of both.
 #[derive(Default)]
 pub(super) struct Pieces<'a>(pub(super) Vec<Piece<'a>>);
 
@@ -192,7 +192,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Pieces<'a> {
     }
 }
 
-/// A piece of content. Which of these fields it has tells what it is.
+/// A part of a message. Its fields determine its meaning.
 #[derive(Default)]
 pub(super) struct Piece<'a> {
     pub(super) text: Option<Text<'a>>,
@@ -201,12 +201,12 @@ pub(super) struct Piece<'a> {
     pub(super) call: Option<FunctionCall<'a>>,
     pub(super) response: Option<FunctionResponse<'a>>,
     inline: Option<Blob<'a>>,
-    /// What we do not know, by its name.
+    /// Field that segue does not support: its name and its value.
     other: Option<(Text<'a>, &'a RawValue)>,
 }
 
 impl Piece<'_> {
-    /// Something that is neither words nor about a tool.
+    /// Returns content that is neither text nor part of a tool call. `None` if there is none.
     pub(super) fn attachment(&self) -> Option<Part> {
         if let Some(blob) = &self.inline {
             return Some(Part::InlineData(InlineData {
@@ -249,7 +249,7 @@ pub(super) struct FunctionResponse<'a> {
 }
 
 impl FunctionResponse<'_> {
-    /// Whether the tool says that it failed.
+    /// Returns `true` if the tool reports a failure.
     pub(super) fn is_error(&self) -> bool {
         let Some(inside) = self.response.and_then(|json| json.get().strip_prefix('{')) else {
             return false;
@@ -258,7 +258,7 @@ impl FunctionResponse<'_> {
         inside.trim_start().starts_with("\"error\"") || (shell && command_failed(inside))
     }
 
-    /// Whether these words are among the first that it says.
+    /// Returns `true` if this text is near the beginning of the response.
     pub(super) fn begins_with(&self, words: &str) -> bool {
         let json = self.response.map_or("", RawValue::get).as_bytes();
         let beginning = json.get(..json.len().min(160)).unwrap_or_default();
@@ -266,8 +266,8 @@ impl FunctionResponse<'_> {
     }
 }
 
-/// Whether a command failed, which for the program is a success of the tool. How it ended stands in lines behind
-/// its output; older versions tell there that nothing happened, too.
+/// Returns `true` if a command failed, although Gemini CLI reports a success of the tool. The exit code or signal is in
+/// lines after the output. Older versions write these lines also for a success.
 fn command_failed(json: &str) -> bool {
     let text = json.trim_end_matches(|c: char| c.is_ascii_whitespace() || "\"}".contains(c));
     for line in text.rsplit("\\n") {
@@ -309,7 +309,7 @@ impl<'de> Visitor<'de> for OnePiece {
                 "functionCall" => piece.call = map.next_value()?,
                 "functionResponse" => piece.response = map.next_value()?,
                 "inlineData" => piece.inline = map.next_value()?,
-                // These only ever stand beside something else.
+                // Fields that only accompany other fields.
                 "thoughtSignature" | "videoMetadata" | "partMetadata" | "mediaResolution" => {
                     map.next_value::<IgnoredAny>()?;
                 }
@@ -344,7 +344,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Piece<'a> {
     }
 }
 
-/// Whether something is there and not `false`: what marks a thought was a text once.
+/// A value that is present and not `false`, because older versions marked a thought with a text.
 struct Truth(bool);
 
 impl<'de> Deserialize<'de> for Truth {

@@ -1,33 +1,33 @@
-//! What `gemini --list-sessions` prints: the last resort when its files can't be read.
+//! Output of `gemini --list-sessions`, which is the last resort if its files can't be read.
 
 use jiff::{SignedDuration, Timestamp};
 use segue_core::NativeId;
 
-/// What was listed.
+/// Parsed output of `gemini --list-sessions`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Listing {
-    /// The sessions, as they stand there: the oldest first.
+    /// Sessions in the order of the output: the oldest first.
     pub sessions: Vec<Listed>,
-    /// How many lines were something else.
+    /// Number of lines that could not be parsed.
     pub skipped: u64,
 }
 
 /// A session of the current directory's project.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
-    /// Its id.
+    /// Id of the session.
     pub id: NativeId,
-    /// What it is called: a summary, or how its first prompt begins.
+    /// Title of the session: a summary, or the beginning of its first prompt.
     pub title: String,
-    /// What it can be resumed by until another one comes or goes.
+    /// Number by which the session can be resumed until another session is added or deleted.
     pub index: u32,
-    /// When something last happened in it, to the minute, hour or day, where the line tells it.
+    /// Time of the last activity, to the minute, hour or day. `None` if the line does not contain it.
     pub updated_at: Option<Timestamp>,
-    /// Whether it is the session of whoever asked.
+    /// Whether Gemini CLI marks the session as the current one.
     pub current: bool,
 }
 
-/// Reads what `gemini --list-sessions` printed at a certain time.
+/// Parses the output of `gemini --list-sessions`, which was printed at the time `now`.
 #[must_use]
 pub fn parse_listing(text: &str, now: Timestamp) -> Listing {
     let mut listing = Listing::default();
@@ -48,7 +48,8 @@ fn is_frame(line: &str) -> bool {
         || (line.starts_with("Available sessions for this project") && line.ends_with(':'))
 }
 
-/// `3. TITLE (5 minutes ago, current) [ID]`. A title may have all of that in it, so it is what is left.
+/// Parses a line such as `3. TITLE (5 minutes ago, current) [ID]`. The title is the remainder, because it may contain
+/// all of these elements.
 fn listed(line: &str, now: Timestamp) -> Option<Listed> {
     let (index, rest) = line.split_once('.')?;
     let (rest, id) = rest.strip_suffix(']')?.rsplit_once('[')?;

@@ -7,13 +7,13 @@ use super::line::Line;
 use crate::dialect::{Dialect, Malformed, Told};
 use crate::json::lossy;
 
-/// The dialect.
+/// Line format of a log.
 #[derive(Default)]
 pub(super) struct Log {
     chat: Chat,
 }
 
-/// How the lines begin that follow each message and only say when it was written.
+/// Beginning of the lines that follow each message and contain only its time.
 const TOUCHED: &[u8] = b"{\"$set\":{\"lastUpdated\":\"";
 
 impl Dialect for Log {
@@ -36,13 +36,13 @@ impl Dialect for Log {
     }
 
     fn may_prompt(line: &[u8]) -> bool {
-        // A list of messages tells what other lines told before.
+        // A list of messages repeats earlier lines.
         !line.starts_with(b"{\"$set\"") && memmem::find(line, b"\"user\"").is_some()
     }
 }
 
 impl Log {
-    /// Takes a line. The program itself looks at the fields in this order.
+    /// Applies a line. Checks the fields in the order in which Gemini CLI does.
     pub(super) fn take(&mut self, line: &Line<'_>, told: &mut Told) {
         let events = &mut told.events;
         if let Some(id) = &line.rewind_to {

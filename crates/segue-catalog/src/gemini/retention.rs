@@ -1,6 +1,6 @@
-//! When Gemini CLI deletes sessions: `general.sessionRetention`, 30 days unless set.
+//! Retention of Gemini CLI's sessions: `general.sessionRetention`, by default 30 days.
 //!
-//! It looks at those of the project that it is started in, at every start.
+//! At every start, Gemini CLI checks the sessions of the project in which it is started.
 
 use std::path::PathBuf;
 
@@ -9,10 +9,11 @@ use serde_json::Value;
 
 use crate::retention::{Age, Limits, Places, Retention, settings};
 
-/// What is kept at least, unless set.
+/// Minimum retention in hours, unless the settings contain another one.
 const LEAST: i64 = 24;
 
-/// What Gemini CLI deletes, as its settings say. Each value comes from the first file that has it.
+/// Returns the retention of Gemini CLI's sessions according to its settings. Each value is read from the first file
+/// that contains it.
 pub(crate) fn retention(places: &Places) -> Retention {
     let files: Vec<(PathBuf, Value)> = files(places)
         .into_iter()
@@ -41,7 +42,7 @@ pub(crate) fn retention(places: &Places) -> Retention {
     let least = said("minRetention").and_then(|(_, text)| hours(text.as_str()?));
     let period = match &age {
         None => Some(30 * 24),
-        // An empty one is as good as none.
+        // An empty text means no limit.
         Some(Value::String(text)) if text.is_empty() => None,
         Some(text) => match text.as_str().and_then(hours) {
             Some(hours) if hours >= least.unwrap_or(LEAST) => Some(hours),
@@ -70,7 +71,7 @@ fn paused(path: Option<PathBuf>) -> Retention {
     }
 }
 
-/// `30d`, `24h`, `2w`, or `1m` for thirty days.
+/// Parses a period such as `30d`, `24h`, `2w`, or `1m` for thirty days. Returns hours.
 fn hours(text: &str) -> Option<i64> {
     let unit = text.chars().next_back()?;
     let hours = match unit {
@@ -83,11 +84,11 @@ fn hours(text: &str) -> Option<i64> {
     let number = text.strip_suffix(unit)?;
     let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
     let number: i64 = number.parse().ok().filter(|number| digits && *number > 0)?;
-    // More than a thousand years is for ever.
+    // More than a thousand years means no limit.
     Some(number.checked_mul(hours)?.min(9_000_000))
 }
 
-/// The files of settings, the most important ones first.
+/// Returns the files of settings in the order of precedence.
 fn files(places: &Places) -> Vec<PathBuf> {
     let system = places.root.join(if cfg!(target_os = "macos") {
         "Library/Application Support/GeminiCli"

@@ -10,7 +10,7 @@ use crate::Fold;
 use crate::dialect::{Dialect, Told};
 use crate::{Mark, Record, conversation, outline};
 
-/// What was said, in one line.
+/// Formats messages in one line.
 fn told(messages: &[Message]) -> String {
     let mut text = String::new();
     for message in messages {
@@ -53,7 +53,7 @@ fn lines_of(turns: &[NativeTurn]) -> Vec<String> {
     turns.iter().map(line).collect()
 }
 
-/// Lines as short as can be: `@7` is a time, `'` a quote.
+/// Expands an abbreviated line: `@7` is a time, `'` a quote.
 fn expand(line: &str) -> String {
     let mut text = String::new();
     let mut rest = line;
@@ -110,7 +110,7 @@ impl World {
         fold
     }
 
-    /// The turns of a file, which must be the same whichever way they are read.
+    /// Returns the turns of a file, after checking that all methods of reading return the same.
     fn turns(&self, found: &Found) -> Vec<String> {
         let turns = self.fold(found).into_turns();
         let mut records = self.gemini.records(found, &Start::Beginning).unwrap();
@@ -118,7 +118,7 @@ impl World {
         for (outlined, whole) in outline.turns().iter().zip(&turns) {
             let read = crate::turn(&self.gemini, found, outlined).unwrap();
             assert_eq!(told(&read.messages), told(&whole.messages));
-            // What comes after its end is new.
+            // Records after the end of a turn are new.
             let start = Start::After(whole.until.clone());
             let mut later = self.gemini.records(found, &start).unwrap();
             let later = lines_of(conversation(later.as_mut()).unwrap().turns());
@@ -181,7 +181,7 @@ fn usage_counts_each_request_once_and_thoughts_among_the_output() {
     assert_eq!(usage.context_tokens, Some(207));
 }
 
-/// Over ACP a second recorder writes the calls of all turns into one message of its own.
+/// Over ACP, a second recorder writes the calls of all turns into one message of its own.
 #[test]
 fn calls_of_all_turns_in_one_message_belong_to_the_turns_they_were_made_in() {
     let call = |id: &str, at: u32, output: &str| {
@@ -276,7 +276,7 @@ fn a_command_that_failed_is_an_error_though_the_tool_succeeded() {
                 panic!("one turn")
             };
             assert_eq!(turn.ends_with(" failed"), expected, "{turn}");
-            // What another tool read may look like that.
+            // The output of another tool may look like that.
             assert!(!result("read_file")[0].ends_with(" failed"));
         }
     }
@@ -301,7 +301,7 @@ fn a_prompt_that_is_left_out_of_the_list_is_taken_back() {
     let found = after_two_turns(&[
         r"{'id':'u3',@5,'type':'user','content':'stopped'}",
         r"{'$set':{'messages':[{'id':'ctx',@0,'type':'user','content':'<session_context>'},{'id':'u1',@1,'type':'user','content':[{'text':'first'}]},{'id':'g1',@2,'type':'gemini','content':[{'text':'One.'}]},{'id':'u2',@3,'type':'user','content':'second'},{'id':'g2',@4,'type':'gemini','content':'Two.'}]}}",
-        // What is said of it then is not about the turn before it.
+        // Notices after that do not concern the previous turn.
         r"{'id':'i1',@6,'type':'info','content':'Request cancelled.'}",
         r"{'id':'e1',@6,'type':'error','content':'[API Error: bad]'}",
         r"{'id':'u4',@7,'type':'user','content':'fourth'}",
@@ -345,13 +345,13 @@ fn a_summary_takes_nothing_back_and_its_copies_are_not_told() {
             "Running | user third"
         ]
     );
-    // The same list again, without the prompt that failed.
+    // The list is written a second time, without the failed prompt.
     let found = after_two_turns(&[compressed, third, compressed]);
     assert_eq!(
         found,
         [FIRST, "Finished compacted | user second | model Two."]
     );
-    // A copy stands for what it was made of.
+    // A rewind to a copy is a rewind to its original.
     let rewound = after_two_turns(&[compressed, third, r"{'$rewindTo':'u2b'}"]);
     assert_eq!(rewound, [FIRST]);
 }
@@ -406,7 +406,7 @@ fn turns_end_as_the_messages_tell() {
             ],
             "Cancelled | user go | model c=sh{} | tool c=sh:{\"error\":\"stopped\"} failed",
         ),
-        // A call that was not allowed stands nowhere but in its result.
+        // If a call was not allowed, only its result is recorded.
         (
             &[
                 r"{'id':'g',@2,'type':'gemini','content':'Sleeping.'}",
@@ -414,7 +414,7 @@ fn turns_end_as_the_messages_tell() {
             ],
             "Running | user go | model Sleeping. | tool c=sh:{\"error\":\"not allowed\"} failed",
         ),
-        // What it says when it calls something is no end, though it stands there without the call.
+        // A message before a call does not end the turn, even if the call is not in that message.
         (
             &[r"{'id':'g',@2,'type':'gemini','content':'','tokens':{'input':1}}"],
             "Running | user go",
@@ -466,7 +466,7 @@ fn an_older_document_tells_the_same_in_any_layout() {
     let world = World::new();
     let mut value: serde_json::Value = serde_json::from_str(DOCUMENT).unwrap();
     let compact = value.to_string();
-    // In another order: the messages first.
+    // The order changes: the messages first.
     let messages = value.as_object_mut().unwrap().remove("messages").unwrap();
     let rest = value.to_string();
     let first = format!(
@@ -524,7 +524,7 @@ fn a_document_is_named_by_whatever_stands_behind_its_messages() {
             let head = world.gemini.head(&found).unwrap();
             assert_eq!(head.title.unwrap().as_str(), expected);
         }
-        // The messages stand last.
+        // The order changes: the messages last.
         let text = text.replace("\n  ],\n  \"summary\": \"What it is about\"", "]");
         let found = world.write("session-2025-11-16T00-00-5e55-2.json", &text);
         let head = world.gemini.head(&found).unwrap();
@@ -582,7 +582,7 @@ fn a_head_tells_what_a_session_is() {
         head(&[context, prompt, touched, named]),
         (Kind::Conversation, "A summary".into(), at(5))
     );
-    // The only prompt failed, or a load emptied the list: what was asked can still be read.
+    // The only prompt failed, or a load emptied the list. The prompt can still be read.
     assert_eq!(head(&[context, prompt, context]).0, Kind::Conversation);
     assert_eq!(head(&[context, command]).0, Kind::Conversation);
 }
@@ -730,7 +730,7 @@ proptest! {
         read_all(&World::new(), &bytes);
     }
 
-    /// A line may stand anywhere, any number of times.
+    /// Reads lines in any order, each any number of times.
     #[test]
     fn no_order_is_too_strange(picks in prop::collection::vec(0usize..9, 0..30)) {
         let mut lines = TWO_TURNS.to_vec();

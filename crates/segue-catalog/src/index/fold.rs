@@ -1,8 +1,8 @@
-//! Letters as the full-text index compares them: without their marks, and small.
+//! Folding of letters as in the full-text index: without diacritics, and in lower case.
 
 use super::texts::unspaced;
 
-/// The small Latin letters that have marks, by the letter that they are without.
+/// Lower-case Latin letters with diacritics, by their base letters.
 const MARKED: [(char, &str); 25] = [
     ('a', "àáâãäåāăąǎǟǡǻȁȃȧḁạảấầẩẫậắằẳẵặ"),
     ('b', "ḃḅḇ"),
@@ -31,7 +31,7 @@ const MARKED: [(char, &str); 25] = [
     ('z', "źżžẑẓẕ"),
 ];
 
-/// The letters of a word, small and without marks.
+/// Returns the letters of a word, in lower case and without diacritics.
 pub(super) fn folded(word: &str) -> impl Iterator<Item = char> {
     let small = word.chars().flat_map(char::to_lowercase);
     small.filter(|&c| !is_mark(c)).map(bare)
@@ -45,13 +45,13 @@ fn bare(c: char) -> char {
     found.map_or(c, |(letter, _)| *letter)
 }
 
-/// A mark of the letter before it.
+/// Returns `true` if a character is a diacritic of the letter before it.
 fn is_mark(c: char) -> bool {
     matches!(c, '\u{300}'..='\u{36f}')
 }
 
-/// The words of a text, and where they begin: runs of letters and digits, and each character by itself of a script
-/// that puts no blanks between words.
+/// Returns the words of a text with their offsets: runs of letters and digits, and single characters of a script that
+/// has no spaces between words.
 pub(super) fn runs(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut from = 0;
     std::iter::from_fn(move || {

@@ -1,4 +1,5 @@
-//! segue's own sessions in the index: only their words. All else about them is in the store, which is always right.
+//! segue's own sessions in the index. It contains only their words, because the store has all other data and is
+//! authoritative.
 
 use std::time::Duration;
 
@@ -12,57 +13,57 @@ use super::write::{Writer, turn_id};
 use super::{Index, IndexError, OWN, State, schema};
 use crate::{Head, Kind, Mark};
 
-/// One of segue's own sessions, as far as it is searched.
+/// A session of segue, with the data that a search needs.
 #[derive(Debug, Clone)]
 pub struct OwnSession {
-    /// What it is called.
+    /// Id of the session.
     pub id: SessionId,
-    /// Its title.
+    /// Title of the session.
     pub title: Title,
-    /// The agent that carries it.
+    /// Provider of the session.
     pub provider: String,
-    /// What tells its project from others.
+    /// Key of its project.
     pub project: String,
-    /// Where it works.
+    /// Working directory of the session.
     pub cwd: String,
-    /// When it was begun.
+    /// Time of its creation.
     pub created_at: Timestamp,
-    /// When it was last touched.
+    /// Time of its last change.
     pub updated_at: Timestamp,
-    /// The turn it ends with, also one that is still running.
+    /// Last turn of the session, also if it is still running.
     pub head: Option<i64>,
-    /// How many of its turns the index has, and may keep.
+    /// Number of its turns that the index has and that are still valid.
     pub keep: u32,
-    /// The turns after those.
+    /// Turns that follow the valid ones.
     pub turns: Vec<OwnTurn>,
 }
 
-/// What tells whether one of segue's own sessions is as the index has it.
+/// State of a session of segue in the index, which shows whether the index is up to date.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnMark {
-    /// What the session is called.
+    /// Id of the session.
     pub id: String,
-    /// When it was last touched, in milliseconds.
+    /// Time of its last change, in milliseconds.
     pub updated_at: i64,
-    /// The turn it ends with.
+    /// Last turn of the session.
     pub head: Option<i64>,
-    /// Its title.
+    /// Title of the session.
     pub title: Option<String>,
 }
 
-/// A turn of one of segue's own sessions.
+/// A turn of a session of segue.
 #[derive(Debug, Clone)]
 pub struct OwnTurn {
-    /// What tells it from all other turns.
+    /// Id of the turn, which is unique among all turns.
     pub id: String,
-    /// When it ended.
+    /// Time at which the turn ended.
     pub at: Timestamp,
-    /// What was said.
+    /// Messages of the turn.
     pub messages: Vec<Message>,
 }
 
 impl Index {
-    /// What the index has of segue's own sessions.
+    /// Returns the state of segue's own sessions in the index. Empty if there is no index.
     pub fn own_marks(&self) -> Result<Vec<OwnMark>, IndexError> {
         let marks = self.reading(|db| {
             db.prepare_cached(
@@ -84,7 +85,7 @@ impl Index {
         }
     }
 
-    /// Which turns of one of segue's own sessions the index has, in their order.
+    /// Returns the ids of the turns of a session of segue that the index has, in order.
     pub fn own_turns(&self, id: &SessionId) -> Result<Vec<String>, IndexError> {
         let known = self.reading(|db| {
             let session: Option<i64> = db
@@ -108,7 +109,8 @@ impl Index {
         }
     }
 
-    /// Takes what is new in segue's own sessions. Whether it could: somebody else may be at it.
+    /// Adds new turns of segue's own sessions. Returns `false` if another process is still writing to the index after
+    /// `patience`.
     pub fn take_own(
         &self,
         sessions: &[OwnSession],
@@ -122,7 +124,7 @@ impl Index {
         for own in sessions {
             let Some(placed) = own.placed() else { continue };
             let there = writer.session(OWN, own.id.as_str())?;
-            // The index was emptied meanwhile: the next refresh brings all of it.
+            // The index was emptied since the caller read it. The next refresh adds the complete session.
             if there.is_none() && own.keep > 0 {
                 continue;
             }
@@ -143,12 +145,14 @@ impl Index {
         Ok(true)
     }
 
-    /// Forgets one of segue's own sessions, which is not there any more.
+    /// Removes a session of segue that no longer exists. Returns `false` if another process is still writing to the
+    /// index after `patience`.
     pub fn forget_own(&self, id: &SessionId, patience: Duration) -> Result<bool, IndexError> {
         self.forget_row(OWN, id.as_str(), patience)
     }
 
-    /// Forgets a native session. One that is still there comes back with the next refresh.
+    /// Removes a native session. The next refresh restores it if it still exists. Returns `false` if another process is
+    /// still writing to the index after `patience`.
     pub fn forget(
         &self,
         provider: &str,

@@ -1,88 +1,88 @@
-//! What is typed into a search: words, "phrases", pref*, -without, and filters such as `provider:codex`.
+//! Search queries: words, "phrases", pref*, -without, and filters such as `provider:codex`.
 
 use jiff::Timestamp;
 use segue_core::Role;
 
 use super::texts::spaced;
 
-/// A text can't be searched for.
+/// An error in a query.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum QueryError {
-    /// There is nothing in it.
+    /// The query is empty.
     #[error("a search needs at least one word or filter")]
     Empty,
-    /// It is not a question but a book.
+    /// The query is too long.
     #[error("a search takes at most {limit} characters, not {length}")]
     TooLong {
-        /// How many it has.
+        /// Length of the query in characters.
         length: usize,
-        /// How many it may have.
+        /// Maximum length in characters.
         limit: usize,
     },
-    /// There is no such role.
+    /// The role does not exist.
     #[error("{0:?} says nothing in a session; role: takes user, assistant or tool")]
     Role(String),
-    /// A time is none.
+    /// A time can't be parsed.
     #[error("{filter}: {why}")]
     When {
-        /// Which filter.
+        /// Name of the filter.
         filter: &'static str,
-        /// What is wrong.
+        /// Reason of the failure.
         why: String,
     },
-    /// A filter says nothing.
+    /// A filter has no value.
     #[error("{0}: needs a value, as in {0}:NAME")]
     NoValue(String),
-    /// There is no such agent.
+    /// The agent does not exist.
     #[error("nobody here is called {name}; there are: {known}")]
     Provider {
-        /// Who was asked for.
+        /// Name in the query.
         name: String,
-        /// Who there is.
+        /// Names of the available agents.
         known: String,
     },
-    /// A filter that is to be turned round.
+    /// A filter is negated.
     #[error("-{0}: a filter can't be turned round; only words can be unwanted")]
     Without(String),
-    /// All words are unwanted ones.
+    /// All words are negated.
     #[error("a search needs a word that is there, not only words that are not")]
     OnlyWithout,
 }
 
-/// In which order hits come.
+/// Order of the hits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Order {
     /// The newest sessions first.
     #[default]
     Newest,
-    /// Those that fit best first.
+    /// The best matches first.
     Best,
 }
 
-/// What is searched for.
+/// A parsed query.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Query {
-    /// The words, all of which must occur in a turn.
+    /// Words, all of which must occur in a turn.
     pub words: Words,
-    /// In sessions of these agents only.
+    /// Agents to which the search is restricted. All agents if empty.
     pub providers: Vec<String>,
-    /// In projects in whose path this occurs.
+    /// Text that must occur in the path of the project.
     pub project: Option<String>,
-    /// In turns after this.
+    /// Time at or after which the turns must have ended.
     pub after: Option<Timestamp>,
-    /// In turns before this.
+    /// Time before which the turns must have ended.
     pub before: Option<Timestamp>,
-    /// In sessions with all these tags.
+    /// Tags, all of which the session must have.
     pub tags: Vec<String>,
-    /// In sessions about this feature.
+    /// Feature of the session.
     pub feature: Option<String>,
 }
 
-/// The words of a search, and who has to have said them.
+/// Words of a query, and the roles whose messages must contain them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Words {
     terms: Vec<Term>,
-    /// Any of them; where there are none, it may be anybody.
+    /// Roles that are searched. All roles if empty.
     roles: Vec<Role>,
 }
 
@@ -100,7 +100,7 @@ const FILTERS: [&str; 10] = [
 ];
 
 impl Query {
-    /// Reads what was typed. `when` reads a time.
+    /// Parses a query. `when` parses a time.
     pub fn parse(
         text: &str,
         when: &dyn Fn(&str) -> Result<Timestamp, String>,
@@ -133,14 +133,14 @@ impl Query {
         Ok(query)
     }
 
-    /// The same for words that are still being typed: the last one may go on, and nothing is wrong with them.
+    /// Parses a query that is still being typed. The last word matches as a prefix, and errors are ignored.
     #[must_use]
     pub fn typed(text: &str, when: &dyn Fn(&str) -> Result<Timestamp, String>) -> Self {
         let mut query = Self::default();
         let mut open = None;
         for token in tokens(text) {
             match token.after(open.take()) {
-                // Half a filter is none yet.
+                // An incomplete filter is ignored.
                 Ok(token) => drop(query.take(token, when)),
                 Err(filter) => open = Some(filter),
             }
@@ -156,7 +156,8 @@ impl Query {
         query
     }
 
-    /// What is wrong with words that are still being typed: not the last one, which may become right.
+    /// Returns the first error in a query that is still being typed. Ignores the last word, because it may be
+    /// incomplete.
     #[must_use]
     pub fn mistake(
         text: &str,
@@ -204,12 +205,12 @@ impl Query {
     }
 }
 
-/// Whether the last word can't go on.
+/// Returns `true` if the last word is complete.
 fn is_finished(text: &str) -> bool {
     text.ends_with(char::is_whitespace) || text.ends_with('"')
 }
 
-/// Who is meant, by names with commas between them. One that is not typed yet is none.
+/// Parses role names that are separated by commas. Ignores empty names, because the user may still be typing them.
 fn roles(text: &str) -> Result<Vec<Role>, QueryError> {
     let names = text.split(',').filter(|name| !name.is_empty());
     let roles: Vec<Role> = names.map(role).collect::<Result<_, _>>()?;
@@ -229,19 +230,19 @@ fn role(text: &str) -> Result<Role, QueryError> {
 }
 
 impl Words {
-    /// Whether there are none.
+    /// Returns `true` if there are no words.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }
 
-    /// Whether what somebody said counts.
+    /// Returns `true` if messages of this role are searched.
     #[must_use]
     pub fn may_be_said_by(&self, role: Role) -> bool {
         self.roles.is_empty() || self.roles.contains(&role)
     }
 
-    /// The columns of the full-text index in which they have to be; none if any will do.
+    /// Returns the columns of the full-text index that are searched. `None` if all are.
     fn columns(&self) -> Option<String> {
         let spoken = [
             (Role::User, "prompt"),
@@ -254,7 +255,7 @@ impl Words {
     }
 
     fn add(&mut self, token: &Token<'_>) {
-        // What looked like a filter and is none, such as `http://…`, is words.
+        // A token that only looks like a filter, such as `http://…`, consists of words.
         let whole = token.whole;
         let (text, prefix) = match whole.strip_suffix('*') {
             Some(text) if !token.quoted => (text, true),
@@ -269,13 +270,13 @@ impl Words {
         }
     }
 
-    /// The texts that have to occur, as they were typed, and whether each may go on.
+    /// Returns the texts that must occur, as typed, each with `true` if it is a prefix.
     pub(super) fn wanted(&self) -> impl Iterator<Item = (&str, bool)> {
         let wanted = self.terms.iter().filter(|term| !term.without);
         wanted.map(|term| (term.text.as_str(), term.prefix))
     }
 
-    /// The same as the full-text index takes it.
+    /// Returns the words as an expression of the full-text index.
     pub(super) fn expression(&self) -> String {
         let quote = |term: &Term| {
             let text = spaced(&term.text).replace('"', "\"\"");
@@ -300,20 +301,21 @@ impl Words {
     }
 }
 
-/// A piece of what was typed.
+/// A token of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Token<'a> {
     without: bool,
     filter: Option<&'static str>,
-    /// What follows the filter, without its quotes.
+    /// Text after the filter, without its quotes.
     text: &'a str,
-    /// All of it, without quotes around the whole.
+    /// Complete token, without the quotes around it.
     whole: &'a str,
     quoted: bool,
 }
 
 impl Token<'_> {
-    /// The token as it is meant: what follows a filter without a value is that. Such a filter itself is none yet.
+    /// Returns the token with the filter to which it belongs: a token after a filter without a value is its value.
+    /// Fails with the filter if the token itself is a filter without a value.
     fn after(self, open: Option<&'static str>) -> Result<Self, &'static str> {
         match (open, self.filter) {
             (Some(filter), _) => Ok(Self {
@@ -356,7 +358,7 @@ fn tokens(text: &str) -> impl Iterator<Item = Token<'_>> {
     })
 }
 
-/// The filter of that name, which may be typed in capitals.
+/// Returns the filter with this name, which may be in upper case.
 fn filter(name: &str) -> Option<&'static str> {
     let mut all = FILTERS.into_iter();
     all.find(|filter| filter.eq_ignore_ascii_case(name))
@@ -416,14 +418,14 @@ mod tests {
         assert_eq!(query.after, "2025-01-02T00:00:00Z".parse().ok());
         assert_eq!(query.tags, ["x"]);
         assert_eq!(query.words.expression(), r#""x:y""#);
-        // A blank after the colon is no mistake.
+        // A space after the colon is allowed.
         let blank = parse("after: 2025-01-02T00:00:00Z provider: codex login").unwrap();
         assert_eq!(
             (blank.after, &blank.providers),
             (query.after, &vec!["codex".to_owned()])
         );
         assert_eq!(blank.words.expression(), r#""login""#);
-        // Capitals do not make it words.
+        // A filter in upper case is still a filter.
         let loud = parse("PROVIDER:CLAUDE Tag:x Agent: codex login").unwrap();
         assert_eq!(loud.providers, ["claude", "codex"]);
         assert_eq!(loud.tags, ["x"]);

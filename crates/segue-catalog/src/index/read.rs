@@ -1,4 +1,4 @@
-//! What the index takes from one native session: its head, and the words of its turns.
+//! Reading of a native session for the index: its head, and the words of its turns.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -16,7 +16,7 @@ use crate::{
     Start, outline, project_key, replay,
 };
 
-/// A turn, as far as the index keeps it.
+/// A turn, as the index stores it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Passage {
     pub(super) at: Option<Timestamp>,
@@ -24,7 +24,7 @@ pub(super) struct Passage {
     pub(super) messages: u32,
     pub(super) usage: Usage,
     pub(super) model: Option<String>,
-    /// As the full-text index takes them.
+    /// Words of the turn, in the form of the full-text index.
     pub(super) texts: Texts,
 }
 
@@ -41,48 +41,48 @@ impl From<NativeTurn> for Passage {
     }
 }
 
-/// What was read of a session before.
+/// State of a session at its previous read.
 #[derive(Debug, Clone)]
 pub(super) struct Before {
-    /// How many turns it had.
+    /// Number of its turns.
     pub(super) turns: u32,
-    /// Where its last turn begins.
+    /// Mark after which its last turn begins.
     pub(super) after: Option<Mark>,
-    /// How large it was.
+    /// Size of its source in bytes.
     pub(super) size: u64,
 }
 
-/// What a source tells, piece by piece.
+/// Result of reading a source, which may consist of several of these values.
 pub(super) enum Told {
-    /// The next turns of a session that is read as a whole, and still goes on.
+    /// The next turns of a session that is read completely. More turns follow.
     Turns(Vec<Passage>),
-    /// The last of its turns, or all of them.
+    /// The last, or all, turns of a session that was read completely.
     Whole {
         placed: Box<Placed>,
         turns: Vec<Passage>,
     },
-    /// What has become of its last turn, and the turns after it.
+    /// The changed last turn of a session, and the turns after it.
     Grown {
         placed: Box<Placed>,
         first: u32,
         turns: Vec<Passage>,
     },
-    /// It is no conversation.
+    /// A source that is no conversation.
     Other,
-    /// It can't be read now.
+    /// A source that can't be read now.
     Failed(ReadError),
 }
 
-/// A head, and the project it belongs to.
+/// A head, and the project to which it belongs.
 #[derive(Debug)]
 pub(super) struct Placed {
     pub(super) head: Head,
     pub(super) project: Option<String>,
-    /// How much of the source was read.
+    /// Number of bytes of the source that were read.
     pub(super) bytes: u64,
 }
 
-/// The projects of directories that were looked at before.
+/// Cache of the projects of directories.
 #[derive(Default)]
 pub(super) struct Projects(Mutex<HashMap<String, Option<String>>>);
 
@@ -101,17 +101,17 @@ impl Projects {
     }
 }
 
-/// What tells the project of a directory from others.
+/// Returns the key of the project of a directory.
 pub(super) fn project_of(cwd: &str) -> Option<String> {
     project_key(Path::new(cwd)).to_str().map(str::to_owned)
 }
 
-/// A session larger than this is not held in memory but read twice.
+/// Maximum size in bytes of a session that is read into memory. A larger one is read twice instead.
 const LARGE: u64 = 16 * 1024 * 1024;
-/// Turns are handed on once they have so many bytes.
+/// Number of bytes after which turns are passed on.
 const ENOUGH: usize = 1024 * 1024;
 
-/// Reads a source: all of it, or what is new in it.
+/// Reads a source: completely, or only its new turns.
 pub(super) fn read(
     reader: &dyn Reader,
     found: &Found,
@@ -135,7 +135,7 @@ pub(super) fn read(
             });
         }
         let (turns, all, skipped) = whole(reader, found, &mut |turns| tell(Told::Turns(turns)))?;
-        // A file that ends in the middle, and has less than it had, is being written anew.
+        // A file that ends in the middle, and has fewer turns than before, is being rewritten.
         if skipped.torn && before.is_some_and(|before| all < before.turns) {
             let why = "it ends in the middle, and has less than it had";
             return Err(ReadError::not_a_session(&found.path, why));
@@ -145,7 +145,7 @@ pub(super) fn read(
     });
     tell(match outcome {
         Ok(told) => told,
-        // Whatever never was a session is not ours to complain about.
+        // A file that never was a session is no error.
         Err(ReadError::NotASession { .. }) if before.is_none() => Told::Other,
         Err(error) => Told::Failed(error),
     });
@@ -170,8 +170,8 @@ fn head(
     })))
 }
 
-/// Tells all turns, but for the last ones, which are given back with how many there are in all and what could not be
-/// read.
+/// Passes all turns to `tell`, except for the last ones. Returns these, the number of all turns, and the counts of
+/// content that could not be read.
 fn whole(
     reader: &dyn Reader,
     found: &Found,
@@ -212,8 +212,8 @@ fn whole(
     Ok((passages, all, skipped))
 }
 
-/// The last turn that was known and those after it, and how much was read for them; none if more has changed than
-/// that.
+/// Returns the last known turn and those after it, and the number of bytes that were read for them. `None` if the
+/// session must be read completely, because earlier turns have changed or too much is new.
 fn grown(
     reader: &dyn Reader,
     found: &Found,
@@ -252,10 +252,10 @@ fn grown(
     Ok(Some((turns, found.size.saturating_sub(from))))
 }
 
-/// So many records of a turn are read to show a piece of it; what comes later in one that long is not looked at.
+/// Maximum number of records of a turn that are read for a snippet. Later records of a longer turn are ignored.
 const LOOK: usize = 20_000;
 
-/// The words of the turn that begins after a mark.
+/// Reads the words of the turn that begins after a mark.
 pub(crate) fn texts_after(
     reader: &dyn Reader,
     found: &Found,
@@ -278,11 +278,12 @@ pub(crate) fn texts_after(
         .unwrap_or_default())
 }
 
-/// Records from the beginning of a turn on. That this turn itself once was a rewind has been taken into account.
+/// Records from the beginning of a turn on. Omits a rewind at the beginning of that turn, because the index already
+/// reflects it.
 struct Continued {
     records: Bounded,
     begun: bool,
-    /// Whether the conversation began anew, so that what came before no longer counts.
+    /// Whether the conversation restarted, so that earlier turns no longer count.
     reset: bool,
 }
 

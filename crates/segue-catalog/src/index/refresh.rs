@@ -1,5 +1,4 @@
-//! The index catches up with what agents have written since: what changed is read, several files at a time, and nothing
-//! else.
+//! Refresh of the index: reads the sources that have changed, several at a time, and no others.
 
 mod bring;
 mod copies;
@@ -23,48 +22,49 @@ use super::write::Writer;
 use super::{Index, IndexError, schema};
 use crate::{Catalog, ReadError, Reader};
 
-/// What a refresh had to do.
+/// Work that a refresh has done.
 #[derive(Debug, Default)]
 pub struct Work {
-    /// How many places there are at which a session was found.
+    /// Number of sources that were found.
     pub places: usize,
-    /// How many of them were read, as a whole or in part.
+    /// Number of sources that were read, completely or in part.
     pub read: usize,
-    /// How many bytes of them.
+    /// Number of bytes that were read.
     pub bytes: u64,
-    /// How many rows were changed.
+    /// Number of rows that were changed.
     pub rows: u64,
-    /// How many sessions are not there any more.
+    /// Number of sources that no longer exist.
     pub gone: usize,
-    /// Of which agents something could not be read, and why.
+    /// Read errors, each with its agent.
     pub unreadable: Vec<(ProviderId, ReadError)>,
 }
 
-/// What came of a refresh.
+/// Outcome of a refresh.
 #[derive(Debug)]
 pub enum Refreshed {
-    /// The index is as new as what was found.
+    /// The index is up to date with the sources that were found.
     Done(Work),
-    /// Somebody else was at it for longer than we wait: the index is as they left it.
+    /// The index was locked for longer than the caller waits. It is in the state in which the other process left it.
     Busy,
 }
 
-/// How far a refresh is.
+/// Progress of a refresh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// How many places were read.
+    /// Number of sources that were read.
     pub done: usize,
-    /// How many are to be read.
+    /// Number of sources that are to be read.
     pub all: usize,
 }
 
-/// How often a lock that somebody else holds is tried.
+/// Interval between two attempts to acquire the lock.
 const RETRY: Duration = Duration::from_millis(10);
-/// More changes than this are many.
+/// Maximum number of changes for which words are merged while they are written.
 const MANY: usize = 200;
 
 impl Index {
-    /// Catches up with what the agents have written until now. Waits so long if another process is at it.
+    /// Updates the index with everything that agents have written so far. Waits up to `patience` if another process is
+    /// writing to it.
     pub fn refresh(
         &self,
         catalog: &Catalog,
@@ -80,7 +80,7 @@ impl Index {
             return Ok(Refreshed::Busy);
         };
         self.check_once_a_boot(&mut lock)?;
-        // Whoever held the lock may have done it, or done it for what was there then.
+        // The process that had the lock may have done this work, or may have done it for older sources.
         let walked = Walked::over(catalog);
         if self.saw(walked.print)? {
             return Ok(Refreshed::Done(walked.nothing_to_do()));
@@ -98,7 +98,7 @@ impl Index {
         })
     }
 
-    /// The one that is held while the index is written.
+    /// Acquires the lock for writing to the index. `None` if another process still has it after `patience`.
     pub(super) fn lock(&self, patience: Duration) -> Result<Option<File>, IndexError> {
         let file = OpenOptions::new()
             .create(true)
@@ -123,10 +123,10 @@ impl Index {
         }
     }
 
-    /// A machine that was switched off in the middle of a write may have left anything. The lock tells since when it has
-    /// been running.
+    /// Checks the index for damage once per boot, because a machine that was switched off during a write may have left
+    /// any content. The lock file contains the id of the last boot.
     fn check_once_a_boot(&self, lock: &mut File) -> Result<(), IndexError> {
-        // Where nobody tells, damage is found when it is come across.
+        // Without a boot id, damage is detected only when it causes an error.
         let Ok(boot) = std::fs::read("/proc/sys/kernel/random/boot_id") else {
             return Ok(());
         };
@@ -189,7 +189,7 @@ impl Index {
             settled: true,
             work: &mut work,
         };
-        // Of many at a time, nothing is merged before all are there.
+        // With many changes, FTS5 merges words only after all are written.
         schema::for_many(&db, changes.changed.len() > MANY)?;
         fetch(&readers, &changes.changed, |index, told| {
             bringing.take(index, told)?;

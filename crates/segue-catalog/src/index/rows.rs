@@ -1,4 +1,4 @@
-//! The sessions of the index, as a list.
+//! Sessions in the index, as a list.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,19 +12,19 @@ use super::read::project_of;
 use super::{Index, IndexError, OWN, schema};
 use crate::{Found, Head, IdHint, Kind, NativeSession};
 
-/// Whether a session is still where its agent keeps it.
+/// Existence of a session in its agent's storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// It is.
+    /// The session exists.
     Live,
-    /// It was put away by the agent, or is gone there and segue has a copy.
+    /// The agent archived the session, or the agent deleted it and segue has a copy.
     Archived,
-    /// It is not there any more.
+    /// The session no longer exists.
     Gone,
 }
 
 impl State {
-    /// What it is called.
+    /// Returns the name of the state.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -51,37 +51,37 @@ impl State {
     }
 }
 
-/// A native session, as the index knows it.
+/// A native session, as the index stores it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
-    /// The session: where it is, and what its head tells.
+    /// The session: its location and its head.
     pub session: NativeSession,
-    /// What tells its project from others; none where the agent does not say where it worked.
+    /// Key of its project. `None` if the agent does not record the working directory.
     pub project: Option<String>,
-    /// How its last prompt begins.
+    /// Beginning of its last prompt.
     pub last_prompt: Option<String>,
-    /// How many turns it has.
+    /// Number of its turns.
     pub turns: u32,
-    /// How many messages.
+    /// Number of its messages.
     pub messages: u32,
-    /// What all its turns used; the size of the context is that of the last one.
+    /// Total usage of its turns. The context size is that of the last turn.
     pub usage: Usage,
-    /// The model that answered last.
+    /// Model of the last answer.
     pub model: Option<String>,
-    /// Whether it is still there.
+    /// Existence of the session.
     pub state: State,
 }
 
-/// Which sessions are asked for.
+/// Filter of sessions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Which {
-    /// Those of this agent.
+    /// Agent of the sessions. All agents if `None`.
     pub provider: Option<ProviderId>,
-    /// Those of the project with this key.
+    /// Key of the project of the sessions. All projects if `None`.
     pub project: Option<String>,
-    /// Those in which something happened since.
+    /// Earliest time of the last activity.
     pub since: Option<Timestamp>,
-    /// Also those that are not there any more.
+    /// Whether sessions that no longer exist are included.
     pub gone: bool,
 }
 
@@ -92,11 +92,11 @@ pub(super) const COLUMNS: &str = "session.id, session.provider, session.native_i
 pub(super) const TABLES: &str = "session LEFT JOIN source ON source.id = session.source";
 
 impl Index {
-    /// The native sessions that fit, the newest first: so many of them after the first so many. While the index is built for the first
-    /// time it is as if there were none: nobody could tell what is missing in the list.
+    /// Returns the native sessions that match, the newest first: at most `limit` of them, after the first `after`.
+    /// Fails with [`IndexError::Missing`] before the first refresh has completed, because the list would be incomplete.
     pub fn list(&self, which: &Which, limit: u32, after: u32) -> Result<Vec<Row>, IndexError> {
         let (condition, mut values) = which.sql();
-        // By time there is an index, so that only as many rows are looked at as are asked for.
+        // The table has an index by time, so SQLite reads only as many rows as requested.
         let sql = format!(
             "SELECT {COLUMNS} FROM {TABLES} WHERE {condition}
              ORDER BY updated_at DESC, session.id DESC LIMIT ? OFFSET ?"
@@ -114,13 +114,13 @@ impl Index {
         listed?.ok_or(IndexError::Missing)
     }
 
-    /// Whether it has been brought up to date at least once, so that it lacks only what is new.
+    /// Returns `true` if a refresh has completed, so that only new sessions are missing.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.reading(is_whole).unwrap_or(false)
     }
 
-    /// How many native sessions fit.
+    /// Returns the number of native sessions that match.
     pub fn count(&self, which: &Which) -> Result<u64, IndexError> {
         let (condition, values) = which.sql();
         let sql = format!("SELECT count(*) FROM session WHERE {condition}");
@@ -130,12 +130,12 @@ impl Index {
         })
     }
 
-    /// One native session.
+    /// Returns a native session. `None` if the index does not have it.
     pub fn row(&self, provider: &ProviderId, id: &NativeId) -> Result<Option<Row>, IndexError> {
         self.reading(|db| row_of(db, provider.as_str(), id.as_str()))
     }
 
-    /// What could not be read when it was last looked at.
+    /// Returns the sources that could not be read in the last refresh.
     pub fn failures(&self) -> Result<Vec<Failure>, IndexError> {
         self.reading(|db| {
             db.prepare_cached("SELECT provider, coalesce(why, '') FROM source WHERE verdict = 3")?
@@ -151,8 +151,8 @@ impl Index {
         })
     }
 
-    /// Looks anew at which project each directory belongs to, if this one is not the one that it was: somebody made
-    /// a repository, or moved one.
+    /// Updates the projects of all directories if the project of this one has changed, because the user created or
+    /// moved a repository. Does nothing if another process is still writing to the index after `patience`.
     pub fn place(&self, cwd: &str, project: &str, patience: Duration) -> Result<(), IndexError> {
         let moved: bool = self.reading(|db| {
             db.prepare_cached(
@@ -182,12 +182,12 @@ impl Index {
     }
 }
 
-/// Something that could not be read.
+/// A source that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// Of which agent.
+    /// Agent of the source.
     pub provider: ProviderId,
-    /// What, and why.
+    /// Description of the failure.
     pub why: String,
 }
 
@@ -215,7 +215,7 @@ impl Which {
     }
 }
 
-/// Whether a refresh has come to its end.
+/// Returns `true` if a refresh has completed.
 fn is_whole(db: &Connection) -> rusqlite::Result<bool> {
     db.prepare_cached("SELECT EXISTS (SELECT 1 FROM seen WHERE what = 'whole')")?
         .query_row([], |row| row.get(0))
@@ -229,7 +229,7 @@ fn row_of(db: &Connection, provider: &str, id: &str) -> rusqlite::Result<Option<
     Ok(found.optional()?.flatten())
 }
 
-/// A row, unless it is not one of ours.
+/// Converts a row. `None` if its ids are not valid.
 pub(super) fn row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Option<Row>> {
     let moment = |at: Option<i64>| at.and_then(|at| Timestamp::from_millisecond(at).ok());
     let provider: String = row.get(1)?;

@@ -1,4 +1,4 @@
-//! The file of the index: made, opened, and made anew when it is of another version or damaged.
+//! File of the index: creation, opening, and rebuilding if it has an older version or is damaged.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,13 +10,14 @@ use super::IndexError;
 
 const SCHEMA: &str = include_str!("schema.sql");
 
-/// Another version means another shape, or that something else is read out of sessions: it is built anew.
+/// Version of the index. It changes with the schema, and if segue reads other content from sessions. An older index is
+/// rebuilt.
 const VERSION: i64 = 5;
 
-/// Marks the file as ours, for `file` and the like.
+/// Id that identifies the file as an index of segue, for `file` and similar programs.
 const APPLICATION: i64 = 0x5365_6769;
 
-/// How long to wait for somebody who is just committing.
+/// Time to wait for another process that is committing.
 const BUSY: Duration = Duration::from_secs(10);
 
 #[expect(
@@ -26,18 +27,18 @@ const BUSY: Duration = Duration::from_secs(10);
 fn open(path: &Path, flags: OpenFlags) -> Result<Connection, IndexError> {
     let db = Connection::open_with_flags(path, flags)?;
     db.busy_timeout(BUSY)?;
-    // The files beside it stay: to make them and to remove them again costs whoever just looks more than the look.
+    // The `-wal` and `-shm` files stay, because creating and removing them takes a reader longer than the read itself.
     db.file_control(None::<&str>, FileControl::PersistWal(&mut 1))?;
     db.execute_batch("PRAGMA journal_size_limit = 0")?;
     Ok(db)
 }
 
-/// Opens the index in order to read it.
+/// Opens the index for reading.
 pub(super) fn open_to_read(path: &Path) -> Result<Connection, IndexError> {
     if !path.exists() {
         return Err(IndexError::Missing);
     }
-    // What a killed writer left can only be put right by somebody who may write.
+    // Only a connection with write access can repair the files that a killed writer left.
     let db = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     db.execute_batch("PRAGMA query_only = 1; PRAGMA cache_size = -16000")?;
     match version(&db)? {
@@ -47,7 +48,7 @@ pub(super) fn open_to_read(path: &Path) -> Result<Connection, IndexError> {
     }
 }
 
-/// Opens the index in order to write it; the lock must be held.
+/// Opens the index for writing. The caller must have acquired the lock.
 pub(super) fn open_to_write(path: &Path) -> Result<Connection, IndexError> {
     let db = connect(path)?;
     match version(&db)? {
@@ -76,15 +77,15 @@ fn connect(path: &Path) -> Result<Connection, IndexError> {
         path,
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
     )?;
-    // Nothing waits for the disk: whoever is killed loses nothing by that, and after a crash of the whole machine the
-    // file is checked, and built anew if need be.
+    // SQLite does not wait for the disk. A killed process loses no data by that. After a crash of the machine, segue
+    // checks the file and rebuilds it if necessary.
     db.execute_batch(
         "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; PRAGMA cache_size = -32000; PRAGMA temp_store = MEMORY",
     )?;
     Ok(db)
 }
 
-/// Conversations are nobody else's business.
+/// Creates the file with access for the owner only, because conversations are private.
 fn private(path: &Path) -> Result<(), IndexError> {
     use std::os::unix::fs::OpenOptionsExt;
     let made = std::fs::OpenOptions::new()
@@ -96,7 +97,7 @@ fn private(path: &Path) -> Result<(), IndexError> {
     made.map(drop).map_err(|error| IndexError::io(path, error))
 }
 
-/// Whether all of the file is what was written, as far as that can be told. One that is not there is.
+/// Returns `true` if the file passes SQLite's quick check, or does not exist.
 pub(super) fn is_sound(path: &Path) -> bool {
     if !path.exists() {
         return true;
@@ -109,7 +110,7 @@ pub(super) fn is_sound(path: &Path) -> bool {
     check().unwrap_or(false)
 }
 
-/// Whether there is something in it, and of our version.
+/// Returns `true` if the index has content of the current version.
 pub(super) fn is_made(db: &Connection) -> Result<bool, IndexError> {
     Ok(version(db)? == VERSION)
 }
@@ -118,8 +119,8 @@ fn version(db: &Connection) -> Result<i64, IndexError> {
     Ok(db.pragma_query_value(None, "user_version", |row| row.get(0))?)
 }
 
-/// How words are gathered: much before any of it is written out and nothing merged, or as usual. A process that was killed
-/// may have left it either way.
+/// Sets how FTS5 collects words: in a large buffer and without merging, or by the defaults. A killed process may have
+/// left either setting.
 pub(super) fn for_many(db: &Connection, many: bool) -> rusqlite::Result<()> {
     let (hash, merge) = if many { (16 << 20, 0) } else { (1 << 20, 4) };
     let set = "INSERT INTO text (text, rank) VALUES (?1, ?2)";
@@ -128,8 +129,8 @@ pub(super) fn for_many(db: &Connection, many: bool) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Empties the index, whatever is in it. Others may be looking at it, and what is taken away under their hands is an
-/// error to them; so the file only goes where nothing else helps.
+/// Empties the index, regardless of its content. Removes the file only if it can't be emptied, because removing it
+/// causes errors in processes that are reading it.
 pub(super) fn empty(path: &Path) -> Result<(), IndexError> {
     let emptied = || -> Result<(), IndexError> {
         let db = connect(path)?;
@@ -141,7 +142,7 @@ pub(super) fn empty(path: &Path) -> Result<(), IndexError> {
     emptied().or_else(|_| remove(path))
 }
 
-/// Removes the index with all that belongs to it.
+/// Removes the index and its accompanying files.
 fn remove(path: &Path) -> Result<(), IndexError> {
     for suffix in ["", "-wal", "-shm"] {
         let mut name = path.as_os_str().to_owned();

@@ -1,4 +1,4 @@
-//! Where words were said: the sessions first, by time or by how well they fit, and the turns in them.
+//! Search for words: first the sessions, by time or by score, and then the turns in them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,65 +10,65 @@ use super::write::{TITLE, place_of, turn_id};
 use super::{Index, IndexError, OWN, Order, Query};
 use crate::Mark;
 
-/// A session in which something was found.
+/// A session that matches a search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hit {
-    /// Which.
+    /// The session.
     pub of: Of,
-    /// The turns in which it was found: the newest or best first, as many as were asked for. None where only the
-    /// title or the filters fit.
+    /// Matching turns: the newest or best first, at most as many as requested. Empty if only the title or the filters
+    /// match.
     pub turns: Vec<HitTurn>,
-    /// In how many turns it was found.
+    /// Number of matching turns.
     pub count: usize,
-    /// How well it fits: the more the better. Only told where that is the order.
+    /// Score of the match, higher is better. `None` unless the hits are ordered by score.
     pub score: Option<f64>,
 }
 
-/// A turn in which something was found.
+/// A turn that matches a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HitTurn {
-    /// Its number.
+    /// Number of the turn.
     pub n: u32,
-    /// When it ended.
+    /// Time at which the turn ended.
     pub at: Option<Timestamp>,
-    /// The record before it; for one of segue's own, what the turn is called.
+    /// Record before the turn. In a session of segue, the id of the turn.
     pub after: Option<Mark>,
 }
 
-/// Whose session it is.
+/// Session of a hit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Of {
-    /// A native one.
+    /// A native session.
     Native(Box<Row>),
-    /// The one of segue's own that is called so, and when it was last touched.
+    /// A session of segue, with its id and the time of its last change.
     Own(String, Timestamp),
 }
 
-/// What a search found.
+/// Result of a search.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Hits {
-    /// The sessions, in the order that was asked for.
+    /// Matching sessions, in the requested order.
     pub hits: Vec<Hit>,
-    /// Whether there are more.
+    /// Whether more sessions match.
     pub more: bool,
 }
 
-/// How much is asked for.
+/// A search request.
 #[derive(Debug, Clone)]
 pub struct Ask<'a> {
-    /// What is searched for.
+    /// Query to search for.
     pub query: &'a Query,
-    /// In which order.
+    /// Order of the hits.
     pub order: Order,
-    /// How many sessions at most, and how many of the first to leave out.
+    /// Maximum number of sessions.
     pub limit: usize,
-    /// After the first so many.
+    /// Number of sessions to skip.
     pub skip: usize,
-    /// How many turns of each.
+    /// Maximum number of turns per session.
     pub each: usize,
-    /// Only in the project with this key.
+    /// Key of the project to which the search is restricted.
     pub project: Option<&'a str>,
-    /// Of segue's own, only in these; and in none but segue's own.
+    /// Sessions of segue to which the search is restricted. If present, native sessions do not match.
     pub own: Option<&'a HashSet<String>>,
 }
 
@@ -77,7 +77,7 @@ impl Ask<'_> {
         self.query.after.is_some() || self.query.before.is_some()
     }
 
-    /// Whether not every session may be a hit.
+    /// Returns `true` if some sessions can't match because of a filter.
     fn is_narrow(&self) -> bool {
         let Query {
             providers, project, ..
@@ -89,7 +89,7 @@ impl Ask<'_> {
             || self.own.is_some()
     }
 
-    /// How many turns of a session are looked at: all of them where their time decides.
+    /// Returns the number of turns per session that are read: all if the search is restricted by time.
     fn looked_at(&self) -> usize {
         if self.is_timed() {
             usize::MAX
@@ -99,15 +99,16 @@ impl Ask<'_> {
     }
 }
 
-/// By score, only so many turns are looked at: nobody reads on, and common words are in all of them. All are where
-/// only some sessions are asked for: theirs may come last.
+/// Maximum number of turns that are read by score, because users do not read further and common words occur in all
+/// turns. If the search is restricted to some sessions, all turns are read, because the turns of these sessions may
+/// have the lowest scores.
 const BEST: i64 = 2000;
-/// Up to so many sessions are looked up one by one; more are met by going through all, the newest first.
+/// Maximum number of sessions that are looked up one by one. If more match, all sessions are read, the newest first.
 const FEW: usize = 300;
-/// How much more a word counts where it is rarer: in titles and prompts.
+/// Weights of the columns. A word counts more in titles and prompts, because it is rarer in them.
 const BY_WEIGHT: &str = "bm25(4.0, 2.0, 1.0, 0.5, 8.0)";
 
-/// The turns of a session that fit.
+/// Matching turns of a session.
 #[derive(Debug, Default, Clone)]
 struct Fitting {
     numbers: Vec<u32>,
@@ -116,7 +117,7 @@ struct Fitting {
 }
 
 impl Index {
-    /// The sessions in which all words of a query occur in one turn.
+    /// Returns the sessions in which a turn contains all words of a query.
     pub fn search(&self, ask: &Ask<'_>) -> Result<Hits, IndexError> {
         self.reading(|db| {
             if ask.query.words.is_empty() {
@@ -134,7 +135,7 @@ impl Index {
     }
 }
 
-/// All turns that fit.
+/// Returns all matching turns, by session.
 fn all(db: &Connection, expression: &str, each: usize) -> rusqlite::Result<HashMap<i64, Fitting>> {
     let mut fitting: HashMap<i64, Fitting> = HashMap::new();
     let mut statement = db.prepare_cached("SELECT rowid FROM text WHERE text MATCH ?1")?;
@@ -148,7 +149,7 @@ fn all(db: &Connection, expression: &str, each: usize) -> rusqlite::Result<HashM
 }
 
 impl Fitting {
-    /// Takes the next turn; of too many, the earlier ones are dropped.
+    /// Adds the next turn. Drops the earliest one if there are more than `each`.
     fn add(&mut self, number: u32, each: usize) {
         if number == TITLE {
             return;
@@ -225,7 +226,7 @@ fn by_score(db: &Connection, ask: &Ask<'_>, expression: &str) -> rusqlite::Resul
             Fitting::default()
         });
         if fits.score.is_none() {
-            // SQLite counts down.
+            // SQLite's rank is lower for better matches.
             fits.score = row.get::<_, Option<f64>>(1)?.map(|rank| -rank);
         }
         if number != TITLE {
@@ -266,7 +267,7 @@ impl Candidate {
         let own = provider == OWN;
         Ok(Some(Self {
             id: found.get(0)?,
-            // Who carries one of segue's own stands where native ones have their version.
+            // For a session of segue, the column of the version contains the provider.
             provider: if own {
                 native.session.head.version.clone().unwrap_or_default()
             } else {
@@ -316,7 +317,7 @@ fn candidate(db: &Connection, session: i64) -> rusqlite::Result<Option<Candidate
     Ok(found.optional()?.flatten())
 }
 
-/// Takes hits until there are enough.
+/// Collector of hits, up to the requested number.
 struct Taking<'a> {
     db: &'a Connection,
     ask: &'a Ask<'a>,
@@ -334,7 +335,7 @@ impl<'a> Taking<'a> {
         }
     }
 
-    /// Whether there are enough.
+    /// Adds a candidate if it matches. Returns `true` if there are enough hits.
     fn take(&mut self, candidate: Candidate, fits: Fitting) -> rusqlite::Result<bool> {
         if !candidate.fits(self.ask) {
             return Ok(false);

@@ -1,4 +1,4 @@
-//! The place in a text where words were found, on one line.
+//! Excerpt of a text around the words that a search found, on one line.
 
 use std::ops::Range;
 
@@ -8,22 +8,23 @@ use super::Words;
 use super::fold::{folded, runs};
 use super::texts::Texts;
 
-/// A piece of a text around what was found in it.
+/// An excerpt of a text around the words that a search found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Snippet {
-    /// Who said it.
+    /// Role of the message.
     pub role: Option<Role>,
-    /// The piece, on one line.
+    /// Excerpt on one line.
     pub text: String,
-    /// Where in it the words are, in bytes.
+    /// Byte ranges of the words in the excerpt.
     pub marks: Vec<Range<usize>>,
 }
 
-/// How many characters a piece has, and how many of them come before what was found.
+/// Number of characters of an excerpt, and of those before the first word that was found.
 const LENGTH: usize = 160;
 const BEFORE: usize = 48;
 
-/// The piece of a turn around the words of a search; how the turn begins if they are not found as they were typed.
+/// Returns the excerpt of a turn around the words of a search, or the beginning of the turn if the words are not found
+/// as typed.
 #[must_use]
 pub fn snippet(texts: &Texts, words: &Words) -> Snippet {
     let [prompt, answer, call, output] = texts.columns();
@@ -52,10 +53,10 @@ pub fn snippet(texts: &Texts, words: &Words) -> Snippet {
     around(text, 0, words, role)
 }
 
-/// How often a word is looked for in a text.
+/// Maximum number of occurrences of a word that are searched in a text.
 const OFTEN: usize = 50;
 
-/// Where in a text most of the words stand close together, and how many of them do.
+/// Returns how many of the words occur close together at the densest position of a text, and that position.
 fn densest(text: &str, words: &Words) -> Option<(usize, usize)> {
     let mut places: Vec<(usize, usize)> = Vec::new();
     for (which, (word, prefix)) in words.wanted().enumerate() {
@@ -72,12 +73,12 @@ fn densest(text: &str, words: &Words) -> Option<(usize, usize)> {
         which.dedup();
         which.len()
     };
-    // The first of equals.
+    // The reversed order selects the first of equal positions.
     let best = (0..places.len()).rev().max_by_key(|&from| near(from))?;
     Some((near(best), places.get(best)?.0))
 }
 
-/// Every place of a word in a text.
+/// Returns all ranges of a word in a text.
 fn all<'a>(text: &'a str, word: &'a str, prefix: bool) -> impl Iterator<Item = Range<usize>> + 'a {
     let mut from = 0;
     std::iter::from_fn(move || {
@@ -95,7 +96,7 @@ fn around(text: &str, place: usize, words: &Words, role: Role) -> Snippet {
         .rev()
         .nth(BEFORE - 1)
         .map_or(0, |(at, _)| at);
-    // Not in the middle of a word, if there is another way.
+    // The excerpt begins between two words if possible.
     let start = match before
         .get(start..)
         .and_then(|piece| piece.find(char::is_whitespace))
@@ -136,8 +137,8 @@ fn around(text: &str, place: usize, words: &Words, role: Role) -> Snippet {
     }
 }
 
-/// Where a word stands in a text by itself, or begins one if it may go on. Capitals and marks do not matter, as they
-/// do not in the index; nor does what stands between words.
+/// Returns the range of a word in a text, or of a word that begins with it if `prefix` is set. Ignores case and
+/// diacritics, as the index does, and the characters between words.
 fn find(text: &str, word: &str, prefix: bool) -> Option<Range<usize>> {
     let wanted: Vec<&str> = runs(word).map(|(_, run)| run).collect();
     let last = wanted.len().checked_sub(1)?;

@@ -1,4 +1,4 @@
-//! What of a turn can be searched for: its words, by who said them, of a bounded length where tools are concerned.
+//! Searchable text of a turn: its words by role, with a limited length for tools.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,37 +8,38 @@ use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 
 use crate::{Event, ReadError, Record, Records, Skipped};
 
-/// The words of a turn, by who said them.
+/// Words of a turn, by role.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Texts {
-    /// What the person asked.
+    /// Prompt of the user.
     pub prompt: String,
-    /// What the agent answered.
+    /// Answer of the agent.
     pub answer: String,
-    /// Which tools it called, and with what.
+    /// Names and arguments of the tools that the agent called.
     pub call: String,
-    /// What those said: how it begins and ends.
+    /// Beginning and end of the output of those tools.
     pub output: String,
 }
 
-/// Of a message: a book may be pasted, but not a disk.
+/// Maximum number of bytes of a message. The user may paste a book, but not a disk.
 const WORDS: usize = 1024 * 1024;
-/// Of what a tool is called with: a file that is written is in there as a whole.
+/// Limit of the arguments of a tool, which contain the complete file if a tool writes one.
 const CALL: Bound = Bound {
     head: 3000,
     tail: 1000,
 };
-/// Of what a tool says.
+/// Limit of the output of a tool.
 const OUTPUT: Bound = Bound {
     head: 600,
     tail: 300,
 };
 
-/// The tools by which an agent asks what was said elsewhere: a search must not find all the searches before it.
+/// Tools by which an agent searches other sessions. Their arguments and outputs are not indexed, because a search would
+/// find all earlier searches.
 const ASKING: [&str; 2] = ["session_history", "session_search"];
 
 impl Texts {
-    /// The words of some messages.
+    /// Collects the words of messages.
     pub fn of<'a>(messages: impl IntoIterator<Item = &'a Message>) -> Self {
         let mut texts = Self::default();
         for message in messages {
@@ -49,7 +50,7 @@ impl Texts {
         texts
     }
 
-    /// The same as the full-text index takes it.
+    /// Converts the words to the form of the full-text index.
     pub(super) fn spaced(mut self) -> Self {
         for text in [
             &mut self.prompt,
@@ -64,14 +65,14 @@ impl Texts {
         self
     }
 
-    /// The words of some messages, of which each is bounded first.
+    /// Collects the words of messages, after limiting the length of each message.
     pub(super) fn bounded(messages: &[Message]) -> Self {
         let mut messages = messages.to_vec();
         messages.iter_mut().for_each(bound);
         Self::of(&messages)
     }
 
-    /// The parts, in the order in which they are filed.
+    /// Returns the texts in the order of the columns in the index.
     #[must_use]
     pub fn columns(&self) -> [&str; 4] {
         [&self.prompt, &self.answer, &self.call, &self.output]
@@ -112,7 +113,7 @@ fn line(to: &mut String, text: &str) {
     to.push_str(text);
 }
 
-/// How much is kept of a long text.
+/// Number of bytes that a long text retains at its beginning and its end.
 #[derive(Debug, Clone, Copy)]
 struct Bound {
     head: usize,
@@ -120,7 +121,7 @@ struct Bound {
 }
 
 impl Bound {
-    /// The beginning and the end of a text.
+    /// Cuts a text to its beginning and its end.
     fn cut(self, text: &mut String) {
         if text.len() <= self.head + self.tail {
             return;
@@ -131,7 +132,8 @@ impl Bound {
     }
 }
 
-/// The texts in some JSON, one a line, without their quotes and escapes: in those no word is found.
+/// Returns the strings and numbers in JSON, one per line, without quotes and escapes, because a search does not find
+/// words with these characters.
 fn words_of(json: &Json, bound: Bound) -> String {
     let mut words = Words {
         text: String::new(),
@@ -215,7 +217,7 @@ impl<'de> serde::de::DeserializeSeed<'de> for Inner<'_> {
     }
 }
 
-/// Records without what no search needs, so that a whole session of them fits into memory.
+/// Records without the content that no search needs, so that a complete session fits into memory.
 pub(super) struct Bounded(pub(super) Box<dyn Records>);
 
 impl Records for Bounded {
@@ -268,8 +270,8 @@ fn bound(message: &mut Message) {
     });
 }
 
-/// The text as the index has it: scripts that put no blanks between words get one between characters, so that any
-/// sequence of them is found as a phrase. The same is done to what is searched for.
+/// Converts a text to the form of the index. In scripts without spaces between words, each character is surrounded by
+/// spaces, so that any sequence of characters is found as a phrase. Queries are converted in the same form.
 pub(super) fn spaced(text: &str) -> Cow<'_, str> {
     if text.is_ascii() || !text.chars().any(unspaced) {
         return text.into();
@@ -287,7 +289,7 @@ pub(super) fn spaced(text: &str) -> Cow<'_, str> {
     spaced.into()
 }
 
-/// Whether a character belongs to a script without blanks: Han, Kana, Thai, Lao, Khmer, Myanmar.
+/// Returns `true` if a character belongs to a script without spaces: Han, Kana, Thai, Lao, Khmer, Myanmar.
 pub(super) fn unspaced(character: char) -> bool {
     matches!(character,
         '\u{0e00}'..='\u{0eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}'

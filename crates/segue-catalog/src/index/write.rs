@@ -1,4 +1,4 @@
-//! What was read goes into the index: rows, turns, words.
+//! Writer of sessions into the index: rows, turns and words.
 
 mod places;
 
@@ -12,31 +12,31 @@ use super::State;
 use super::read::{Passage, Placed};
 use super::texts::spaced;
 
-/// How many bits of a turn's id are its number.
+/// Number of bits of a turn's id that contain its number.
 pub(super) const NUMBER_BITS: u32 = 20;
 
-/// The number under which the words of a session's title are filed.
+/// Number under which the words of a session's title are stored.
 pub(super) const TITLE: u32 = (1 << NUMBER_BITS) - 1;
 
-/// The id of a turn.
+/// Returns the id of a turn.
 pub(super) const fn turn_id(session: i64, number: u32) -> i64 {
     (session << NUMBER_BITS) | number as i64
 }
 
-/// The session and the number of a turn.
+/// Returns the session and the number of a turn.
 pub(super) fn place_of(turn: i64) -> (i64, u32) {
     let number = turn & ((1 << NUMBER_BITS) - 1);
     (turn >> NUMBER_BITS, u32::try_from(number).unwrap_or(0))
 }
 
-/// A session that is being read as a whole.
+/// A session that is being read completely.
 #[derive(Debug)]
 pub(super) struct Growing {
     pub(super) id: i64,
     sum: Sum,
 }
 
-/// What all turns of a session come to.
+/// Totals of all turns of a session.
 #[derive(Debug, Default, Clone)]
 struct Sum {
     turns: u32,
@@ -73,8 +73,8 @@ impl Sum {
     }
 }
 
-/// The beginning of a prompt, which is all that a list or a preview shows of it: 400 bytes, after the tags that it may
-/// begin with, and without a brief that may follow them.
+/// Returns the beginning of a prompt, which is all that a list or a preview shows: the tags with which it may begin,
+/// and 400 bytes after them, without a brief.
 fn beginning(prompt: &str) -> String {
     let prompt = Sent::without_brief(prompt.trim_start());
     let tags = Sent::read(&prompt).heading.len();
@@ -82,14 +82,14 @@ fn beginning(prompt: &str) -> String {
     prompt.get(..end).unwrap_or_default().trim_end().to_owned()
 }
 
-/// One transaction's worth of changes.
+/// A writer of changes, in transactions.
 pub(super) struct Writer<'a> {
     db: &'a Connection,
-    /// The newest id of a session.
+    /// Highest id of a session.
     last: i64,
-    /// How many bytes of text were written since the last commit.
+    /// Number of bytes of text that were written since the last commit.
     pub(super) pending: usize,
-    /// How many rows were changed.
+    /// Number of rows that were changed.
     pub(super) rows: u64,
 }
 
@@ -133,8 +133,8 @@ impl<'a> Writer<'a> {
         Ok(changed)
     }
 
-    /// Makes room for a session that is read as a whole. Ids only grow, and so do those of turns: the full-text
-    /// index is quick as long as they do.
+    /// Allocates the id of a session that is read completely. Ids of sessions and turns only grow, because the
+    /// full-text index is fast only in this case.
     pub(super) fn grow(&mut self) -> Growing {
         self.last += 1;
         Growing {
@@ -180,7 +180,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Takes back the turns of a session that could not be read to its end, or that is gone.
+    /// Removes the turns of a session from the number `from` on, and also its title if `from` is 0.
     pub(super) fn drop_turns(&mut self, session: i64, from: u32) -> Sql<()> {
         let range = [turn_id(session, from), turn_id(session + 1, 0) - 1];
         self.run(
@@ -197,7 +197,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Puts a session that was read as a whole in the place of what was known of it.
+    /// Replaces a session in the index by one that was read completely.
     pub(super) fn replace(
         &mut self,
         provider: &str,
@@ -218,7 +218,7 @@ impl<'a> Writer<'a> {
         self.count(growing.id, &growing.sum)
     }
 
-    /// Puts new turns in the place of the last known one.
+    /// Replaces the turns from the number `first` on by new turns.
     pub(super) fn append(
         &mut self,
         session: i64,
@@ -267,7 +267,7 @@ impl<'a> Writer<'a> {
         self.count(session, &sum)
     }
 
-    /// Files the words of a title, unless they are those of the first prompt.
+    /// Adds the words of a title, unless the title is the first prompt.
     pub(super) fn title(&mut self, session: i64, placed: &Placed) -> Sql<()> {
         let given = |title: &&Title| title.source() != TitleSource::Prompt;
         if let Some(title) = placed.head.title.as_ref().filter(given) {
@@ -335,7 +335,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// The row of a session.
+    /// Returns the row of a session. `None` if the index does not have it.
     pub(super) fn session(&self, provider: &str, native_id: &str) -> Sql<Option<i64>> {
         self.db
             .prepare_cached("SELECT id FROM session WHERE provider = ?1 AND native_id = ?2")?
@@ -343,7 +343,7 @@ impl<'a> Writer<'a> {
             .optional()
     }
 
-    /// The row of a session, and whether it is still where its agent keeps it.
+    /// Returns the row of a session, and `true` if the session still exists in its agent's storage.
     pub(super) fn holding(&self, provider: &str, native_id: &str) -> Sql<Option<(i64, bool)>> {
         self.db
             .prepare_cached(
@@ -362,7 +362,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Notes which turn one of segue's own ends with.
+    /// Sets the last turn of a session of segue.
     pub(super) fn ends_with(&mut self, session: i64, head: Option<i64>) -> Sql<()> {
         self.run(
             "UPDATE session SET head = ?2 WHERE id = ?1",
@@ -371,7 +371,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Remembers a figure for the next refresh.
+    /// Saves a value for the next refresh.
     pub(super) fn remember(&mut self, what: &str, value: i64) -> Sql<()> {
         self.run(
             "INSERT INTO seen (what, value) VALUES (?1, ?2)

@@ -1,7 +1,7 @@
-//! What opencode leaves of a session: rows of its database, or the files of older versions.
+//! Artifacts of an opencode session: rows of its database, or the files of older versions.
 //!
-//! Rows are copied in the form of `opencode export`, which `opencode import` takes back. What it keeps for a whole
-//! project, such as its snapshots of the files, belongs to no session.
+//! Rows are copied in the format of `opencode export`, which `opencode import` reads. Data of a complete project, such
+//! as snapshots of its files, belongs to no session.
 
 mod export;
 mod layout;
@@ -20,7 +20,7 @@ use super::store::is_database;
 use crate::belongings::{Gathering, entries};
 use crate::{Belongings, Found, KeepError, Keeping, Reader, Role};
 
-/// Helpers of helpers, and no circle without end.
+/// Maximum nesting of sub-agents, which also ends a cycle.
 const DEEPEST: usize = 8;
 
 impl Keeping for Opencode {
@@ -57,7 +57,7 @@ impl Keeping for Opencode {
     fn export(&self, found: &Found, id: &str, to: &mut dyn Write) -> Result<(), KeepError> {
         let database = Database::open(&found.path)?;
         if database.at_rest.is_none() {
-            // One look, whatever is written meanwhile.
+            // A transaction reads one state, even if opencode writes concurrently.
             database.ask(|connection| connection.execute_batch("BEGIN"))?;
         }
         export::write(&database, id, to)
@@ -74,7 +74,7 @@ impl Keeping for Opencode {
     }
 }
 
-/// The sessions of those that helped in this one, which are deleted with it.
+/// Returns the sessions of sub-agents of this one, which are deleted with it.
 fn helpers(
     database: &Database,
     id: &str,

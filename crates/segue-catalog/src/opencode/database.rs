@@ -1,4 +1,4 @@
-//! The database of opencode, read without a trace.
+//! Database of opencode, which segue reads without changing any file.
 
 use std::fs;
 use std::io;
@@ -16,22 +16,22 @@ use crate::found::IdHint;
 use crate::lines::LONGEST;
 use crate::{Found, ReadError};
 
-/// A database of another program, which we must not change and not hold up.
+/// A database of another program, which segue must not change or block.
 ///
-/// Each query is one short look at it. Opened in the ordinary way for reading, SQLite would still make the files
-/// that go with a log of changes (`-wal`, `-shm`), or write into the latter.
+/// Each query is a short transaction. If the database were opened for reading without further options, SQLite would
+/// still create the files of a write-ahead log (`-wal`, `-shm`), or write into the latter.
 #[derive(Debug)]
 pub(super) struct Database {
     pub(super) path: PathBuf,
     pub(super) connection: Connection,
-    /// How it was if nobody had it open. Then it is read as one that does not change.
+    /// State of the files if no process has the database open. The database is then read as one that does not change.
     pub(super) at_rest: Option<AtRest>,
 }
 
-/// The size of a file, and when it was written.
+/// Size of a file, and the time of its last write.
 pub(super) type Version = (u64, SystemTime);
 
-/// A database that nobody has open, and what was left in its log.
+/// State of a database that no process has open, and of its write-ahead log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct AtRest {
     pub(super) file: Version,
@@ -48,17 +48,17 @@ impl AtRest {
 impl Database {
     pub(super) fn open(path: &Path) -> Result<Self, ReadError> {
         if !path.is_file() {
-            // A pipe would be waited for.
+            // Opening a pipe would block.
             return Err(ReadError::not_a_session(path, "it is no file"));
         }
         let at_rest = at_rest(path);
         let log_alone = at_rest.is_some_and(|at_rest| at_rest.log.is_some());
         let how = match at_rest {
-            // Nobody to lock out, so the log's index can be in memory.
+            // No other process has to be locked out, so the index of the log can be in memory.
             Some(_) if log_alone => "&vfs=unix-none",
             Some(_) => "&immutable=1",
             None if beside(path, "-shm").exists() => "&readonly_shm=1",
-            // It has no log, but a journal.
+            // The database has a journal instead of a write-ahead log.
             None => "",
         };
         let mut uri = String::from("file:");
@@ -79,15 +79,15 @@ impl Database {
         let connection = Connection::open_with_flags(uri, flags);
         let connection = connection.and_then(|connection| {
             connection.busy_timeout(Duration::from_secs(1))?;
-            // Or each new value of a parameter would have its statement parsed again.
+            // Otherwise SQLite would parse a statement for each new value of a parameter.
             connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
             if log_alone {
                 connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
-                // Or it would take the log for its own, and delete it.
+                // Otherwise SQLite would treat the log as its own and delete it.
                 connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
             }
             if at_rest.is_some() {
-                // One look for all queries takes less time, and there is nobody to be held up.
+                // A single transaction for all queries is faster, and no other process can be blocked.
                 connection.execute_batch("BEGIN")?;
             }
             Ok(connection)
@@ -99,7 +99,7 @@ impl Database {
         })
     }
 
-    /// Opens it again if somebody has written to it.
+    /// Reopens the database if another process has written to it.
     pub(super) fn refresh(&mut self) -> Result<(), ReadError> {
         if self.at_rest.is_some() && self.at_rest != AtRest::look(&self.path) {
             *self = Self::open(&self.path)?;
@@ -126,7 +126,7 @@ impl Database {
                 all.push(Found {
                     path: self.path.clone(),
                     id: IdHint::Whole(id.to_owned()),
-                    // The size of the database says nothing of one session, and changes with every other.
+                    // The size of the database does not describe one session, and changes with every other session.
                     size: 0,
                     modified: modified.and_then(Result::ok).unwrap_or(Timestamp::UNIX_EPOCH),
                     archived: row.get(2)?,
@@ -180,7 +180,7 @@ impl Database {
         })
     }
 
-    /// One value of one row.
+    /// Returns one value of one row. `None` if there is no row.
     pub(super) fn one(
         &self,
         query: &str,
@@ -230,7 +230,7 @@ pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
-/// How a database is if nobody has it open.
+/// Returns the state of a database. `None` if a process has it open or left an unfinished change.
 pub(super) fn at_rest(path: &Path) -> Option<AtRest> {
     let at_rest = AtRest::look(path)?;
     let journal = filled(&beside(path, "-journal")).is_some();
@@ -247,7 +247,7 @@ pub(super) fn version(path: &Path) -> Option<Version> {
     Some((data.len(), data.modified().ok()?))
 }
 
-/// The bytes of a text; nothing of what is no text.
+/// Returns the bytes of a text. Empty if the value is no text.
 pub(super) fn bytes(value: ValueRef<'_>) -> &[u8] {
     value.as_bytes().unwrap_or_default()
 }

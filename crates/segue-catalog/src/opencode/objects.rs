@@ -1,4 +1,4 @@
-//! The objects of opencode, and what they tell.
+//! Objects of opencode, and their conversion to events.
 
 use jiff::Timestamp;
 use segue_core::{
@@ -13,7 +13,7 @@ use crate::injected::{BY_OPENCODE, begins_with};
 use crate::json::Text;
 use crate::{Event, Said};
 
-/// A session, as far as it concerns us.
+/// A session, with the fields that segue reads.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Session<'a> {
@@ -32,7 +32,7 @@ pub(super) struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// What it is called, unless that is what every new session is called.
+    /// Returns the title. `None` if it is the default title of a new session.
     pub(super) fn title(&self) -> Option<Title> {
         let title = self.title.as_deref()?;
         let begins = ["New session - ", "Child session - "];
@@ -41,7 +41,7 @@ impl Session<'_> {
         if default.is_some() {
             return None;
         }
-        // Whether a person chose it is not written down.
+        // opencode does not record whether the user chose the title.
         Title::given(title, TitleSource::Model).ok()
     }
 }
@@ -54,7 +54,7 @@ pub(super) struct Revert<'a> {
     pub(super) part: Option<Text<'a>>,
 }
 
-/// Milliseconds. Which of them there are depends on what they belong to.
+/// Times in milliseconds. The object to which they belong determines which of them exist.
 #[derive(Deserialize, Default)]
 pub(super) struct Times {
     pub(super) created: Option<Number>,
@@ -78,7 +78,7 @@ pub(super) struct Info<'a> {
     pub(super) finish: Option<Text<'a>>,
     #[serde(borrow, default)]
     pub(super) error: Option<Fault<'a>>,
-    /// That an answer is a summary, or the changes that came of a prompt.
+    /// Flag that an answer is a summary, or the changes that resulted from a prompt.
     #[serde(borrow, default)]
     pub(super) summary: Option<&'a RawValue>,
     #[serde(borrow, default, rename = "modelID")]
@@ -102,13 +102,13 @@ impl Info<'_> {
             });
         }
         self.time.completed.as_ref()?;
-        // With these it asks the model once more.
+        // In these cases opencode sends another request to the model.
         let goes_on = matches!(self.finish.as_deref(), Some("tool-calls" | "unknown"));
         (!goes_on).then_some(TurnState::Finished)
     }
 }
 
-/// A part. Which of these fields it has depends on its type.
+/// A part of a message. Its type determines which fields it has.
 #[derive(Deserialize)]
 pub(super) struct Piece<'a> {
     #[serde(borrow)]
@@ -140,14 +140,14 @@ pub(super) struct Piece<'a> {
 }
 
 impl Piece<'_> {
-    /// What it cost. Where no price is known 0 is written, so that tells nothing.
+    /// Returns the cost. `None` if it is 0, because opencode writes 0 if it has no price.
     fn cost(&self) -> Option<Cost> {
         let cost = Cost::from_dollars(self.cost.as_ref()?.as_f64()?)?;
         (cost > Cost::default()).then_some(cost)
     }
 }
 
-/// How far a tool has come.
+/// State of a tool call.
 #[derive(Deserialize)]
 pub(super) struct State<'a> {
     #[serde(borrow, default)]
@@ -185,7 +185,7 @@ impl From<&Tokens> for Usage {
             a.map(|a| a.saturating_add(count(b).unwrap_or_default()))
         };
         let mut output = count(&tokens.output);
-        // Thoughts are counted apart since there is a total.
+        // Since opencode writes a total, it counts thoughts separately from the output.
         if tokens.total.is_some() {
             output = plus(output, &tokens.reasoning);
         }
@@ -204,7 +204,7 @@ impl From<&Tokens> for Usage {
     }
 }
 
-/// What the parts of a message come to.
+/// Events and content of a message, collected from its parts.
 #[derive(Default)]
 pub(super) struct Telling {
     pub(super) at: Option<Timestamp>,
@@ -297,7 +297,7 @@ impl Telling {
     pub(super) fn say(&mut self, role: Role, part: Part, time: Option<&Times>) {
         let end = time.and_then(|time| moment(time.end.as_ref()));
         let start = time.and_then(|time| moment(time.start.as_ref()));
-        // What was begun and has no end was cut off, or is being said.
+        // A part with a start and no end was interrupted, or is being written.
         let complete = start.is_none() || end.is_some();
         self.push(role, part, end.or(start).or(self.at), complete);
     }
@@ -316,7 +316,7 @@ impl Telling {
                 self.events.push(Event::Prompt(Said { key: None, message }));
             }
         } else if let Some(summary) = self.summary {
-            // It ends no turn: one that was to be continued goes on after it.
+            // A summary does not end a turn: an interrupted turn continues after it.
             if info.error.is_none() {
                 let summary = (!summary.is_empty()).then_some(summary);
                 self.events.push(Event::Compacted(summary));
@@ -332,7 +332,7 @@ impl Telling {
     }
 }
 
-/// What a person put into a prompt. Files that they named are read into it, which they did not write.
+/// Returns the user's content of a prompt. Omits the content of files that the user named, because opencode adds it.
 pub(super) fn asked(piece: &Piece<'_>) -> Option<Part> {
     let text = match &*piece.r#type {
         "file" => return Some(inline(piece)),

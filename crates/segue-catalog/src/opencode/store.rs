@@ -1,4 +1,4 @@
-//! Where opencode keeps its objects: in a database, or in files.
+//! Storage of opencode's objects: a database, or files.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -9,23 +9,24 @@ use super::{Kept, keep};
 use crate::lines::LONGEST;
 use crate::{ReadError, Whereabouts};
 
-/// There is one database for each channel that a person has installed opencode from.
+/// Returns `true` if a path is a database of opencode. There is one for each release channel that the user has
+/// installed.
 pub(super) fn is_database(path: &Path) -> bool {
     let name = path.file_stem().and_then(|name| name.to_str());
     name.is_some_and(|name| name.starts_with("opencode")) && path.extension() == Some("db".as_ref())
 }
 
-/// What we read in the place of an object that is too long. It is none itself.
+/// Replacement of an object that is too long. It is not a valid object.
 pub(super) const TOO_LONG: &str = "too long";
 
-/// Where the objects are.
+/// Storage of the objects.
 pub(super) enum Store {
     Database(Database),
-    /// The directory of all objects, and the file of the session itself.
+    /// Directory of all objects, and the file of the session itself.
     Files(PathBuf, PathBuf),
 }
 
-/// A store that is being read. Its database is kept for the next read.
+/// A storage that is being read. Its database returns to the cache when the read ends.
 pub(super) struct Lent {
     pub(super) store: Store,
     pub(super) kept: Kept,
@@ -40,7 +41,7 @@ impl Drop for Lent {
     }
 }
 
-/// Which messages of a session: all, or those from one of them on, or up to one of them. Both count.
+/// Range of the messages of a session, from one message to another, both included. `None` means no limit.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Span<'a> {
     pub(super) from: Option<&'a str>,
@@ -48,7 +49,7 @@ pub(super) struct Span<'a> {
 }
 
 impl Store {
-    /// Takes note of what was written since the last look.
+    /// Reopens the database if another process has written to it.
     pub(super) fn refresh(&mut self) -> Result<(), ReadError> {
         match self {
             Self::Database(database) => database.refresh(),
@@ -56,11 +57,11 @@ impl Store {
         }
     }
 
-    /// The session itself; none if it is not there any more.
+    /// Returns the session itself. `None` if it no longer exists.
     pub(super) fn session(&self, id: &str) -> Result<Option<Vec<u8>>, ReadError> {
         match self {
             Self::Database(database) => {
-                // As the file was, so that one type reads both.
+                // The row is converted to the format of the files, so that one type reads both.
                 database.one(
                     "SELECT json_object('parentID', parent_id, 'directory', directory, 'title', title,
                         'version', version, 'time', json_object('created', time_created),
@@ -73,7 +74,8 @@ impl Store {
         }
     }
 
-    /// The ids of its messages, in order; `most` of them where reading all would take longer.
+    /// Returns the ids of the messages, in order. A database returns at most `most` of them, because a query for all
+    /// would take longer.
     pub(super) fn ids(
         &self,
         session: &str,
@@ -93,7 +95,7 @@ impl Store {
         }
     }
 
-    /// One of the first messages, and its id.
+    /// Returns the id and the content of the message at index `nth`. `None` if there are fewer messages.
     pub(super) fn nth(
         &self,
         session: &str,
@@ -123,7 +125,7 @@ impl Store {
         }
     }
 
-    /// The parts of a message, in order, each with its id.
+    /// Passes the parts of a message to `each`, in order, with their ids.
     pub(super) fn parts(
         &self,
         message: &str,
@@ -144,7 +146,7 @@ impl Store {
     }
 }
 
-/// The names of the objects in a directory, in order: their ids begin with the time.
+/// Returns the names of the objects in a directory, sorted. This is the order of time, because ids begin with the time.
 pub(super) fn names(directory: &Path) -> Result<Vec<String>, ReadError> {
     let mut there = Whereabouts::default();
     let mut names: Vec<String> = Vec::new();
@@ -158,7 +160,7 @@ pub(super) fn names(directory: &Path) -> Result<Vec<String>, ReadError> {
     there.unreadable.pop().map_or(Ok(names), Err)
 }
 
-/// An object in a file; none if it is gone.
+/// Reads an object from a file. `None` if the file no longer exists.
 pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, ReadError> {
     let mut bytes = Vec::new();
     let read =

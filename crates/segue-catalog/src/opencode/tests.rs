@@ -21,7 +21,7 @@ const SCHEMA: &str = "
     CREATE TABLE part (id text PRIMARY KEY, message_id text, session_id text, data text);
     CREATE INDEX part_message ON part (message_id, id);";
 
-/// A data directory with a database, which somebody has open.
+/// A data directory with a database that another connection has open.
 struct World {
     home: tempfile::TempDir,
     db: Connection,
@@ -37,7 +37,7 @@ impl World {
         Self { home, db }
     }
 
-    /// A session `ses_1` with these messages, each with its parts. Ids are `msg_0`, `prt_0_0` and so on.
+    /// Creates a session `ses_1` with these messages, each with its parts. Ids are `msg_0`, `prt_0_0` and so on.
     fn with(messages: &[(&str, &[&str])]) -> Self {
         let world = Self::new();
         world.session("ses_1", "A title", None);
@@ -146,7 +146,7 @@ fn text(text: &str) -> String {
     format!(r#"{{"type":"text","text":"{text}"}}"#)
 }
 
-/// Two turns, the first with a tool.
+/// Creates a session of two turns, the first with a tool call.
 fn two_turns() -> World {
     World::with(&[
         (USER, &[&text("one")]),
@@ -220,7 +220,7 @@ fn usage_counts_what_is_cached_and_thought() {
     assert_eq!(usage.cached_tokens, Some(2 * 11));
     assert_eq!(usage.context_tokens, Some(122));
     assert_eq!(fold.title().unwrap().as_str(), "A title");
-    // Before there was a total, thoughts were part of the output.
+    // Before opencode wrote a total, the output included thoughts.
     let old = r#"{"input":10,"output":7,"reasoning":5,"cache":{"read":3,"write":2}}"#;
     let usage = Usage::from(&serde_json::from_str::<Tokens>(old).unwrap());
     assert_eq!(
@@ -413,7 +413,7 @@ fn a_head_tells_what_a_session_is() {
     assert_eq!(first.first_prompt.as_deref(), Some("fix it"));
     assert_eq!(first.title, Some(Title::from_prompt("fix it")));
     assert_eq!(first.created_at, Timestamp::from_millisecond(1000).ok());
-    // The last answer was written after the session was.
+    // The last answer is newer than the row of the session.
     assert_eq!(first.updated_at, Timestamp::from_millisecond(3001).unwrap());
     let (second, archived) = &heads[1];
     assert_eq!((second.kind, *archived), (Kind::Subagent, true));
@@ -456,7 +456,7 @@ fn the_files_of_old_are_read_as_the_database_is() {
     assert_eq!(head.first_prompt.as_deref(), Some("one"));
     assert_eq!(head.version.as_deref(), Some("1.0.1"));
 
-    // After the move both are there; the database counts.
+    // After the move, both exist, and the database has precedence.
     fs::rename(
         old.path().join("storage"),
         world.home.path().join("storage"),
@@ -476,7 +476,8 @@ fn nothing_is_written_whoever_has_the_database_open() {
             Kind::Conversation
         );
         let after = world.files();
-        // Within one process SQLite has one index of the log for all; we have our own otherwise.
+        // Within one process, all SQLite connections share one index of the log. It is compared only if no other
+        // connection is open.
         let ours = |(path, _): &&(PathBuf, Vec<u8>)| {
             world.db.path().is_none_or(str::is_empty) || !path.to_string_lossy().ends_with("-shm")
         };
@@ -487,7 +488,7 @@ fn nothing_is_written_whoever_has_the_database_open() {
         );
     };
     read(&world);
-    // Left behind by a program that was killed: the log is there, and nobody has it open.
+    // Files of a killed program: the log exists, and no process has it open.
     let left = tempfile::tempdir().unwrap();
     for (path, bytes) in world.files() {
         fs::write(left.path().join(path.file_name().unwrap()), bytes).unwrap();
@@ -497,11 +498,11 @@ fn nothing_is_written_whoever_has_the_database_open() {
         db: Connection::open_in_memory().unwrap(),
     };
     read(&closed);
-    // A copy of the two, without the log's index.
+    // A copy of the two without the index of the log.
     fs::remove_file(closed.home.path().join("opencode.db-shm")).unwrap();
     read(&closed);
     assert_eq!(closed.files().len(), 2);
-    // Closed in good order: the log is gone.
+    // A regular close, which removes the log.
     let World { home, db } = world;
     db.close().unwrap();
     let rested = World {
@@ -510,7 +511,7 @@ fn nothing_is_written_whoever_has_the_database_open() {
     };
     assert_eq!(rested.files().len(), 1);
     read(&rested);
-    // A log with nothing of use in it stays too.
+    // An unusable log is not changed, either.
     fs::write(rested.home.path().join("opencode.db-wal"), "not a log").unwrap();
     read(&rested);
 }
@@ -527,7 +528,7 @@ fn a_change_that_was_not_finished_is_not_read() {
     for at in 0..200 {
         world.message("ses_1", at, USER, &[&text(&"x".repeat(2000))]);
     }
-    // So large that it is in the file before it is done.
+    // The change is so large that SQLite writes it into the file before the commit.
     let change = "PRAGMA cache_size = 1; BEGIN; UPDATE part SET data = replace(data, 'xx', 'yy')";
     world.db.execute_batch(change).unwrap();
     assert!(beside(&path, "-journal").exists());
@@ -535,7 +536,7 @@ fn a_change_that_was_not_finished_is_not_read() {
     for (path, bytes) in world.files() {
         fs::write(left.path().join(path.file_name().unwrap()), bytes).unwrap();
     }
-    // Nobody is left to finish it or take it back, and we may not.
+    // No process has this copy open and could complete or undo the change, and segue must not do so.
     let there = Opencode::new(left.path()).find();
     assert_eq!((there.found.len(), there.unreadable.len()), (0, 1));
     world.db.execute_batch("COMMIT").unwrap();
@@ -546,7 +547,7 @@ fn a_change_that_was_not_finished_is_not_read() {
 fn a_database_is_opened_once_for_many_reads() {
     let world = two_turns();
     let (reader, found) = (world.reader(), world.found());
-    // What only this connection knows tells whether it is the same.
+    // A temporary table exists only in its connection, so it shows whether the connection is the same.
     let mark = |reader: &Opencode| {
         let kept = reader.kept.lock().unwrap();
         assert_eq!(kept.len(), 1);
@@ -571,7 +572,7 @@ fn a_long_session_is_read_some_messages_at_a_time() {
     let world = World::with(&[]);
     let some = SOME as usize;
     for at in 0..3 * some {
-        // In another order than their ids.
+        // The order of the messages differs from that of their ids.
         let message = format!("msg_{}", 9000 - at);
         let insert = "INSERT INTO message VALUES (?1, 'ses_1', ?2, ?2, ?3)";
         world.db.execute(insert, (&message, at, USER)).unwrap();
@@ -630,7 +631,7 @@ fn a_writer_that_comes_later_is_seen_and_not_held_up() {
         .db
         .pragma_update(None, "wal_checkpoint", "TRUNCATE")
         .unwrap();
-    // What came later is for the next read; what is gone is gone.
+    // Later messages belong to the next read. Deleted messages are omitted.
     let mut marks = Vec::new();
     while let Some(record) = records.next().unwrap() {
         marks.push(record.mark.to_string());

@@ -1,11 +1,11 @@
-//! Settings and what follows from them.
+//! Tests of agents' settings, and of the resulting limits.
 
 use segue_core::{NativeId, ProviderId};
 
 use super::*;
 use crate::{Found, Head, IdHint};
 
-/// What an agent keeps, with these settings in `home`, `project` and `root`.
+/// Returns the retention of an agent with these settings in `home`, `project` and `root`.
 fn kept(provider: &str, files: &[(&str, &str)]) -> Retention {
     let directory = tempfile::tempdir().unwrap();
     for (name, text) in files {
@@ -30,7 +30,7 @@ fn kept(provider: &str, files: &[(&str, &str)]) -> Retention {
     }
 }
 
-/// In days, how many at most, and where that is said.
+/// Returns the period in days, the maximum number, and the path of the settings.
 fn limits(provider: &str, files: &[(&str, &str)]) -> Option<(Option<i64>, Option<usize>, String)> {
     match kept(provider, files) {
         Retention::Limited(limits) => Some((
@@ -105,7 +105,7 @@ fn gemini_cli_keeps_thirty_days_unless_told() {
             "{\"maxAge\":\"\",\"maxCount\":5}",
             Some((None, Some(5), from)),
         ),
-        // It does nothing at all with settings that it does not understand.
+        // Gemini CLI deletes nothing if it can't interpret its settings.
         ("{\"maxAge\":\"12h\"}", None),
         (
             "{\"maxAge\":\"12h\",\"minRetention\":\"6h\"}",

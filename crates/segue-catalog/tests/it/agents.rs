@@ -1,23 +1,23 @@
-//! The agents by name, so that one test can go through all of them.
+//! Agents by name, so that one test can cover all of them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use segue_catalog::{Claude, Codex, Found, Gemini, Reader};
 
-/// An agent's reader, one of the formats it reads, and where it would look for a session.
+/// An agent's reader, a format that it reads, and the path at which it finds a session.
 pub(crate) struct Agent {
     pub(crate) name: &'static str,
     pub(crate) reader: fn(&Path) -> Box<dyn Reader>,
-    /// Where in the agent's home a session with an id of ours would be.
+    /// Path of a session with the id `ID` in the agent's home.
     pub(crate) place: &'static str,
-    /// A short session in that place, in the agent's own words.
+    /// A short session in the agent's own format.
     pub(crate) sample: &'static str,
     /// Whether a session is a file of lines.
     pub(crate) lines: bool,
 }
 
-/// The id of the samples.
+/// Id of the samples.
 pub(crate) const ID: &str = "0b5e4c3a-1111-4222-8333-444455556666";
 
 fn gemini(home: &Path) -> Box<dyn Reader> {
@@ -62,13 +62,13 @@ pub(crate) const AGENTS: &[Agent] = &[
     },
 ];
 
-/// The agents whose sessions are files of lines.
+/// Returns the agents whose sessions are files of lines.
 pub(crate) fn of_lines() -> impl Iterator<Item = &'static Agent> {
     AGENTS.iter().filter(|agent| agent.lines)
 }
 
 impl Agent {
-    /// Puts a session of these bytes in its place.
+    /// Writes a session of these bytes at its path.
     pub(crate) fn put(&self, home: &Path, bytes: &[u8]) -> PathBuf {
         let path = home.join(self.place);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -76,7 +76,7 @@ impl Agent {
         path
     }
 
-    /// The one session in a home.
+    /// Returns the only session in a home.
     pub(crate) fn only(&self, home: &Path) -> Found {
         let mut there = (self.reader)(home).find();
         assert_eq!(there.found.len(), 1, "{}: {:?}", self.name, there.found);

@@ -1,4 +1,4 @@
-//! What the real CLIs wrote, and hand-made sessions in older dialects, read to the same types.
+//! Tests with files of the real CLIs, and with handwritten sessions in older formats, which are read to the same types.
 
 use std::fmt::Write;
 use std::fs;
@@ -19,14 +19,14 @@ fn sorted(directory: &Path) -> Vec<PathBuf> {
     entries
 }
 
-/// Each scenario of each version of an agent: its name, and the agent's home as it left it.
+/// Returns each scenario of each version of an agent: its name, and the agent's home at its end.
 fn scenarios(agent: &Agent) -> Vec<(String, PathBuf)> {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("fixtures")
         .join(agent.name);
     let mut all = Vec::new();
     if !fixtures.is_dir() {
-        // A format of the past: only the sample has it.
+        // An older format: only the sample has it.
         return all;
     }
     for version in sorted(&fixtures) {
@@ -42,7 +42,7 @@ fn scenarios(agent: &Agent) -> Vec<(String, PathBuf)> {
     all
 }
 
-/// Everything that is read of a home, in words. Ids and times are those of the day the corpus was made.
+/// Formats everything that is read from a home. Ids and times are those of the day on which the corpus was created.
 fn told(reader: &dyn Reader, home: &Path) -> String {
     let mut there = reader.find();
     there.found.sort_by(|a, b| a.path.cmp(&b.path));
@@ -121,8 +121,8 @@ fn the_samples_are_read_as_written() {
     }
 }
 
-/// What was asked of models in each scenario: requests, input, output, cached and total tokens. Counted by hand, from
-/// the files as they are.
+/// Compares the requests of each scenario with the numbers that were counted by hand in the files: requests, input,
+/// output, cached and total tokens.
 #[test]
 fn every_request_of_the_corpus_is_counted_once() {
     let counted = [
@@ -138,7 +138,7 @@ fn every_request_of_the_corpus_is_counted_once() {
         ("codex/0.166.0/resumed-and-forked", [5, 505, 100, 55, 605]),
         (
             "codex/0.166.0/reverted-compacted-archived",
-            // There is a sixth, in the file that was left behind by the revert.
+            // A sixth request is in the file that the revert replaced.
             [5, 505, 100, 55, 605],
         ),
         ("gemini/0.61.0/acp", [4, 404, 100, 44, 504]),
@@ -188,7 +188,7 @@ fn each_agent_that_can_be_run_has_a_corpus() {
     }
 }
 
-/// All that is known of some turns.
+/// Formats all data of some turns.
 fn detail(turns: &[NativeTurn]) -> String {
     let known = turns.iter().map(|turn| {
         let times = (turn.started_at, turn.ended_at);
@@ -198,7 +198,7 @@ fn detail(turns: &[NativeTurn]) -> String {
     story(turns) + &known.collect::<String>()
 }
 
-/// Reading turn by turn, from an outline, and from the end all give the same.
+/// Compares reading turn by turn, from an outline, and from the end.
 #[test]
 fn however_it_is_read_it_is_the_same() {
     for agent in AGENTS {

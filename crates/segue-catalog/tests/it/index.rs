@@ -1,4 +1,4 @@
-//! The index: what a refresh has to do, what is found in it, and what becomes of it when something goes wrong.
+//! Tests of the index: the work of a refresh, searches, and recovery from failures.
 
 mod grown;
 mod searched;
@@ -16,7 +16,7 @@ use segue_catalog::{Catalog, Index, Reader};
 
 use crate::agents::{AGENTS, Agent};
 
-/// A catalog of what some agents keep below a directory, each in a home of its own.
+/// Creates a catalog of some agents' sessions below a directory, each in a home of its own.
 fn catalog(home: &Path, agents: &[&Agent]) -> Catalog {
     let readers = agents.iter().map(|agent| {
         let reader: Arc<dyn Reader> = Arc::from((agent.reader)(&home.join(agent.name)));
@@ -25,7 +25,7 @@ fn catalog(home: &Path, agents: &[&Agent]) -> Catalog {
     Catalog::new(readers.collect())
 }
 
-/// One of each agent.
+/// Returns one format of each agent.
 fn one_each() -> Vec<&'static Agent> {
     let mut named = BTreeSet::new();
     let first = |agent: &&Agent| named.insert((agent.reader)(Path::new("/")).provider());
@@ -50,7 +50,7 @@ fn listed(index: &Index, gone: bool) -> Vec<Row> {
     index.list(&which, 1000, 0).unwrap()
 }
 
-/// Everything that is in an index, whatever ids its rows have.
+/// Returns the complete content of an index, without the ids of its rows.
 #[expect(clippy::disallowed_methods, reason = "a look from outside")]
 fn dump(index: &Index) -> BTreeSet<String> {
     let db = Connection::open(index.path()).unwrap();

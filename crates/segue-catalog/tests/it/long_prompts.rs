@@ -1,4 +1,4 @@
-//! A first prompt that is long, as one with a brief is: it is found, and what the person said in it.
+//! Tests of a long first prompt, such as one with a brief: readers find it, and the user's text in it.
 
 use segue_catalog::Kind;
 use segue_core::END_OF_RECORD;
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::agents::{AGENTS, Agent};
 
-/// A first prompt of about so many bytes, as a new native session is sent it after a handoff.
+/// Creates a first prompt of about this many bytes, as segue sends it to a new native session after a handoff.
 fn briefed(bytes: usize) -> String {
     let line = "> they talked about \"notes\" and much else\n";
     let told = line.repeat(bytes / line.len());
@@ -16,7 +16,7 @@ fn briefed(bytes: usize) -> String {
     )
 }
 
-/// A sample that begins with this prompt, and says nothing before it that would be enough for a head.
+/// Returns a sample that begins with this prompt, and contains nothing before it that would be enough for a head.
 pub(crate) fn beginning_with(agent: &Agent, prompt: &str) -> String {
     let words = |text: &str| json!(text).to_string().trim_matches('"').to_owned();
     let before = [
@@ -35,7 +35,7 @@ pub(crate) fn beginning_with(agent: &Agent, prompt: &str) -> String {
         .replace("What is in \\\"notes\\\"?", &prompt)
         + "\n";
     match agent.name {
-        // It notes what waits to be asked before it says where it works.
+        // Claude Code writes the queued prompt before the working directory.
         "claude" => {
             let queued = r#"{"type":"queue-operation","operation":"enqueue","content":""#;
             format!("{queued}{prompt}\"}}\n{session}")
@@ -63,7 +63,7 @@ fn a_long_first_prompt_is_found_and_told_without_its_brief() {
                 "{case}"
             );
             assert_eq!(head.kind, Kind::Conversation, "{case}");
-            // Legacy sessions do not say it, and Gemini's say it elsewhere.
+            // Legacy sessions do not contain the working directory, and Gemini CLI stores it in another file.
             if agent.name == "claude" || agent.name == "codex" {
                 assert_eq!(head.cwd.as_deref(), Some("/w"), "{case}");
             }

@@ -1,4 +1,4 @@
-//! Reading goes on from where it stopped, and a file that was changed is noticed.
+//! Tests that reading resumes after a mark, and that a changed file is detected.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -19,7 +19,7 @@ fn a_later_read_starts_where_a_turn_ended() {
         let turns = conversation(records.as_mut()).unwrap().into_turns();
         assert!(turns.len() >= 2, "{}", agent.name);
         for (n, turn) in turns.iter().enumerate() {
-            // A mark is kept as text.
+            // Marks are saved as text.
             let mark: Mark = turn.until.to_string().parse().unwrap();
             let mut rest = reader.records(&found, &Start::After(mark)).unwrap();
             let rest = conversation(rest.as_mut()).unwrap().into_turns();
@@ -60,7 +60,7 @@ fn what_is_appended_is_read_alone_and_what_is_changed_is_noticed() {
         }
         assert!((1..=second.len()).contains(&appended), "{}", agent.name);
 
-        // Cut shorter than the mark, and written anew.
+        // A file that was truncated before the mark, and one that was rewritten.
         for changed in ["", &agent.sample.replace("2026-01", "2026-02")] {
             fs::write(&path, changed).unwrap();
             let outcome = reader.records(&found, &last).map(|_| ());
@@ -94,7 +94,7 @@ fn wherever_an_agent_was_when_its_end_was_noted_later_turns_are_told_whole() {
         for mark in &marks {
             let mut rest = reader.records(&found, &Start::After(mark.clone())).unwrap();
             let rest = since(rest.as_mut()).unwrap();
-            // A rewind needs what came before.
+            // A rewind needs earlier records.
             if rest.rewound {
                 continue;
             }

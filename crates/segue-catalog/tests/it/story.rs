@@ -1,11 +1,11 @@
-//! A conversation in words, so that what was read can be compared at a glance.
+//! Formatting of a conversation as text, for comparison.
 
 use std::fmt::Write;
 
 use segue_catalog::NativeTurn;
 use segue_core::{Part, Role};
 
-/// What a session tells, turn by turn.
+/// Formats the turns of a session.
 pub(crate) fn story(turns: &[NativeTurn]) -> String {
     let mut text = String::new();
     for (n, turn) in (1..).zip(turns) {
@@ -49,7 +49,7 @@ fn told(role: Role, part: &Part) -> String {
     }
 }
 
-/// Results name processes and times, which are others each time.
+/// Removes process ids and times from results, because they differ in each run.
 fn steady(text: &str) -> String {
     let mut text = text.to_owned();
     for (before, after) in [

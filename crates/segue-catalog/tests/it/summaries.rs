@@ -1,4 +1,4 @@
-//! Native sessions that were held to sum another one up: nobody lists them, goes on with them or counts them.
+//! Tests of native sessions of a summariser, which are not listed, resumed or counted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::long_prompts::beginning_with;
 fn a_summarisers_session_is_no_conversation() {
     for agent in AGENTS {
         let asked = question(&Checkpoint::default(), &"> long\n".repeat(50_000));
-        // What a person says of one is a conversation like any other.
+        // A prompt of the user about such a prompt is a conversation like any other.
         let about = format!("what is\n{asked}");
         for (prompt, expected) in [(asked.as_str(), 0), (about.as_str(), 1)] {
             let home = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Reading what changed, on all cores, and bringing it into the index.
+//! Reading of changed sources on all cores, and writing them into the index.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,16 +14,17 @@ use crate::index::write::{Growing, Noted, Verdict, Writer};
 use crate::index::{IndexError, State};
 use crate::{ReadError, Reader};
 
-/// Text is committed once it has so many bytes: the larger the pieces, the less there is to merge.
+/// Number of bytes of text after which a transaction is committed. The larger the transactions, the less FTS5 has to
+/// merge.
 const COMMIT: usize = 64 * 1024 * 1024;
-/// What the readers may be ahead of the writer, in messages of about a megabyte at most.
+/// Maximum number of results that readers may be ahead of the writer. A result has at most about a megabyte.
 const AHEAD: usize = 32;
-/// What was changed so lately may be in the middle of being written.
+/// Age below which a source may still be incomplete, because another process is writing it.
 const WRITTEN: SignedDuration = SignedDuration::from_secs(10);
-/// Fewer changes than this are not worth another thread.
+/// Minimum number of changes for which further threads are started.
 const FEW: usize = 8;
 
-/// Reads what changed, on all cores, and has it taken here.
+/// Reads the changed sources on all cores, and passes the results to `take` on this thread.
 pub(super) fn fetch(
     readers: &HashMap<&str, &dyn Reader>,
     changes: &[Change],
@@ -57,11 +58,11 @@ pub(super) fn fetch(
     let cores = thread::available_parallelism().map_or(1, usize::from);
     thread::scope(|scope| {
         let (sender, receiver) = mpsc::sync_channel(AHEAD);
-        // This thread is busy too: it writes.
+        // The number excludes the core of this thread, which writes.
         for _ in 0..cores.saturating_sub(1).clamp(1, 8) {
             let sender: SyncSender<(usize, Told)> = sender.clone();
             scope.spawn(move || {
-                // Nobody listens any more once something went wrong there.
+                // The receiver no longer exists after a write has failed.
                 let mut heard = true;
                 while heard && one(&mut |index, told| heard &= sender.send((index, told)).is_ok()) {
                 }
@@ -74,24 +75,24 @@ pub(super) fn fetch(
     })
 }
 
-/// Brings what is read into the index.
+/// A writer of results into the index.
 ///
-/// Words are written as they come, and everything else when they are committed: FTS5 gathers words in memory and
-/// writes them out whenever another statement may have to be taken back alone.
+/// It writes words immediately, and everything else before a commit, because FTS5 collects words in memory and writes
+/// them whenever another statement may have to be rolled back alone.
 pub(super) struct Bringing<'a, 'db> {
     pub(super) writer: &'a mut Writer<'db>,
     pub(super) changes: &'a [Change],
     pub(super) now: Timestamp,
-    /// The sessions of which some turns are written and others still to come.
+    /// Sessions of which some turns are written and others are still missing.
     pub(super) growing: HashMap<usize, Growing>,
-    /// What else there is to write.
+    /// Data that is written before the commit.
     pub(super) rest: Vec<(usize, Rest)>,
-    /// Whether nothing has to be looked at again that has not changed.
+    /// Whether no source has to be read a second time without having changed.
     pub(super) settled: bool,
     pub(super) work: &'a mut Work,
 }
 
-/// What there is to write of a source beside the words of a new session.
+/// Data of a source that is written in addition to the words of a new session.
 pub(super) enum Rest {
     Whole(Growing, Box<Placed>),
     Grown {
@@ -101,7 +102,7 @@ pub(super) enum Rest {
     },
     Nothing(Option<Growing>),
     Failed(Option<Growing>, String, bool),
-    /// It is being written: it is looked at again the next time, and what is known of it stays.
+    /// A source that another process is writing. The next refresh reads it, and its indexed data stays unchanged.
     Later(Option<Growing>),
 }
 
@@ -145,7 +146,7 @@ impl Bringing<'_, '_> {
                     .get(index)
                     .map(|change| change.provider.clone());
                 let why = error.in_full();
-                // What could not be read for now may be readable as it is.
+                // A read that failed may succeed later without a change of the source.
                 let for_now = matches!(error, ReadError::Io { .. });
                 let unreadable = provider.map(|provider| (provider, error));
                 self.work.unreadable.extend(unreadable);
@@ -154,14 +155,14 @@ impl Bringing<'_, '_> {
         };
         self.rest.push((index, rest));
         self.work.read += 1;
-        // Half a session must not be left behind by a kill.
+        // A killed process must not leave a part of a session in the index.
         if self.writer.pending >= COMMIT && self.growing.is_empty() {
             self.commit()?;
         }
         Ok(())
     }
 
-    /// Whether a file that holds no conversation now may well do so in a moment.
+    /// Returns `true` if a file contains no conversation, but is so new that its agent may still be writing it.
     fn is_being_written(&self, index: usize, error: &ReadError) -> bool {
         let change = self.changes.get(index);
         let age = change.map(|change| self.now.duration_since(change.found.modified));
@@ -214,7 +215,7 @@ impl Bringing<'_, '_> {
             } => {
                 let id = placed.head.id.as_str();
                 let session = before.as_ref().map(|(session, _)| *session);
-                // A fuller copy of it may have come to light in the meantime: then it is read as a whole the next time.
+                // The session may have another source since then. In this case the next refresh reads it completely.
                 if session.is_none() || writer.session(provider, id)? != session {
                     self.settled = false;
                     return Ok(());
@@ -224,7 +225,7 @@ impl Bringing<'_, '_> {
                     writer.append(session, &placed, state, first, &turns)?;
                 }
             }
-            // What was there before stays as it was: it may be in the middle of being written.
+            // Indexed data stays unchanged, because the source may be incomplete.
             Rest::Nothing(growing) => {
                 if let Some(growing) = growing {
                     writer.drop_turns(growing.id, 0)?;

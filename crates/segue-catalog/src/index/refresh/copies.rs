@@ -1,4 +1,4 @@
-//! Copies in the archive: they stand in for sessions that are gone.
+//! Copies in the archive, which replace sessions that no longer exist.
 
 use segue_core::NativeId;
 
@@ -9,7 +9,7 @@ use crate::index::write::{Noted, Verdict, Writer};
 use crate::index::{IndexError, State};
 use crate::{Catalog, Head, IdHint, NativeSession};
 
-/// Has a copy stand in for a session that is gone.
+/// Indexes a copy in place of a session that no longer exists.
 pub(super) fn take_copy(
     catalog: &Catalog,
     copy: &Change,

@@ -1,4 +1,4 @@
-//! What is there, and what of it is not as the index has it.
+//! Comparison of the sources on disk with the index.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
@@ -15,14 +15,14 @@ use crate::index::read::Before;
 use crate::index::write::{Verdict, nanoseconds, turn_id};
 use crate::{Catalog, Found, ReadError, Whereabouts};
 
-/// What was there when we looked.
+/// Sources on disk.
 pub(super) struct Walked {
     pub(super) found: Vec<(ProviderId, Found)>,
-    /// Which of them are copies in the archive.
+    /// Paths of the sources that are copies in the archive.
     pub(super) copies: HashSet<PathBuf>,
-    /// Of which agents something could not be looked at, so that what is missing may be there.
+    /// Read errors, each with its agent. A missing session of such an agent may still exist.
     pub(super) unreadable: Vec<(ProviderId, ReadError)>,
-    /// What tells this from any other state.
+    /// Hash that identifies this state.
     pub(super) print: i64,
 }
 
@@ -46,7 +46,7 @@ impl Walked {
             .copies
             .extend(copies.iter().map(|(_, found)| found.path.clone()));
         walked.found.extend(copies);
-        // In whatever order they were come across.
+        // The sum does not depend on the order of the sources.
         for (provider, found) in &walked.found {
             let mut hasher = DefaultHasher::new();
             (provider.as_str(), &found.path, found.part()).hash(&mut hasher);
@@ -82,7 +82,7 @@ impl Walked {
                 }),
             }
         }
-        // What could not be looked at is not gone, nor what is in another home than the one that was looked at.
+        // A source that could not be read still exists, and so does one in a home other than the searched one.
         let is_gone = |(key, known): &(Key, Known)| {
             let unreadable = |(provider, _): &(ProviderId, _)| provider.as_str() == key.provider;
             let elsewhere = |provider: &ProviderId| {
@@ -98,7 +98,7 @@ impl Walked {
             let orphaned = |(key, gone): &&(Key, Known)| {
                 key.provider == provider.as_str() && gone.native_id == twin.native_id
             };
-            // Whoever found out before may have been killed on the way.
+            // An earlier refresh that detected this may have been killed.
             if !twin.held || gone.iter().any(|gone| orphaned(&gone)) {
                 changed.push(Change {
                     provider: provider.clone(),
@@ -107,7 +107,7 @@ impl Walked {
                 });
             }
         }
-        // The newest last, so that ids grow with time.
+        // The newest source is last, so that ids grow with time.
         changed.sort_by_key(|change| change.found.modified);
         let is_copy = |change: &Change| self.copies.contains(&change.found.path);
         let (copies, changed) = changed.into_iter().partition(is_copy);
@@ -121,20 +121,20 @@ impl Walked {
 
 pub(super) struct Changes {
     pub(super) changed: Vec<Change>,
-    /// The same for copies in the archive, which only matter where a session is gone.
+    /// Changed copies in the archive, which matter only if their session no longer exists.
     pub(super) copies: Vec<Change>,
     pub(super) gone: Vec<i64>,
 }
 
-/// A place at which something else is than before.
+/// A source that has changed.
 pub(super) struct Change {
     pub(super) provider: ProviderId,
     pub(super) found: Found,
-    /// What was read there before, and the row it went into.
+    /// Row of the session, and its state at the previous read. `None` if the index has no session for the source.
     pub(super) before: Option<(i64, Before)>,
 }
 
-/// A place.
+/// Key of a source.
 #[derive(PartialEq, Eq, Hash)]
 pub(super) struct Key {
     provider: String,
@@ -152,7 +152,7 @@ impl Key {
     }
 }
 
-/// What is known of a place.
+/// State of a source in the index.
 pub(super) struct Known {
     source: i64,
     size: u64,
@@ -164,7 +164,7 @@ pub(super) struct Known {
     turns: u32,
     after: Option<String>,
     copy: bool,
-    /// Whether there is a place that the session of this name is at.
+    /// Whether the session with this id has a source.
     held: bool,
 }
 
@@ -221,5 +221,5 @@ pub(super) fn known(db: &Connection) -> rusqlite::Result<HashMap<Key, Known>> {
     rows.collect()
 }
 
-/// The id of the last turn, for those who ask the database for it.
+/// The query above computes the id of the last turn with this shift.
 const _: () = assert!(turn_id(1, 0) == 1 << 20);

@@ -1,4 +1,4 @@
-//! Where sessions were found, and what was found there.
+//! Sources in which sessions were found, and their state at the last read.
 
 use std::os::unix::ffi::OsStrExt;
 
@@ -9,32 +9,32 @@ use super::super::State;
 use super::{Sql, Writer};
 use crate::Found;
 
-/// What was found at a place.
+/// Content of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::index) enum Verdict {
     /// A conversation.
     Session = 0,
-    /// Something that is no conversation.
+    /// Content that is no conversation.
     Other = 1,
-    /// A conversation that another place has more of.
+    /// A conversation of which another source contains more.
     Twin = 2,
-    /// What could not be read.
+    /// Content that could not be read.
     Failed = 3,
 }
 
-/// What was found at a place, and what tells more of that.
+/// Result of reading a source.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::index) struct Noted<'a> {
     pub(in crate::index) verdict: Verdict,
     pub(in crate::index) native_id: Option<&'a str>,
     pub(in crate::index) why: Option<&'a str>,
     pub(in crate::index) copy: bool,
-    /// Whether it is worth a second look only once it changes.
+    /// Whether the source is read only after it has changed.
     pub(in crate::index) settled: bool,
 }
 
 impl Noted<'_> {
-    /// Nothing but what was found.
+    /// Creates a result that contains only the verdict.
     pub(in crate::index) fn found(verdict: Verdict) -> Self {
         Self {
             verdict,
@@ -46,13 +46,13 @@ impl Noted<'_> {
     }
 }
 
-/// When a file was written, as it is compared. What is beyond the year 2262 is all the same.
+/// Returns the time of a file in the form in which times are compared. All times after the year 2262 are equal.
 pub(in crate::index) fn nanoseconds(at: Timestamp) -> i64 {
     i64::try_from(at.as_nanosecond()).unwrap_or(i64::MAX)
 }
 
 impl Writer<'_> {
-    /// A copy stands in for a session that is gone.
+    /// Makes a copy in the archive the source of a session that no longer exists.
     pub(in crate::index) fn attach(&mut self, session: i64, source: i64) -> Sql<()> {
         self.run(
             "UPDATE session SET source = ?2, state = ?3 WHERE id = ?1",
@@ -61,7 +61,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Whether another source than this one, which is still there, holds at least as much of a session.
+    /// Returns `true` if another existing source contains at least as much of a session.
     pub(in crate::index) fn is_twin(
         &self,
         provider: &str,
@@ -81,7 +81,7 @@ impl Writer<'_> {
         Ok(other.is_some_and(|other| other >= size))
     }
 
-    /// Another session than before is at a place.
+    /// Marks the session that a source contained before as missing, because the source contains another session now.
     pub(in crate::index) fn displace(&mut self, source: i64, native_id: &str) -> Sql<()> {
         self.run(
             "UPDATE session SET state = ?3, source = NULL WHERE source = ?1 AND native_id <> ?2",
@@ -90,7 +90,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Forgets where a session was found, so that it is read anew if it is there.
+    /// Removes the sources of a session, so that the next refresh reads those that still exist.
     pub(in crate::index) fn forget_places(&mut self, provider: &str, native_id: &str) -> Sql<()> {
         self.run(
             "DELETE FROM source WHERE provider = ?1 AND native_id = ?2",
@@ -100,7 +100,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// The session's source is not there any more.
+    /// Marks the session of a source as missing, because the source no longer exists.
     pub(in crate::index) fn lose(&mut self, source: i64) -> Sql<()> {
         self.run(
             "UPDATE session SET state = ?2, source = NULL WHERE source = ?1",
@@ -110,7 +110,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Notes what a place looked like, and what was found there.
+    /// Saves the state of a source and the result of reading it. Returns the row of the source.
     pub(in crate::index) fn note(
         &mut self,
         provider: &str,
@@ -149,7 +149,7 @@ impl Writer<'_> {
             )
     }
 
-    /// All other places of a session have less of it.
+    /// Marks all other sources of a session as twins, which contain less of it.
     pub(in crate::index) fn demote(
         &mut self,
         provider: &str,

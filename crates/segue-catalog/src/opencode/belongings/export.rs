@@ -1,4 +1,4 @@
-//! A session of the database as `opencode export` writes it, one message after the other.
+//! Export of a session from the database, as `opencode export` writes it, message by message.
 
 use std::io::{self, Write};
 
@@ -22,7 +22,7 @@ pub(super) fn write(database: &Database, id: &str, to: &mut dyn Write) -> Result
     writeln!(to, "]}}").map_err(failed)
 }
 
-/// The session itself. Columns that this version does not have are left out, and so is what is not set.
+/// Returns the session itself. Omits columns that this version does not have, and values that are not set.
 fn info(connection: &Connection, id: &str) -> rusqlite::Result<Option<Value>> {
     let mut statement = connection.prepare("SELECT * FROM session WHERE id = ?1")?;
     let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
@@ -38,7 +38,7 @@ fn info(connection: &Connection, id: &str) -> rusqlite::Result<Option<Value>> {
 
 fn in_their_words(row: &Map<String, Value>) -> Value {
     let plain = |name: &str| row.get(name).cloned().unwrap_or(Value::Null);
-    // These are texts that hold JSON.
+    // Columns that contain JSON as text.
     let nested = |name: &str| {
         let text = row.get(name).and_then(Value::as_str);
         text.and_then(|text| serde_json::from_str(text).ok())
@@ -84,7 +84,7 @@ fn in_their_words(row: &Map<String, Value>) -> Value {
     info
 }
 
-/// Leaves out what is not set, and what consists of nothing else.
+/// Removes values that are not set, and objects that contain only such values.
 fn without_nothing(value: &mut Value) {
     if let Value::Object(fields) = value {
         fields.values_mut().for_each(without_nothing);
@@ -135,7 +135,7 @@ fn messages(
     Ok(Ok(()))
 }
 
-/// An object as a row has it, with the ids that have columns of their own.
+/// Returns the object of a row, with the ids that are in separate columns.
 fn object(row: &Row<'_>, ids: &[(&str, &str)]) -> rusqlite::Result<Value> {
     let mut object: Map<String, Value> =
         serde_json::from_slice(bytes(row.get_ref(1)?)).unwrap_or_default();

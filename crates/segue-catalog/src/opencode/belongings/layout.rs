@@ -1,4 +1,4 @@
-//! An exported session as the files of older versions, in which it can be read without a database.
+//! Conversion of an exported session to the files of older versions, which can be read without a database.
 
 use std::fmt;
 use std::fs;
@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 type Object = Map<String, Value>;
 
-/// Writes an export into a directory, one message after the other.
+/// Writes an export into a directory, message by message.
 pub(super) fn write(export: impl Read, storage: &Path) -> io::Result<()> {
     let mut reader = serde_json::Deserializer::from_reader(export);
     Whole { storage }
@@ -93,13 +93,13 @@ impl<'de> Visitor<'de> for Messages<'_> {
     }
 }
 
-/// An id that is fit to be a name.
+/// Returns an id that is valid as a file name.
 fn id<'a>(object: &'a Object, field: &str) -> Option<&'a str> {
     let id = object.get(field).and_then(Value::as_str);
     id.filter(|id| NativeId::parse(id).is_ok())
 }
 
-/// `storage/<kind>/<whose>/<id>.json`
+/// Returns the path `storage/<kind>/<whose>/<id>.json`.
 fn path(storage: &Path, kind: &str, whose: Option<&str>, object: &Object) -> Option<PathBuf> {
     let name = format!("{}.json", id(object, "id")?);
     Some(storage.join(kind).join(whose?).join(name))

@@ -1,4 +1,4 @@
-//! What is appended is taken in by itself, and comes to the same as reading everything anew.
+//! Tests that a refresh reads only appended records, with the same result as a complete read.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -21,13 +21,13 @@ fn an_index_that_grew_line_by_line_is_the_one_that_is_built_at_once() {
         let index = Index::new(grown.path());
         for (n, line) in lines.iter().enumerate() {
             let mut file = OpenOptions::new().append(true).open(&path).unwrap();
-            // Half of a line is there for a moment.
+            // The line is incomplete for a moment.
             let half = line.floor_char_boundary(line.len() / 2);
             file.write_all(&line.as_bytes()[..half]).unwrap();
             refresh(&index, &catalog);
             writeln!(file, "{}", &line[half..]).unwrap();
             if n % 3 == 1 && n + 1 < lines.len() {
-                // Sometimes more than one line is new.
+                // Sometimes several lines are new.
                 continue;
             }
             refresh(&index, &catalog);
@@ -35,7 +35,7 @@ fn an_index_that_grew_line_by_line_is_the_one_that_is_built_at_once() {
             assert!(fresh.start_over(Duration::ZERO).unwrap());
             refresh(&fresh, &catalog);
             if listed(&fresh, false).is_empty() {
-                // Nothing counts in it at the moment; what was there stays until something does.
+                // The session has no turn that counts at the moment. The old data remains until it has one.
                 continue;
             }
             let (grown, whole) = (dump(&index), dump(&fresh));
@@ -61,7 +61,7 @@ fn an_appended_file_costs_its_new_bytes_and_the_turn_they_belong_to() {
         refresh(&index, &catalog);
         let before = listed(&index, false);
         let size = std::fs::metadata(&path).unwrap().len();
-        // A line that means nothing to us, as agents write many.
+        // A line without meaning for segue, of which agents write many.
         let mut file = OpenOptions::new().append(true).open(&path).unwrap();
         writeln!(file, "{{\"type\":\"nothing\"}}").unwrap();
         let work = refresh(&index, &catalog);

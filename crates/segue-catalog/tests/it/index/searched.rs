@@ -1,4 +1,4 @@
-//! What a search finds, where, and in which order.
+//! Tests of the results of a search, and of their order.
 
 use std::collections::HashSet;
 use std::fs;
@@ -67,7 +67,7 @@ fn search(index: &Index, query: &Query, order: Order) -> Hits {
     index.search(&ask).unwrap()
 }
 
-/// The sessions that were found, by the end of their ids, and the turns in them.
+/// Returns the sessions that were found, by the end of their ids, and the turns in them.
 fn found(index: &Index, text: &str) -> Vec<String> {
     let hits = search(index, &parse(text), Order::Newest);
     let hit = |hit: &segue_catalog::index::Hit| {
@@ -125,7 +125,7 @@ fn words_phrases_prefixes_and_filters() {
     let index = Index::new(place.path());
     refresh(&index, &catalog);
     let cases: &[(&str, &[&str])] = &[
-        // The newest session first, and in it the newest turns.
+        // The newest session comes first, and in it the newest turns.
         ("login", &["2:3,2", "1:1"]),
         ("LOGIN", &["2:3,2", "1:1"]),
         ("\"login form\"", &["1:1"]),
@@ -143,14 +143,14 @@ fn words_phrases_prefixes_and_filters() {
         ("project:APP1 login", &["1:1"]),
         ("after:2025-03-01T10:23:00Z login", &["2:3,2"]),
         ("before:2025-03-01T10:20:00Z login", &["1:1"]),
-        // An older turn counts although a newer one fits as well.
+        // An older turn matches, although a newer one contains the word as well.
         ("before:2025-03-01T10:22:00Z login", &["2:1", "1:1"]),
         ("grosse", &[]),
         ("größe", &["3:1"]),
         ("grö*", &["3:1"]),
-        // Letters without their marks.
+        // Letters without diacritics.
         ("große tabelle", &["3:1"]),
-        // Scripts without blanks.
+        // Scripts without spaces.
         ("连接", &["2:2"]),
         ("接连", &[]),
         ("provider:claude", &["3:", "2:", "1:"]),
@@ -247,7 +247,7 @@ fn segues_own_sessions_are_found_by_words_and_titles_and_forgotten() {
     );
     assert_eq!(index.own_turns(&id).unwrap(), ["7", "8"]);
 
-    // The second turn was taken back, and another took its place.
+    // The second turn was reverted, and another turn replaced it.
     let reverted = own(1, vec![turn("9", "cancel")]);
     assert!(index.take_own(&[reverted], wait).unwrap());
     assert_eq!(found(&index, "charge"), Vec::<String>::new());

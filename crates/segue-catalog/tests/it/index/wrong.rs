@@ -1,4 +1,4 @@
-//! Files that are no sessions for a moment, an index that is damaged, and others who are at it.
+//! Tests of files that are temporarily no sessions, of a damaged index, and of concurrent processes.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -31,7 +31,7 @@ fn a_source_that_is_malformed_for_a_moment_keeps_its_last_good_row() {
         assert_eq!(good.len(), 1, "{}", agent.name);
         for bad in ["", "{", "\0\0\0\0", "{\"type\":"] {
             fs::write(&path, bad).unwrap();
-            // It may be in the middle of being written, so nothing is said of it yet.
+            // The agent may still be writing the file, so no failure is reported yet.
             assert_eq!(refresh(&index, &catalog).unreadable.len(), 0);
             was_written_long_ago(&path);
             assert_eq!(refresh(&index, &catalog).unreadable.len(), 1);
@@ -44,7 +44,7 @@ fn a_source_that_is_malformed_for_a_moment_keeps_its_last_good_row() {
             assert!(failures[0].why.contains(&*path.to_string_lossy()));
             let id = good[0].session.head.id.as_str();
             assert!(catalog.why_not(id).is_some(), "{}", agent.name);
-            // It is not looked at again before it changes.
+            // The file is not read a second time before it changes.
             let again = refresh(&index, &catalog);
             assert_eq!(
                 (again.read, again.rows),
@@ -112,7 +112,7 @@ fn of_two_files_of_one_session_the_fuller_one_counts_while_it_is_there() {
     assert_eq!(rows.len(), 1);
     assert_eq!(rows[0].session.found.path, other);
 
-    // It comes to the same as looking at it for the first time.
+    // The result equals that of a first refresh.
     let anew = tempfile::tempdir().unwrap();
     let fresh = Index::new(anew.path());
     refresh(&fresh, &catalog);
@@ -142,7 +142,7 @@ fn a_damaged_index_is_built_anew() {
     ];
     for (n, damage) in damages.into_iter().enumerate() {
         damage();
-        // Something has to have changed, or it would not be written to.
+        // A refresh without a change would not write to the index.
         let touched = agents[0].put(&home.path().join(agents[0].name), b"");
         fs::write(&touched, agents[0].sample).unwrap();
         let index = Index::new(place.path());
@@ -191,7 +191,7 @@ fn what_can_not_be_looked_at_is_not_gone() {
     assert_eq!(listed(&index, false).len(), 1);
 }
 
-/// A reader that can't read at first.
+/// A reader that fails at first.
 struct Hindered(Box<dyn Reader>, Arc<AtomicBool>);
 
 impl Reader for Hindered {
