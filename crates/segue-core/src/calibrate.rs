@@ -1,38 +1,41 @@
-//! How an agent counts, learned from what it reported.
+//! Calibration of token estimates, learned from the counts that an agent reports.
 //!
-//! An agent sends more than was said to it (its own instructions, its tools: a fixed number of tokens), and its model
-//! may have another vocabulary than the one we count with (a factor). The two are learned apart, from pairs of our own
-//! estimate and what was reported, by medians, so that a few wrong pairs change nothing.
+//! An agent sends more than the messages of the session (its own instructions and tools: a fixed number of tokens), and
+//! its model may have another vocabulary than the one that segue counts with (a factor). The overhead and the factor
+//! are learned separately, from pairs of segue's estimate and the reported count. Medians are used, so that a few wrong
+//! pairs change nothing.
 
-/// How many pairs are needed before anything is said.
+/// Minimum number of samples for a calibration, and of pairs of samples for its factor.
 const ENOUGH: usize = 5;
 
-/// By how much two estimates must differ to tell something of the factor: less is lost in what varies anyway.
+/// Minimum difference between two estimates that is used for the factor. A smaller difference is lost in the variation
+/// between requests.
 const APART: u64 = 1_000;
 
-/// Factors beyond these, in thousandths, are no vocabulary but a misunderstanding.
+/// Plausible factors, in thousandths. A factor outside this range is not due to the vocabulary but to a misinterpreted
+/// count.
 const FACTORS: std::ops::RangeInclusive<i64> = 500..=3_000;
 
-/// How large a request was.
+/// Size of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
-    /// By our count of what the native session holds.
+    /// Tokens in the native session by segue's own estimate.
     pub estimate: u64,
-    /// By the agent.
+    /// Tokens that the agent reported.
     pub reported: u64,
 }
 
-/// How an agent counts.
+/// Relation between segue's token counts and those of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Calibration {
-    /// What it sends along with every request.
+    /// Tokens that the agent adds to every request.
     pub overhead: u64,
-    /// How many of its tokens a thousand of ours are.
+    /// Number of the agent's tokens for a thousand of segue's tokens.
     pub per_thousand: u64,
 }
 
 impl Calibration {
-    /// How large a request with so many of our tokens is for the agent.
+    /// Returns the size that the agent reports for a request of `tokens` by segue's count.
     #[must_use]
     pub fn reported(self, tokens: u64) -> u64 {
         let scaled = u128::from(tokens) * u128::from(self.per_thousand) / 1_000;
@@ -40,7 +43,7 @@ impl Calibration {
         scaled.saturating_add(self.overhead)
     }
 
-    /// How many of our tokens a request of that size has room for.
+    /// Returns the number of tokens, by segue's count, that fit into a request for which the agent reports `reported`.
     #[must_use]
     pub fn room(self, reported: u64) -> u64 {
         let scaled = reported.saturating_sub(self.overhead);
@@ -49,7 +52,7 @@ impl Calibration {
     }
 }
 
-/// Learns from pairs, in any order; none until there are enough.
+/// Computes the calibration from samples, in any order. `None` for fewer than five samples.
 #[must_use]
 pub fn calibrate(samples: &[Sample]) -> Option<Calibration> {
     if samples.len() < ENOUGH {
@@ -68,8 +71,9 @@ pub fn calibrate(samples: &[Sample]) -> Option<Calibration> {
     })
 }
 
-/// How many of our tokens a brief and its prompt may have: as configured, or what a smaller context of the model has
-/// room for. A quarter of that stays free for what the agent says and does, which else would end at once.
+/// Returns the number of tokens, by segue's count, that a brief and its prompt may use: the configured number, or less
+/// if the model's context window is too small for it. A quarter of the window stays free for the agent's output and
+/// tool results, because otherwise the context would be full at once.
 #[must_use]
 pub fn budget_within(
     configured: u64,
@@ -81,12 +85,14 @@ pub fn budget_within(
     };
     let usable = window / 4 * 3;
     let ours = calibration.map_or(usable, |learned| learned.room(usable));
-    // An agent that needs more than half of it for itself was misunderstood.
+    // An overhead of more than half of the window is a misinterpreted count, so at least a quarter of the window is
+    // used.
     configured.min(ours.max(window / 4))
 }
 
-/// By how much each two samples differ in what was reported, for each thousand by which they differ in the estimate.
-/// Too few of them are none.
+/// Returns, for each pair of samples, the difference of the reported counts for each thousand tokens of difference in
+/// the estimates. Pairs whose estimates differ by less than [`APART`] are ignored. Empty if fewer than [`ENOUGH`] pairs
+/// remain.
 fn slopes(samples: &[Sample]) -> Vec<i64> {
     let mut slopes = Vec::new();
     for (at, one) in samples.iter().enumerate() {
@@ -149,7 +155,7 @@ mod tests {
     #[test]
     fn outliers_change_little() {
         let mut samples = pairs(&SPREAD, |tokens| tokens * 12 / 10 + 18_000);
-        // The agent compacted by itself, and once it reported nonsense.
+        // The agent compacted its own context in one sample, and reported a wrong number in another.
         samples[6].reported = 25_000;
         samples[1].reported = 900_000;
         let learned = calibrate(&samples).unwrap();

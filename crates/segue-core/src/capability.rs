@@ -1,15 +1,15 @@
-//! What an agent can do, and how.
+//! Operations that an agent supports, and the method of each.
 
 use crate::names::names;
 
-/// By which means an agent offers an operation.
+/// Method by which an agent offers an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
-    /// A method of its protocol.
+    /// A method of the agent's protocol.
     Protocol,
-    /// A flag on its command line.
+    /// A flag on the agent's command line.
     Flag,
-    /// Its session files, read by us.
+    /// The agent's session files, which segue reads.
     Files,
 }
 
@@ -19,35 +19,35 @@ names!(How {
     Files => "files",
 });
 
-/// What one agent can do; `None` is "can't", which differs from "has nothing to show".
+/// Operations that one agent supports. `None` means "not supported", which differs from "has nothing to show".
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Capabilities {
-    /// List its native sessions.
+    /// Lists native sessions.
     pub list: Option<How>,
-    /// Go on with a native session and replay it.
+    /// Resumes a native session and replays its messages.
     pub load: Option<How>,
-    /// Go on with a native session without replaying.
+    /// Resumes a native session without a replay.
     pub resume: Option<How>,
-    /// Go on with the newest native session of a directory.
+    /// Resumes the newest native session of a directory.
     pub continue_last: Option<How>,
-    /// Branch off a native session.
+    /// Forks a native session.
     pub fork: Option<How>,
-    /// Delete a native session.
+    /// Deletes a native session.
     pub delete: Option<How>,
-    /// Stop a turn.
+    /// Stops a turn.
     pub cancel: Option<How>,
-    /// Work in a mode the caller chooses.
+    /// Works in a mode that the caller chooses.
     pub modes: Option<How>,
-    /// Use a model the caller chooses.
+    /// Uses a model that the caller chooses.
     pub models: Option<How>,
-    /// Say what a turn used.
+    /// Reports the usage of a turn.
     pub usage: Option<How>,
-    /// Take MCP servers.
+    /// Accepts MCP servers.
     pub mcp: Option<How>,
 }
 
 impl Capabilities {
-    /// Each capability with its name, in the order of the documentation.
+    /// Returns each capability with its name, in the order of the documentation.
     #[must_use]
     pub fn each(&self) -> [(&'static str, Option<How>); 11] {
         [

@@ -4,10 +4,10 @@ use jiff::Timestamp;
 
 use crate::{Json, Leg, LegEnd, Message, Part, Role, Turn, TurnState};
 
-/// Whether `leg` can carry the next prompt of a session whose turns are `chain` (oldest first).
+/// Returns `true` if `leg` can receive the next prompt of a session whose turns are `chain` (oldest first).
 ///
-/// A native session knows the turns up to its tip. It can go on when that is the head; turns after the tip
-/// that were written down but never sent make no difference to it.
+/// A native session contains the turns up to its tip. It can be resumed if its tip is the last turn of `chain` that was
+/// sent, because later turns that were recorded but never sent change nothing for the agent.
 #[must_use]
 pub fn can_go_on(leg: &Leg, chain: &[Turn]) -> bool {
     if leg.ended.is_some() {
@@ -17,19 +17,20 @@ pub fn can_go_on(leg: &Leg, chain: &[Turn]) -> bool {
     leg.tip == last_sent.map(|turn| turn.id)
 }
 
-/// The turns of a chain that were added to the record without an agent, and that the native session of a leg that goes
-/// on may not know of: those since the last prompt of ours that was answered, which told all that came before it.
+/// Returns the turns of a chain that were added to the record without an agent, and that the native session of a
+/// resumed leg may not contain.
 ///
-/// One that failed may never have been read, and one that was made elsewhere told nothing; what follows an answer is
-/// told rather twice than never.
+/// These are the added turns since the last prompt from segue that was answered, because that prompt included all added
+/// turns before it. A failed prompt does not count, because the agent may never have read it. A turn made outside segue
+/// does not count either, because its prompt included no added turns. In doubt a turn is sent twice rather than never.
 pub fn untold(chain: &[Turn]) -> impl Iterator<Item = &Turn> {
     let answered = |turn: &Turn| turn.sent && !turn.outside && turn.state == TurnState::Finished;
     let from = chain.iter().rposition(answered).map_or(0, |at| at + 1);
     chain.iter().skip(from).filter(|turn| turn.is_added())
 }
 
-/// Whether a leg that ended can carry the next prompt after all: the head is back at its tip, and nothing was wrong with
-/// its native session.
+/// Returns `true` if an ended leg can be reopened for the next prompt: the head is back at its tip, and its native
+/// session was intact when the leg ended.
 #[must_use]
 pub fn can_be_taken_up(leg: &Leg, chain: &[Turn]) -> bool {
     let left = leg.ended.is_some_and(|(_, why)| was_left(why));
@@ -37,19 +38,19 @@ pub fn can_be_taken_up(leg: &Leg, chain: &[Turn]) -> bool {
     left && leg.native_id.is_some() && leg.tip.is_some() && leg.tip == last_sent.map(|turn| turn.id)
 }
 
-/// Whether another native session may branch off from that of a leg: it is in use, or was left with nothing wrong about
-/// it. One that was lost or is full is no place to begin at.
+/// Returns `true` if another native session may be forked from the native session of `leg`: the leg is open, or it
+/// ended although its native session was intact. A lost or full native session is not a starting point.
 #[must_use]
 pub fn can_be_branched(leg: &Leg) -> bool {
     leg.native_id.is_some() && leg.tip.is_some() && leg.ended.is_none_or(|(_, why)| was_left(why))
 }
 
-/// Whether a leg ended for a reason that has nothing to do with its native session.
+/// Returns `true` if the reason for the end of a leg is unrelated to its native session.
 fn was_left(why: LegEnd) -> bool {
     matches!(why, LegEnd::NotNow | LegEnd::HeadMoved | LegEnd::Handoff)
 }
 
-/// The messages that close the tool calls an interrupted turn left open, so that no call is without an answer.
+/// Returns the messages that close the open tool calls of an interrupted turn, so that every call has a response.
 #[must_use]
 pub fn close_open_calls(messages: &[Message], at: Timestamp) -> Vec<Message> {
     let mut open: Vec<(&str, &str)> = Vec::new();
@@ -76,29 +77,29 @@ pub fn close_open_calls(messages: &[Message], at: Timestamp) -> Vec<Message> {
         .collect()
 }
 
-/// Why a number does not name a turn to go back to.
+/// Error of a turn number that is not a valid target of a revert or a fork.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TurnNumberError {
-    /// There is nothing to go back from.
+    /// The session has no ended turn to start from.
     #[error("the session has no turn that has ended yet")]
     NoTurns,
-    /// Turns are counted from 1.
+    /// The number is not between 1 and the number of turns.
     #[error("turn {asked} does not exist; turns are numbered from 1 to {turns}")]
     NoSuchTurn {
-        /// What was asked for.
+        /// Requested turn number.
         asked: i64,
-        /// How many there are.
+        /// Number of turns in the session.
         turns: u32,
     },
-    /// Nothing would change.
+    /// The session is already at the requested turn.
     #[error("already at turn {turns}, no changes made")]
     AlreadyThere {
-        /// The turn the session is at.
+        /// Number of the session's last turn.
         turns: u32,
     },
 }
 
-/// Checks a revert of a session with `turns` turns to turn `asked`; the answer is how many turns it drops.
+/// Checks a revert of a session with `turns` turns to turn `asked`, and returns the number of turns that it drops.
 pub fn plan_revert(turns: u32, asked: i64) -> Result<u32, TurnNumberError> {
     if turns == 0 {
         return Err(TurnNumberError::NoTurns);
@@ -110,8 +111,8 @@ pub fn plan_revert(turns: u32, asked: i64) -> Result<u32, TurnNumberError> {
     }
 }
 
-/// The number of the turn that a fork of a session with `turns` ended turns leaves at: the last one unless another is
-/// asked for.
+/// Checks a fork of a session with `turns` ended turns, and returns the number of the last shared turn: `asked`, or the
+/// last turn if `asked` is `None`.
 pub fn plan_fork(turns: u32, asked: Option<i64>) -> Result<u32, TurnNumberError> {
     if turns == 0 {
         return Err(TurnNumberError::NoTurns);

@@ -1,7 +1,8 @@
-//! The checkpoint: what a conversation comes to up to a turn, as items that each say where they come from.
+//! Checkpoint: the summary of a conversation up to a turn, as items that each name their source.
 //!
-//! It is made without a model, from the record ([`extract()`]), and what was known before is carried on ([`merge()`]). A
-//! summariser may add to it, and only what the record bears out. Versions are kept as differences ([`Delta`]).
+//! segue makes it without a model, from the recorded turns ([`extract()`]), and merges it with the previous checkpoint
+//! ([`merge()`]). A summariser may add statements, but only those that the recorded turns support. Versions are stored
+//! as differences ([`Delta`]).
 
 mod chat;
 mod cues;
@@ -43,36 +44,36 @@ pub use summary::{Objection, Summary, summary};
 pub use version::{Occasion, Version};
 pub use written::{headed, written};
 
-/// What an item is.
+/// Kind of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ItemKind {
-    /// What all of it is for.
+    /// The overall goal of the conversation.
     Goal,
-    /// A rule of the user that goes on to hold, in their own words.
+    /// A rule of the user that stays in force, quoted from the user's message.
     Directive,
-    /// Something that was settled, and why.
+    /// A decision, with its reason.
     Decision,
-    /// Something that is done.
+    /// Completed work.
     Done,
-    /// What was tried and did not work.
+    /// An approach that was tried without success.
     Attempt,
-    /// Something else that was said, and that nothing else says.
+    /// Other information that no other item contains.
     Note,
-    /// A file that was changed.
+    /// A changed file.
     File,
-    /// A command and how it ended.
+    /// A command and its result.
     Command,
-    /// A build, a test or the like, and how it ended.
+    /// A build, a test run or a similar check, and its result.
     Check,
-    /// What is in the way.
+    /// An obstacle to the work.
     Blocker,
-    /// What is still to be done.
+    /// Work that is still to be done.
     Pending,
-    /// What the user asked for, in their own words.
+    /// A request of the user, quoted from the user's message.
     Request,
-    /// What is being worked on.
+    /// Work in progress.
     Focus,
-    /// What comes next.
+    /// The step that comes next.
     NextStep,
 }
 
@@ -94,8 +95,8 @@ names!(ItemKind {
 });
 
 impl ItemKind {
-    /// All of them, in the order in which they are told: what changes least comes first, so that a provider's cache of
-    /// prompts serves again, and what matters most for the next step comes last.
+    /// All kinds, in the order in which a brief lists them. Kinds that change least come first, so that a provider's
+    /// prompt cache can reuse the beginning. Kinds that matter most for the next prompt come last.
     pub const ALL: [Self; 14] = [
         Self::Goal,
         Self::Directive,
@@ -114,14 +115,14 @@ impl ItemKind {
     ];
 }
 
-/// Who wrote an item.
+/// Author of an item or of a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Author {
-    /// It was found in the record.
+    /// The extraction from the recorded turns.
     Record,
-    /// A summariser did, and the record bears it out.
+    /// A summariser; the recorded turns support the statement.
     Summary,
-    /// The person did.
+    /// The user.
     Person,
 }
 
@@ -131,78 +132,79 @@ names!(Author {
     Person => "person",
 });
 
-/// One thing that is worth knowing.
+/// A statement in a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item {
-    /// Its number: no two items have the same in a checkpoint and in all that it was made from.
+    /// Id of the item, unique in the checkpoint and in all versions that it was made from.
     pub id: u32,
-    /// What it is.
+    /// Kind of the item.
     pub kind: ItemKind,
-    /// What it says, on one line.
+    /// Text of the item, on one line.
     pub text: String,
-    /// What it is about, where only the newest item about it counts: a path, a command.
+    /// Path or command that the item is about. Of two items with the same subject, only the newer one counts. `None` if
+    /// the item has no subject.
     pub subject: Option<String>,
-    /// The turn it comes from.
+    /// Number of the turn that the item comes from.
     pub turn: u32,
-    /// Which message of that turn, from 0.
+    /// Index of the message within that turn, from 0.
     pub message: u32,
-    /// Who wrote it.
+    /// Author of the item.
     pub by: Author,
-    /// How much it tells: what tells more goes before what tells less where there is no room for both.
+    /// Importance of the item. If not all items fit, those with a higher weight are preferred.
     pub weight: u32,
-    /// Whether it stays whatever happens, since the person said so.
+    /// Whether the user pinned the item, so that compaction never drops it.
     pub pinned: bool,
 }
 
-/// Where a loop of checks stands.
+/// State of a loop of checks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LoopState {
-    /// How often it went round.
+    /// Number of rounds of the loop.
     pub iteration: u32,
-    /// The checks that passed.
+    /// Checks that passed.
     pub passed: Vec<String>,
-    /// The checks that failed.
+    /// Checks that failed.
     pub failed: Vec<String>,
-    /// What the last failure said.
+    /// Message of the last failure; `None` if no check failed.
     pub last_error: Option<String>,
 }
 
-/// What a conversation comes to up to a turn.
+/// A summary of a conversation up to a turn.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// The items, in the order of their kinds and then of their origin.
+    /// Items, sorted by kind and then by origin.
     pub items: Vec<Item>,
-    /// Where a loop of checks stands, if one is under way.
+    /// State of the loop of checks; `None` if none is in progress.
     pub loop_state: Option<LoopState>,
 }
 
 impl Checkpoint {
-    /// Whether there is nothing in it.
+    /// Returns `true` if the checkpoint has neither items nor a loop of checks.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.items.is_empty() && self.loop_state.is_none()
     }
 
-    /// The items of a kind.
+    /// Returns the items of a kind.
     #[must_use]
     pub fn of(&self, kind: ItemKind) -> impl DoubleEndedIterator<Item = &Item> {
         self.items.iter().filter(move |item| item.kind == kind)
     }
 
-    /// The item with a number.
+    /// Returns the item with an id; `None` if there is none.
     #[must_use]
     pub fn item(&self, id: u32) -> Option<&Item> {
         self.items.iter().find(|item| item.id == id)
     }
 
-    /// The number for the next item.
+    /// Returns the id for the next item: one more than the highest id.
     #[must_use]
     pub fn next_id(&self) -> u32 {
         let last = self.items.iter().map(|item| item.id).max();
         last.unwrap_or(0).saturating_add(1)
     }
 
-    /// The same with an item that stays whatever happens, or does not any more; none if there is no such item.
+    /// Returns a copy in which an item is pinned or unpinned; `None` if no item has this id.
     #[must_use]
     pub fn pinned(&self, id: u32, pinned: bool) -> Option<Self> {
         let mut checkpoint = self.clone();
@@ -211,7 +213,7 @@ impl Checkpoint {
         Some(checkpoint)
     }
 
-    /// Puts the items in their order.
+    /// Sorts the items by kind, turn, message and id.
     fn in_order(mut self) -> Self {
         self.items
             .sort_by_key(|item| (item.kind, item.turn, item.message, item.id));

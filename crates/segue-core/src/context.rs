@@ -1,4 +1,4 @@
-//! The context: what an agent in a role is told of the project, the feature and the task it works for.
+//! Project context: information on the project, the feature and the task, for an agent with a role.
 
 mod stored;
 mod written;
@@ -7,130 +7,130 @@ use jiff::Timestamp;
 
 pub use stored::{ContextError, decode_context, encode_context};
 
-/// What is known of a project and of what is to be done in it.
+/// Information on a project and on the work in it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Context {
-    /// What is where.
+    /// Layout of the project.
     pub structure: Structure,
-    /// What people wrote down for agents and each other, such as `CLAUDE.md`.
+    /// Documents that people wrote for agents and for each other, such as `CLAUDE.md`.
     pub documents: Vec<Document>,
     /// The newest commits, newest first.
     pub commits: Vec<Commit>,
-    /// The feature, as far as there are files of it.
+    /// Information on the feature; `None` if it has no files.
     pub feature: Option<FeatureContext>,
-    /// The task, likewise.
+    /// Information on the task; `None` if it has no files.
     pub task: Option<TaskContext>,
-    /// What is missing that was looked for, or could not be read, a line each.
+    /// Sources that were not found or could not be read, one line each.
     pub notes: Vec<String>,
 }
 
-/// What is where in a project.
+/// Layout of a project.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Structure {
     /// Directories with sources.
     pub src_dirs: Vec<String>,
     /// Files that configure the project and its tools.
     pub config_files: Vec<String>,
-    /// Whether there are tests.
+    /// Whether the project has tests.
     pub has_tests: bool,
-    /// Whether there is documentation.
+    /// Whether the project has documentation.
     pub has_docs: bool,
 }
 
-/// A file that is told, or its beginning.
+/// A file, or its beginning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document {
-    /// Its name, as seen from the project.
+    /// Path of the file, relative to the project.
     pub name: String,
-    /// What it says, as far as it is told.
+    /// Text of the file, or its beginning.
     pub text: String,
-    /// How long the whole of it is, in bytes.
+    /// Size of the complete file, in bytes.
     pub size: u64,
 }
 
 impl Document {
-    /// Whether only its beginning is told.
+    /// Returns `true` if the text is only the beginning of the file.
     #[must_use]
     pub fn is_cut(&self) -> bool {
         u64::try_from(self.text.len()).is_ok_and(|told| told < self.size)
     }
 }
 
-/// A commit.
+/// A commit of the project.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Commit {
-    /// The first seven characters of its name.
+    /// First seven characters of the commit hash.
     pub hash: String,
-    /// Its first line.
+    /// First line of the commit message.
     pub message: String,
-    /// Who made it.
+    /// Author of the commit.
     pub author: String,
-    /// When, as git tells it.
+    /// Date of the commit, as git prints it.
     pub date: String,
 }
 
-/// A feature.
+/// Information on a feature.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FeatureContext {
-    /// What it is called.
+    /// Name of the feature.
     pub name: String,
-    /// What is wanted.
+    /// Specification of the feature; `None` if it has none.
     pub spec: Option<Document>,
-    /// Its tasks.
+    /// Tasks of the feature.
     pub tasks: Vec<TaskSummary>,
-    /// How many more there are than are told.
+    /// Number of tasks that `tasks` omits.
     pub more_tasks: u32,
 }
 
-/// A task, in short.
+/// Short information on a task.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TaskSummary {
-    /// Its id.
+    /// Id of the task.
     pub id: String,
-    /// What it is called.
+    /// Title of the task.
     pub title: String,
-    /// Where it stands.
+    /// Status of the task; `None` if it is unknown.
     pub status: Option<String>,
-    /// What is to be done.
+    /// Description of the work; `None` if there is none.
     pub description: Option<String>,
 }
 
-/// The task that a session is about.
+/// Information on the task of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TaskContext {
-    /// What it is called.
+    /// Title of the task.
     pub title: String,
-    /// What is to be done.
+    /// Description of the work.
     pub description: String,
-    /// What has to be done before.
+    /// Tasks that must be done before this one.
     pub dependencies: Vec<TaskSummary>,
-    /// What waits for it.
+    /// Tasks that wait for this one.
     pub dependents: Vec<TaskSummary>,
 }
 
-/// Where a part of a context comes from, and what tells whether it has changed.
+/// A source of a context, with a stamp that shows whether it has changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
-    /// What it is, in a word or by its name.
+    /// Name or short description of the source.
     pub name: String,
-    /// The same as long as it is the same.
+    /// Value that stays equal as long as the source is unchanged.
     pub stamp: String,
 }
 
-/// A context as it was gathered.
+/// A gathered context, as it is cached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptContext {
-    /// What it says.
+    /// The context.
     pub context: Context,
-    /// What it was gathered from.
+    /// Sources of the context.
     pub sources: Vec<Source>,
-    /// How many tokens it takes to tell it.
+    /// Size of the rendered context, in tokens.
     pub tokens: u64,
-    /// When it was gathered.
+    /// Time at which the context was gathered.
     pub at: Timestamp,
 }
 
-/// The names of those sources that have changed, come or gone.
+/// Returns the names of the sources that were changed, added or removed.
 #[must_use]
 pub fn changed_sources(before: &[Source], now: &[Source]) -> Vec<String> {
     let differs =
@@ -146,7 +146,8 @@ pub fn changed_sources(before: &[Source], now: &[Source]) -> Vec<String> {
     names
 }
 
-/// The beginning of a text, whole lines of it where that is possible, of so many bytes at most.
+/// Returns the beginning of a text, at most `most` bytes. Cuts after a complete line if that leaves more than half of
+/// `most`.
 #[must_use]
 pub fn excerpt(text: &str, most: usize) -> &str {
     if text.len() <= most {

@@ -1,23 +1,23 @@
-//! Money, in whole millionths of a dollar, so that sums are exact.
+//! Money in millionths of a dollar, stored as an integer so that sums are exact.
 
 use std::fmt;
 use std::iter::Sum;
 use std::ops::Add;
 
-/// What something cost. Unknown is `None` around it, never 0.
+/// An amount of money. An unknown cost is `None` around this type, never 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cost(u64);
 
 const MICROS: u64 = 1_000_000;
 
 impl Cost {
-    /// So many millionths of a dollar.
+    /// Creates a cost from millionths of a dollar.
     #[must_use]
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros)
     }
 
-    /// What an agent wrote down, rounded to a millionth. Nothing, if that is no amount of money.
+    /// Converts an amount that an agent reported, rounded to a millionth. `None` if it is not a valid amount of money.
     #[must_use]
     #[expect(
         clippy::cast_possible_truncation,
@@ -33,7 +33,7 @@ impl Cost {
             .then_some(Self(micros as u64))
     }
 
-    /// In millionths of a dollar.
+    /// Returns the cost in millionths of a dollar.
     #[must_use]
     pub const fn micros(self) -> u64 {
         self.0
@@ -54,7 +54,8 @@ impl Sum for Cost {
     }
 }
 
-/// `$12.34`; less than ten cents to a hundredth of a cent, and less than that as `<$0.0001`.
+/// Formats the cost as `$12.34`. Amounts below ten cents have four decimals, and amounts below a hundredth of a cent
+/// are `<$0.0001`.
 impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (unit, width) = if self.0 == 0 || self.0 >= MICROS / 10 {

@@ -1,16 +1,16 @@
-//! What happens during a turn, as it happens.
+//! Events of a turn while it runs, and automatic decisions.
 
 use crate::names::names;
 use crate::{InlineData, Json, Usage};
 
-/// Where a tool call stands.
+/// Status of a tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToolStatus {
-    /// Announced, perhaps waiting for permission.
+    /// Announced, and possibly waiting for permission.
     Pending,
     /// Running.
     InProgress,
-    /// Done.
+    /// Finished successfully.
     Completed,
     /// Failed or refused.
     Failed,
@@ -24,56 +24,56 @@ names!(ToolStatus {
 });
 
 impl ToolStatus {
-    /// Whether nothing more will come of the call.
+    /// Returns `true` if the call has ended and no update will follow.
     #[must_use]
     pub fn is_over(self) -> bool {
         matches!(self, Self::Completed | Self::Failed)
     }
 }
 
-/// A tool call as far as it is known.
+/// A tool call, with the data that the agent has sent up to now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolCall {
-    /// The agent's id for it.
+    /// Agent's id of the call.
     pub id: String,
-    /// What the agent calls it.
+    /// Agent's name for the call.
     pub name: String,
-    /// The sort of tool: `read`, `edit`, `execute`, `search`, `think`, `fetch`, `other`.
+    /// Kind of the tool: `read`, `edit`, `execute`, `search`, `think`, `fetch`, `other`.
     pub kind: String,
-    /// Its arguments.
+    /// Arguments of the call.
     pub args: Json,
-    /// Where it stands.
+    /// Status of the call.
     pub status: ToolStatus,
-    /// What came of it, once it is over.
+    /// Result of the call. `None` until it has ended.
     pub output: Option<Json>,
-    /// What it changes in files, as far as the agent shows it.
+    /// Changes to files, if the agent reports them.
     pub diffs: Vec<Diff>,
 }
 
 /// A change to a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diff {
-    /// The file.
+    /// Path of the file.
     pub path: String,
-    /// The change as a unified diff, without the lines that name the file.
+    /// Change as a unified diff, without the lines that name the file.
     pub patch: String,
 }
 
-/// One step of what the agent plans to do.
+/// A step of the agent's plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanStep {
-    /// What it is.
+    /// Description of the step.
     pub text: String,
-    /// Where it stands.
+    /// Status of the step.
     pub status: PlanStatus,
 }
 
-/// Where a planned step stands.
+/// Status of a step of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlanStatus {
-    /// Not begun.
+    /// Not started.
     Pending,
-    /// Under way.
+    /// In progress.
     InProgress,
     /// Done.
     Completed,
@@ -85,55 +85,55 @@ names!(PlanStatus {
     Completed => "completed",
 });
 
-/// Why the agent stopped.
+/// Reason why the agent stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopReason {
-    /// It was done.
+    /// The agent was done.
     EndTurn,
-    /// It hit a limit of its own (tokens, requests) and may not be done.
+    /// The agent reached a limit of its own (tokens, requests) and may not be done.
     Limit,
-    /// It would not.
+    /// The agent refused to answer.
     Refusal,
-    /// It was told to.
+    /// The turn was cancelled.
     Cancelled,
 }
 
-/// How a turn ended on the agent's side.
+/// End of a turn as the agent reported it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TurnEnd {
-    /// Why the agent stopped.
+    /// Reason why the agent stopped.
     pub reason: StopReason,
-    /// What the turn used.
+    /// Tokens that the turn used.
     pub usage: Usage,
 }
 
-/// What an agent sends during a turn, in our own words.
+/// An event that an agent sends during a turn, in a form that is the same for all agents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AgentEvent {
-    /// Some words of the answer.
+    /// A chunk of the answer's text.
     Text(String),
-    /// Some words of thinking.
+    /// A chunk of a thought.
     Thought(String),
-    /// A picture or another file in the answer.
+    /// An image or another file in the answer.
     Data(InlineData),
-    /// A tool call was announced or changed; the whole of what is known of it.
+    /// A tool call that was announced or updated. Contains all data of the call, not only the change.
     Tool(ToolCall),
-    /// Figures, as far as the agent gave them.
+    /// Token counts, as far as the agent reported them.
     Usage(Usage),
-    /// The agent named the session.
+    /// Title that the agent gave to the session.
     Title(String),
-    /// What the agent plans to do, the whole of it each time.
+    /// The agent's complete plan, each time it changes.
     Plan(Vec<PlanStep>),
-    /// The agent made its own context smaller; what it knew in detail before, it may not know any more.
+    /// The agent compacted its own context, so it may have lost details.
     Compacted,
-    /// A kind of update this version does not know, kept verbatim.
+    /// An update of a kind that this version cannot interpret, stored verbatim.
     Unknown(Json),
-    /// Something that was not the protocol at all; the agent goes on.
+    /// Output that is not part of the protocol. The agent continues.
     Garbage(String),
 }
 
 impl AgentEvent {
-    /// Whether the agent has begun to answer by it, so that the prompt may have had its effects.
+    /// Returns `true` if the event shows that the agent has started to answer, so that the prompt may have had effects.
     #[must_use]
     pub fn is_work(&self) -> bool {
         match self {
@@ -148,40 +148,40 @@ impl AgentEvent {
     }
 }
 
-/// What segue decided by itself.
+/// Kind of an automatic decision of segue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DecisionKind {
-    /// Which provider to use.
+    /// Choice of the provider.
     Provider,
-    /// Which session to go on with, where that is news.
+    /// Choice of the session, if the user would not expect it.
     Session,
-    /// A session goes on as it is wont to.
+    /// Choice of the session that is resumed by default.
     Continued,
-    /// How the conversation was opened.
+    /// Method by which the connection to the agent was opened.
     Opened,
-    /// A turn that was cut off was closed.
+    /// An interrupted turn was closed.
     Recovered,
-    /// Turns that were made in the agent's own program were taken in.
+    /// Turns that the user made in the agent's own program were added to the record.
     Outside,
-    /// A dead process's claim on the session was taken over.
+    /// The lease of a dead process was taken over.
     TakenOver,
     /// A permission request was answered.
     Permission,
-    /// A native session was kept from harm by its own program, or put back.
+    /// A native session was protected from damage by its own program, or restored.
     Protected,
-    /// What a role knows of the project was gathered anew, or not all of it fits.
+    /// The project context of a role was rebuilt, or does not fit completely.
     Context,
-    /// The agent made its own context smaller.
+    /// The agent compacted its own context.
     Compacted,
-    /// A native session is over by a limit, and the next prompt opens another one.
+    /// A native session ended because of a limit, and the next prompt opens another one.
     Rotated,
-    /// A prompt waits, since its agent failed or rests.
+    /// A prompt waits because its agent failed or is in cooldown.
     BackedOff,
-    /// Another agent goes on.
+    /// The session was handed off to another agent.
     HandedOver,
-    /// A prompt was not let through.
+    /// A prompt was not sent.
     Stopped,
-    /// Something odd that did not stop the turn.
+    /// An unexpected event that did not stop the turn.
     Oddity,
 }
 
@@ -204,17 +204,17 @@ names!(DecisionKind {
     Oddity => "oddity",
 });
 
-/// An automatic decision: one line to the person, one entry in the session's log.
+/// An automatic decision: one line to the user, and one entry in the session's log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
-    /// What was decided about.
+    /// Kind of the decision.
     pub kind: DecisionKind,
-    /// What was decided and why, in one line.
+    /// Decision and its reason, in one line.
     pub text: String,
 }
 
 impl Decision {
-    /// A decision in words.
+    /// Creates a decision.
     #[must_use]
     pub fn new(kind: DecisionKind, text: impl Into<String>) -> Self {
         Self {

@@ -1,34 +1,34 @@
-//! Why a turn failed, in words that a person and a program can act on.
+//! Failures of turns, in a form that the user and a program can act on.
 
 use jiff::Timestamp;
 
 use crate::Hint;
 use crate::names::names;
 
-/// The kind of a failure. Policy acts on it, and `--json` prints it.
+/// Kind of a failure. Policies depend on it, and `--json` prints it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureClass {
     /// The agent's program could not be started.
     NotStarted,
     /// The agent's program ended before its answer was complete.
     Crashed,
-    /// The agent said nothing for too long.
+    /// The agent sent no output for too long.
     TimedOut,
     /// The agent reported an error of its own.
     Agent,
-    /// What the agent sent could not be understood.
+    /// The agent's output could not be parsed.
     NotUnderstood,
-    /// The agent does not know the conversation it was asked to go on with.
+    /// The native session that segue asked the agent to resume does not exist for the agent.
     SessionUnknown,
-    /// What the user may spend is spent, until a certain time.
+    /// The user's quota is used up until a certain time.
     Quota,
-    /// Too much was asked in too short a time.
+    /// The agent refused the prompt because of too many requests in a short time.
     RateLimited,
-    /// What was sent does not fit into the model's context.
+    /// The prompt does not fit into the model's context.
     ContextTooLong,
-    /// The agent has no credentials, or none that are accepted.
+    /// The agent has no credentials, or its credentials were rejected.
     NotLoggedIn,
-    /// The agent does not work in a folder that the user has not told it to trust.
+    /// The agent refuses to work in a folder that the user has not marked as trusted.
     UntrustedFolder,
 }
 
@@ -46,23 +46,23 @@ names!(FailureClass {
     UntrustedFolder => "untrusted_folder",
 });
 
-/// A failure on record.
+/// A recorded failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// What kind it is.
+    /// Kind of the failure.
     pub class: FailureClass,
-    /// What happened, in one line, with the agent's own words where it gave some.
+    /// Description in one line, with the agent's own message if it gave one.
     pub message: String,
-    /// What to do next, where we know.
+    /// Advice for the user. `None` if segue has none.
     pub hint: Option<Hint>,
-    /// The end of what the agent wrote to its error output.
+    /// End of the agent's standard error output. `None` if it is empty or was not captured.
     pub stderr: Option<String>,
-    /// When it makes sense to try again, where the agent said so.
+    /// Time after which a retry makes sense. `None` if the agent did not report one.
     pub retry_at: Option<Timestamp>,
 }
 
 impl Failure {
-    /// A failure without a hint.
+    /// Creates a failure without a hint.
     #[must_use]
     pub fn new(class: FailureClass, message: impl Into<String>) -> Self {
         Self {
@@ -74,7 +74,7 @@ impl Failure {
         }
     }
 
-    /// The same failure with a next step.
+    /// Returns this failure with the given hint.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<Hint>) -> Self {
         self.hint = Some(hint.into());

@@ -1,6 +1,6 @@
-//! Numbers as people read them.
+//! Number format for the user.
 
-/// A number with a mark between thousands: 3,117.
+/// Formats a number with a comma between thousands: 3,117.
 #[must_use]
 pub fn figure(number: u64) -> String {
     let digits = number.to_string();

@@ -1,16 +1,16 @@
-//! Where a session's head has been, and which sessions began from it.
+//! Head moves of a session, and the sessions that were forked from it.
 
 use jiff::Timestamp;
 
 use crate::names::names;
 use crate::{SessionId, Title};
 
-/// Why a head moved to another turn than the next one.
+/// Reason why a head moved to a turn that is not the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeadMoveKind {
-    /// It went back.
+    /// The head moved back to an earlier turn.
     Revert,
-    /// A revert was taken back.
+    /// A revert was undone.
     Undo,
 }
 
@@ -22,38 +22,38 @@ names!(HeadMoveKind {
 /// A move of a session's head.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeadMove {
-    /// Its number within the session, from 1.
+    /// Number within the session, from 1.
     pub n: u32,
-    /// Why it moved.
+    /// Reason for the move.
     pub kind: HeadMoveKind,
-    /// The number of the turn it was at.
+    /// Number of the turn from which the head moved.
     pub from: u32,
-    /// The number of the turn it went to.
+    /// Number of the turn to which the head moved.
     pub to: u32,
-    /// Whether it was taken back since.
+    /// Whether the move was undone later.
     pub undone: bool,
-    /// When it moved.
+    /// Time of the move.
     pub at: Timestamp,
 }
 
-/// A session that was forked off from another.
+/// A session that was forked from another session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForkedOff {
-    /// The new session.
+    /// Id of the fork.
     pub id: SessionId,
-    /// What it is called.
+    /// Title of the fork.
     pub title: Title,
-    /// The number of the last turn that is shared.
+    /// Number of the last shared turn.
     pub turn: u32,
-    /// When it was made.
+    /// Time at which the fork was created.
     pub at: Timestamp,
 }
 
-/// What became of a session beside its turns.
+/// Forks and head moves of a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Lineage {
-    /// The sessions that were forked off from it and are still there, oldest first.
+    /// Sessions that were forked from this session and still exist, oldest first.
     pub forks: Vec<ForkedOff>,
-    /// The moves of its head, oldest first.
+    /// Head moves, oldest first.
     pub moves: Vec<HeadMove>,
 }

@@ -1,76 +1,77 @@
-//! Ids that can only be made by parsing.
+//! Ids that can only be created by parsing.
 //!
-//! A value of one of these types is safe as a command-line argument (it never starts with `-`), as a file
-//! name (no separator, no `..`, short enough) and as a database key (printable, no NUL). Whatever arrives
-//! from a person or an agent goes through `parse` once, at the edge.
+//! A value of these types is safe as a command-line argument (it never starts with `-`), as a file name (no separator,
+//! no `..`, short enough) and as a database key (printable, no NUL). Ids from the user or from an agent go through
+//! `parse` once, at the boundary.
 
 use jiff::Timestamp;
 
-/// Why a text is not an id.
+/// Reason why a text is not a valid id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
-    /// Nothing was given.
+    /// The text is empty.
     #[error("{what} is empty")]
     Empty {
-        /// What was being parsed, as a person would call it.
+        /// Kind of id, as it is named in a message to the user.
         what: &'static str,
     },
-    /// More characters than the id may have.
+    /// The text is longer than the id may be.
     #[error("{what} is {length} bytes long; at most {limit} are allowed")]
     TooLong {
-        /// What was being parsed.
+        /// Kind of id.
         what: &'static str,
-        /// How long it was.
+        /// Length of the text in bytes.
         length: usize,
-        /// How long it may be.
+        /// Maximum length in bytes.
         limit: usize,
     },
-    /// A character that would not be safe.
+    /// The text contains a character that is not allowed.
     #[error("{what} may not contain {character:?}")]
     BadCharacter {
-        /// What was being parsed.
+        /// Kind of id.
         what: &'static str,
-        /// The first offending character.
+        /// First character that is not allowed.
         character: char,
     },
-    /// A first character that would not be safe.
+    /// The first character is not allowed in that position.
     #[error("{what} may not start with {character:?}")]
     BadStart {
-        /// What was being parsed.
+        /// Kind of id.
         what: &'static str,
-        /// The first character.
+        /// First character of the text.
         character: char,
     },
-    /// Safe, but not of the shape this id has.
+    /// The characters are allowed, but the text does not have the form of this id.
     #[error("{what} must look like {shape}, not {text:?}")]
     BadShape {
-        /// What was being parsed.
+        /// Kind of id.
         what: &'static str,
-        /// An example of the right shape.
+        /// Example of the correct form.
         shape: &'static str,
-        /// What was given.
+        /// Text that was parsed.
         text: String,
     },
-    /// A last character that nobody would see.
+    /// The last character is a space, which the user would not see.
     #[error("{what} may not end with a blank")]
     BadEnd {
-        /// What was being parsed.
+        /// Kind of id.
         what: &'static str,
     },
-    /// Not what a person may call something by.
+    /// The text is not a valid name for something that the user names.
     #[error(
         "{why}; it begins with a letter, a digit or _ and has at most {limit} bytes, without [ ] / \\, line ends, other \
          characters that can't be seen, or a blank at its end"
     )]
     BadName {
-        /// What is wrong with it.
+        /// Rule that the text violates.
         why: Box<Self>,
-        /// How long it may be.
+        /// Maximum length in bytes.
         limit: usize,
     },
 }
 
-/// Checks length and characters; the first character is held to `start`, all of them to `allowed`.
+/// Checks the length and the characters of an id. `start` must accept the first character, and `allowed` all
+/// characters.
 pub(crate) fn check(
     what: &'static str,
     text: &str,
@@ -103,7 +104,7 @@ pub(crate) fn check(
 macro_rules! text_id {
     ($name:ident) => {
         impl $name {
-            /// The id as text.
+            /// Returns the id as text.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
@@ -128,19 +129,19 @@ macro_rules! text_id {
 
 pub(crate) use text_id;
 
-/// A session's own id: when it was made (UTC) and four random characters, `20251207_143022_k3f9`.
+/// Id of a session: its creation time (UTC) and four random characters, `20251207_143022_k3f9`.
 ///
-/// It sorts by time, a person can read it, and no two machines make the same one.
+/// Session ids sort by time, are readable, and in practice do not collide across machines.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(String);
 
 text_id!(SessionId);
 
-/// The characters of a session id's random tail; none can be mistaken for another.
+/// Characters of the random tail of a session id. No two of them look alike.
 const TAIL: &[u8; 32] = b"abcdefghjkmnpqrstuvwxyz023456789";
 
 impl SessionId {
-    /// Parses a whole session id.
+    /// Parses a complete session id.
     pub fn parse(text: &str) -> Result<Self, IdError> {
         const WHAT: &str = "a session id";
         check(
@@ -171,18 +172,18 @@ impl SessionId {
         }
     }
 
-    /// How many characters of an id are drawn.
+    /// Number of random characters in an id.
     pub const TAIL: usize = 4;
 
-    /// The characters that were drawn, which most often tell it from all others.
+    /// Returns the random characters, which are enough to identify a session in most cases.
     #[must_use]
     pub fn tail(&self) -> &str {
-        // An id is ASCII and longer than this.
+        // An id is ASCII and longer than the tail, so the index is a character boundary within the text.
         let (_, tail) = self.0.split_at(self.0.len() - Self::TAIL);
         tail
     }
 
-    /// Makes the id of a session created at `at`; `random` decides its last four characters.
+    /// Creates the id of a session created at `at`. `random` determines its last four characters.
     #[must_use]
     pub fn at(at: Timestamp, random: u32) -> Self {
         let mut rest = random;
@@ -197,14 +198,14 @@ impl SessionId {
     }
 }
 
-/// What a provider calls a conversation of its own.
+/// Id that a provider gave to a native session.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NativeId(String);
 
 text_id!(NativeId);
 
 impl NativeId {
-    /// Parses an id that a provider gave.
+    /// Parses an id from a provider.
     pub fn parse(text: &str) -> Result<Self, IdError> {
         check(
             "a native session id",
@@ -217,23 +218,23 @@ impl NativeId {
     }
 }
 
-/// The name of a feature that sessions are about.
+/// Name of a feature that sessions belong to.
 ///
-/// Any script is welcome; what would break a prompt header (`]`), a path or a terminal is not.
+/// All scripts are allowed. Characters that would break a prompt header (`]`), a path or a terminal are not.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FeatureId(String);
 
 text_id!(FeatureId);
 
 impl FeatureId {
-    /// Parses a feature's name; it is kept exactly as given.
+    /// Parses the name of a feature. The name is stored exactly as given.
     pub fn parse(text: &str) -> Result<Self, IdError> {
         check_name("a feature name", text, 200)?;
         Ok(Self(text.to_owned()))
     }
 }
 
-/// Checks a name that a person chose: it can stand in a prompt header, a path and a terminal.
+/// Checks a name that the user chose: it must be safe in a prompt header, in a path and on a terminal.
 pub(crate) fn check_name(what: &'static str, text: &str, limit: usize) -> Result<(), IdError> {
     let checked = check(
         what,
@@ -258,19 +259,19 @@ pub(crate) fn check_name(what: &'static str, text: &str, limit: usize) -> Result
     })
 }
 
-/// Characters that a person can't see but that change what a person sees.
+/// Returns `true` if `c` is invisible but changes how the text around it is displayed.
 pub(crate) fn is_invisible(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
-/// The name of an agent program: `claude`, `codex`, `gemini`, `rehearsal`, or `acp:NAME` from the configuration.
+/// Name of a provider: `claude`, `codex`, `gemini`, `rehearsal`, or `acp:NAME` from the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProviderId(String);
 
 text_id!(ProviderId);
 
 impl ProviderId {
-    /// Parses a provider's name.
+    /// Parses the name of a provider.
     pub fn parse(text: &str) -> Result<Self, IdError> {
         check(
             "a provider name",
@@ -282,36 +283,36 @@ impl ProviderId {
         Ok(Self(text.to_owned()))
     }
 
-    /// The built-in offline agent.
+    /// Returns the id of the built-in offline agent.
     #[must_use]
     pub fn rehearsal() -> Self {
         Self("rehearsal".to_owned())
     }
 
-    /// Claude Code.
+    /// Returns the id of Claude Code.
     #[must_use]
     pub fn claude() -> Self {
         Self("claude".to_owned())
     }
 
-    /// Codex.
+    /// Returns the id of Codex.
     #[must_use]
     pub fn codex() -> Self {
         Self("codex".to_owned())
     }
 
-    /// Gemini CLI.
+    /// Returns the id of Gemini CLI.
     #[must_use]
     pub fn gemini() -> Self {
         Self("gemini".to_owned())
     }
 }
 
-/// A turn's key in the store that made it.
+/// Key of a turn in the store that created it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TurnId(pub i64);
 
-/// A leg's key in the store that made it.
+/// Key of a leg in the store that created it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LegId(pub i64);
 

@@ -1,39 +1,39 @@
-//! JSON that is kept as it was written.
+//! JSON text that is stored verbatim.
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
 use serde_json::value::RawValue;
 
-/// A text is not JSON.
+/// Error of a text that is not valid JSON.
 #[derive(Debug, thiserror::Error)]
 #[error("not valid JSON")]
 pub struct JsonError(#[from] serde_json::Error);
 
-/// A JSON text, kept as it was given: it is checked, and never written anew.
+/// A JSON text, stored verbatim: it is validated but never reformatted.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Json(String);
 
 impl Json {
-    /// Checks that `text` is JSON and keeps it.
+    /// Validates that `text` is JSON and stores it.
     pub fn parse(text: impl Into<String>) -> Result<Self, JsonError> {
         let raw = RawValue::from_string(text.into())?;
         Ok(Self(String::from(Box::<str>::from(raw))))
     }
 
-    /// The JSON string that stands for `text`.
+    /// Encodes `text` as a JSON string.
     #[must_use]
     pub fn string(text: &str) -> Self {
         Self(serde_json::Value::from(text).to_string())
     }
 
-    /// An empty object.
+    /// Creates an empty object.
     #[must_use]
     pub fn empty_object() -> Self {
         Self("{}".to_owned())
     }
 
-    /// The same on one line.
+    /// Returns the JSON on one line. A text that contains line breaks is reformatted.
     #[must_use]
     pub fn on_one_line(&self) -> String {
         let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
@@ -42,7 +42,7 @@ impl Json {
         rewritten.map_or_else(|| self.0.clone(), |value| value.to_string())
     }
 
-    /// The text.
+    /// Returns the JSON text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -1,22 +1,22 @@
-//! The stretch of a session that one native session carries.
+//! Legs: the parts of a session that each run on one native session.
 
 use jiff::Timestamp;
 
 use crate::names::names;
 use crate::{LegId, NativeId, ProviderId, TurnId};
 
-/// How a conversation with an agent was opened.
+/// Method by which segue opened a connection to an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opened {
-    /// Its process was still running.
+    /// The agent's process from an earlier turn was still running.
     Live,
-    /// The agent went on without replaying.
+    /// The agent resumed its native session without a replay.
     Resumed,
-    /// The agent went on and replayed what it knew.
+    /// The agent resumed its native session and replayed the messages in it.
     Loaded,
-    /// A new native session that was told the story so far.
+    /// The native session is new and received a brief of the session.
     Briefed,
-    /// A new native session with nothing to be told.
+    /// The native session is new, and the session has no earlier turns to brief it on.
     Fresh,
 }
 
@@ -29,29 +29,29 @@ names!(Opened {
 });
 
 impl Opened {
-    /// Whether the native session existed before.
+    /// Returns `true` if the native session existed before this leg was opened.
     #[must_use]
     pub fn goes_on(self) -> bool {
         matches!(self, Self::Live | Self::Resumed | Self::Loaded)
     }
 }
 
-/// Why a leg is over.
+/// Reason why a leg ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LegEnd {
-    /// The agent no longer knows the native session, or it can't be opened.
+    /// The native session no longer exists for the agent, or the agent cannot open it.
     Lost,
-    /// The agent could not go on with the native session just then, with which nothing is wrong.
+    /// The agent could not resume the native session at that moment, although the native session is intact.
     NotNow,
-    /// The head was moved to a turn the native session is not at.
+    /// The head moved to a turn that is not the leg's tip.
     HeadMoved,
-    /// Another provider took over.
+    /// The session was handed off to another provider.
     Handoff,
-    /// Its context has no room left, or holds more than it may.
+    /// The native session's context is full, or larger than the configured limit.
     Full,
-    /// Its agent failed too often in a row.
+    /// The agent failed too often in a row.
     Errors,
-    /// What it knows was summed up, so that the next one needs less.
+    /// The session was compacted, so that the next native session needs fewer tokens.
     Compacted,
 }
 
@@ -65,33 +65,33 @@ names!(LegEnd {
     Compacted => "compacted",
 });
 
-/// A leg of a session.
+/// A leg: the part of a session that runs on one native session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leg {
-    /// Its key.
+    /// Key in the store.
     pub id: LegId,
-    /// Its number within the session, from 1.
+    /// Number within the session, from 1.
     pub n: u32,
-    /// The agent that carries it.
+    /// Provider of the native session.
     pub provider: ProviderId,
-    /// What the agent calls the conversation; none until it has said so.
+    /// Native session id. `None` until the agent has reported it.
     pub native_id: Option<NativeId>,
-    /// The last turn the native session has been sent; none until the first.
+    /// Last turn that was sent to the native session. `None` until the first.
     pub tip: Option<TurnId>,
-    /// The native record that the last attempt on it ended at, as far as one was noted.
+    /// Mark of the native record at which the newest attempt that has a mark ended. `None` if no attempt has one.
     pub mark: Option<String>,
-    /// Failures in a row, as the standing of its agent has them; none once it has ended.
+    /// Failures in a row, from the health of the provider in this session. 0 once the leg has ended.
     pub consecutive_failures: u32,
-    /// Spend on this leg, where known.
+    /// Tokens spent on this leg. `None` if unknown.
     pub total_tokens: Option<u64>,
-    /// The size of the last request, where known.
+    /// Tokens of the last request. `None` if unknown.
     pub context_tokens: Option<u64>,
-    /// Whether its agent made its own context smaller, and was not told since what must not be forgotten.
+    /// Whether the agent compacted its own context and has not received the reminder of the rules since then.
     pub forgot: bool,
-    /// What its native session was told and said, by our own count; none where that is not known.
+    /// Tokens in the native session by segue's own estimate. `None` if unknown.
     pub held_tokens: Option<u64>,
-    /// When it was opened.
+    /// Time at which the leg was opened.
     pub opened_at: Timestamp,
-    /// When and why it ended; none while it can go on.
+    /// Time and reason of the end. `None` while the leg is open.
     pub ended: Option<(Timestamp, LegEnd)>,
 }

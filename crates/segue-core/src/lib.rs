@@ -1,9 +1,8 @@
-//! The words of segue as types, and its decisions as pure functions.
+//! Domain types of segue, and its decisions as pure functions.
 //!
-//! Nothing here does I/O, reads a clock or awaits: time, ids and text come in as values, so that every
-//! decision can be tested as a table of cases. The picture to have in mind is git: a [`Turn`] is a commit
-//! with one parent, a [`Session`] is a branch with a head, and a [`Leg`] is a native session that has seen
-//! the history up to its tip.
+//! No function in this crate does I/O, reads a clock or awaits: time, ids and text are parameters, so that every
+//! decision can be tested as a table of cases. The model is git: a [`Turn`] is a commit with one parent, a [`Session`]
+//! is a branch with a head, and a [`Leg`] is a native session that contains the history up to its tip.
 
 mod brief;
 mod calibrate;

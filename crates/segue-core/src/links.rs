@@ -1,16 +1,17 @@
-//! Which sessions are about what: a feature has an active session, and a task has sessions for each of its states.
+//! Links between sessions and what they are for: a feature has an active session, and a task has sessions for each of
+//! its states.
 
 use jiff::Timestamp;
 
 use crate::{FeatureId, Purpose, Scope, Session, TaskId, TaskState};
 
-/// What is asked of something that is linked to a feature or a task.
+/// Properties of a session that is linked to a feature or a task.
 pub trait Linked {
-    /// What it is for.
+    /// Returns the purpose of the session. `None` if it has no specific purpose.
     fn purpose(&self) -> Option<&Purpose>;
-    /// When it was made.
+    /// Returns the time at which the session was created.
     fn made_at(&self) -> Timestamp;
-    /// When something last happened in it.
+    /// Returns the time of the last activity in the session.
     fn touched_at(&self) -> Timestamp;
 }
 
@@ -28,36 +29,37 @@ impl Linked for Session {
     }
 }
 
-/// What is linked to a feature, or to none.
+/// Sessions that are linked to a feature, or to no feature.
 #[derive(Debug, PartialEq, Eq)]
 pub struct FeatureLinks<'a, S> {
-    /// The feature; none for what is about no feature.
+    /// Feature. `None` for sessions without a feature.
     pub feature: Option<&'a FeatureId>,
-    /// Those about the feature as a whole, oldest first; the one that was touched last is the active one.
+    /// Sessions of the feature without a task, oldest first. The session with the latest activity is the active
+    /// session.
     pub sessions: Vec<&'a S>,
-    /// Its tasks, by name.
+    /// Tasks of the feature, sorted by name.
     pub tasks: Vec<TaskLinks<'a, S>>,
 }
 
 impl<'a, S: Linked> FeatureLinks<'a, S> {
-    /// The session that goes on when somebody has a word about the feature.
+    /// Returns the session that is resumed for a prompt about the feature. `None` if the feature has no session.
     #[must_use]
     pub fn active(&self) -> Option<&'a S> {
         newest(self.sessions.iter().copied())
     }
 }
 
-/// What is linked to a task.
+/// Sessions that are linked to a task.
 #[derive(Debug, PartialEq, Eq)]
 pub struct TaskLinks<'a, S> {
-    /// The task.
+    /// Name of the task.
     pub task: &'a TaskId,
-    /// Its states by name, each with its sessions, oldest first.
+    /// States sorted by name, each with its sessions, oldest first.
     pub states: Vec<(&'a TaskState, Vec<&'a S>)>,
 }
 
 impl<'a, S: Linked> TaskLinks<'a, S> {
-    /// The state that the task is in: that of the session that was touched last.
+    /// Returns the current state of the task, which is the state of the session with the latest activity.
     #[must_use]
     pub fn current(&self) -> Option<&'a TaskState> {
         let all = self.states.iter().flat_map(|(_, sessions)| sessions);
@@ -66,12 +68,12 @@ impl<'a, S: Linked> TaskLinks<'a, S> {
     }
 }
 
-/// Those with the latest time win; among equals the later one in the order.
+/// Returns the session with the latest activity. Of several with the same time, returns the last in the order.
 fn newest<'a, S: Linked>(sessions: impl Iterator<Item = &'a S>) -> Option<&'a S> {
     sessions.max_by_key(|session| session.touched_at())
 }
 
-/// Puts sessions together by feature, task and state; those about no feature come first.
+/// Groups sessions by feature, task and state. Sessions without a feature come first.
 #[must_use]
 pub fn links<S: Linked>(all: &[S]) -> Vec<FeatureLinks<'_, S>> {
     let mut sorted: Vec<&S> = all.iter().collect();
@@ -131,7 +133,7 @@ fn put<'a, S>(
     }
 }
 
-/// Where something is in a list; it is added if it is not there.
+/// Returns the index of the first entry that `is` accepts. Adds `new` if no entry matches.
 fn index_of<T>(all: &mut Vec<T>, is: impl Fn(&T) -> bool, new: impl FnOnce() -> T) -> usize {
     let found = all.iter().position(is);
     found.unwrap_or_else(|| {

@@ -1,31 +1,31 @@
-//! Tools that an agent is handed along with a conversation.
+//! MCP servers that an agent receives with a native session.
 
-/// An MCP server that an agent is to use.
+/// An MCP server that an agent should use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct McpServer {
-    /// What it is called; the agent puts the name before those of its tools.
+    /// Name of the server. The agent prefixes the names of its tools with it.
     pub name: String,
-    /// How it is reached.
+    /// Method to connect to the server.
     pub reach: McpReach,
 }
 
-/// How an MCP server is reached.
+/// Method to connect to an MCP server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum McpReach {
-    /// The agent starts a program and talks to it over its standard input and output.
+    /// The agent starts a program and communicates with it over standard input and output.
     Program {
-        /// The program, by its absolute path.
+        /// Absolute path of the program.
         command: String,
-        /// Its arguments.
+        /// Arguments of the program.
         args: Vec<String>,
-        /// What is added to its environment.
+        /// Variables that are added to its environment.
         env: Vec<(String, String)>,
     },
-    /// It listens at an address.
+    /// The server accepts connections at a URL.
     Http {
-        /// The address.
+        /// URL of the server.
         url: String,
-        /// What is sent along with every request.
+        /// Headers that are sent with every request.
         headers: Vec<(String, String)>,
     },
 }

@@ -1,20 +1,20 @@
-//! What a turn consists of.
+//! Messages, of which a turn consists.
 
 use jiff::Timestamp;
 
 use crate::Json;
 use crate::names::names;
 
-/// Who speaks in a message.
+/// Author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// The person, or the program that prompts in their place.
+    /// The user, or a program that sends prompts on the user's behalf.
     User,
     /// The agent.
     Assistant,
-    /// A tool, answering the agent.
+    /// A tool that responds to the agent.
     Tool,
-    /// segue itself, for example to say that a turn was interrupted.
+    /// segue, for example to record that a turn was interrupted.
     System,
 }
 
@@ -25,65 +25,65 @@ names!(Role {
     System => "system",
 });
 
-/// One piece of a message.
+/// A part of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
-    /// Words.
+    /// Text of the message.
     Text(String),
-    /// What the agent thought aloud.
+    /// Reasoning that the agent showed.
     Thought(String),
-    /// The agent calls a tool.
+    /// A tool call by the agent.
     FunctionCall {
-        /// The agent's own id for the call; its answer carries the same one.
+        /// Agent's id of the call. The response has the same id.
         id: String,
-        /// What is called.
+        /// Name of the tool.
         name: String,
-        /// With which arguments.
+        /// Arguments of the call.
         args: Json,
     },
-    /// A tool answers.
+    /// Response of a tool.
     FunctionResponse {
-        /// The id of the call that is answered.
+        /// Id of the call that the response belongs to.
         call_id: String,
-        /// What was called.
+        /// Name of the tool.
         name: String,
-        /// What came of it.
+        /// Result of the call.
         response: Json,
-        /// Whether it failed.
+        /// Whether the call failed.
         is_error: bool,
     },
-    /// A picture or another file.
+    /// An image or another file.
     InlineData(InlineData),
-    /// Something this version does not know, kept as it came.
+    /// A part that this version cannot interpret, stored verbatim.
     Unknown(Json),
 }
 
 /// A file inside a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InlineData {
-    /// What kind of file it is.
+    /// MIME type of the file.
     pub mime_type: String,
-    /// Its content in base64, where the agent gave it.
+    /// Content in base64. `None` if the agent did not include it.
     pub data: Option<String>,
 }
 
-/// One utterance in a turn.
+/// A message of a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// Who speaks.
+    /// Author of the message.
     pub role: Role,
-    /// What is said.
+    /// Content of the message.
     pub parts: Vec<Part>,
-    /// When it was finished, or last added to.
+    /// Time at which the message was completed or last extended.
     pub at: Timestamp,
-    /// Whether it was heard to its end; a message cut off by a crash is not.
+    /// Whether the message was received to its end. `false` for a message that a crash cut off.
     pub complete: bool,
-    /// How many tokens a brief needs to tell it; none if nobody has counted yet.
+    /// Tokens that the message needs in a brief. `None` if not counted yet.
     pub tokens: Option<u64>,
 }
 
 impl Message {
-    /// A whole message.
+    /// Creates a complete message.
     #[must_use]
     pub fn new(role: Role, parts: Vec<Part>, at: Timestamp) -> Self {
         Self {
@@ -95,13 +95,13 @@ impl Message {
         }
     }
 
-    /// A whole message of one text.
+    /// Creates a complete message with a single text part.
     #[must_use]
     pub fn text(role: Role, text: impl Into<String>, at: Timestamp) -> Self {
         Self::new(role, vec![Part::Text(text.into())], at)
     }
 
-    /// All the words of the message, without thoughts and calls.
+    /// Returns the text of all text parts, without thoughts and tool calls.
     #[must_use]
     pub fn words(&self) -> String {
         self.parts

@@ -1,10 +1,10 @@
-//! The names that the variants of an enum have outside of Rust.
+//! Names of enum variants outside Rust.
 
-/// Gives an enum `as_str` and `from_name`, from one table.
+/// Implements `as_str` and `from_name` for an enum, from one table.
 macro_rules! names {
     ($type:ident { $($variant:ident => $name:literal),+ $(,)? }) => {
         impl $type {
-            /// The name in JSON and in the store.
+            /// Returns the name in JSON and in the store.
             #[must_use]
             pub fn as_str(self) -> &'static str {
                 match self {
@@ -12,7 +12,7 @@ macro_rules! names {
                 }
             }
 
-            /// The one with that name.
+            /// Returns the variant with this name. `None` if it does not exist.
             #[must_use]
             pub fn from_name(name: &str) -> Option<Self> {
                 match name {

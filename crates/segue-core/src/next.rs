@@ -1,41 +1,41 @@
-//! What can be done next, as a value: each front end has words of its own for it.
+//! Suggested actions as values, because each frontend words them itself.
 
 use std::fmt;
 
 use crate::{ProviderId, SessionId};
 
-/// Something that can be done next. Written out, it is as one would do it in a shell.
+/// An action that the user can take next. `Display` writes it as a shell command or option.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NextStep {
-    /// Say something in the session.
+    /// Sends a prompt to the session.
     GoOn(SessionId),
-    /// The same with more time for the agent.
+    /// Sends a prompt to the session with longer timeouts.
     GiveLonger(SessionId),
-    /// The same though the agent failed again and again.
+    /// Sends a prompt to the session although the agent failed repeatedly.
     TryAnyway(SessionId),
-    /// The same before the agent has rested.
+    /// Sends the prompt now, although the agent is in backoff or cooldown.
     AskNow,
-    /// Have another agent go on with the session; none is known where there is no name.
+    /// Hands the session off to another agent. `None` if no other agent is known.
     HandOver(SessionId, Option<ProviderId>),
-    /// Ask another agent where there is no session yet.
+    /// Sends the prompt to another agent. Used if no session exists yet. `None` if no other agent is known.
     AskAnother(Option<ProviderId>),
-    /// Begin a session.
+    /// Starts a session.
     Start,
-    /// Begin another session.
+    /// Starts another session.
     StartAnew,
-    /// Begin a session with another agent.
+    /// Starts a session with another agent.
     StartWithAnother,
-    /// List the sessions of the project.
+    /// Lists the sessions of the project.
     List,
-    /// List all sessions.
+    /// Lists all sessions.
     ListAll,
-    /// Branch off from the session.
+    /// Forks the session.
     Fork(SessionId),
-    /// Take the last revert of the session back.
+    /// Undoes the last revert of the session.
     Undo(SessionId),
-    /// Sum the session up.
+    /// Compacts the session.
     Compact(SessionId),
-    /// Look at what the session was summed up to.
+    /// Shows the checkpoint of the session.
     LookAtCheckpoint(SessionId),
 }
 
@@ -80,7 +80,7 @@ impl fmt::Display for NextStep {
     }
 }
 
-/// A piece of advice: words, and the steps that they lead to.
+/// Advice for the user: text, and the actions that it suggests.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hint(Vec<Piece>);
 
@@ -91,28 +91,28 @@ enum Piece {
 }
 
 impl Hint {
-    /// The same with more words.
+    /// Appends text.
     #[must_use]
     pub fn say(mut self, words: impl Into<String>) -> Self {
         self.0.push(Piece::Words(words.into()));
         self
     }
 
-    /// The same with a step.
+    /// Appends a suggested action.
     #[must_use]
     pub fn step(mut self, step: NextStep) -> Self {
         self.0.push(Piece::Step(step));
         self
     }
 
-    /// The same with another hint after it.
+    /// Appends another hint.
     #[must_use]
     pub fn then(mut self, other: Self) -> Self {
         self.0.extend(other.0);
         self
     }
 
-    /// The hint in somebody's own words for the steps.
+    /// Formats the hint. `words` formats each suggested action, because each frontend words them itself.
     #[must_use]
     pub fn worded(&self, words: impl Fn(&NextStep) -> String) -> String {
         let pieces = self.0.iter().map(|piece| match piece {
@@ -123,7 +123,7 @@ impl Hint {
     }
 }
 
-/// As one would do it in a shell, which is how it goes on record.
+/// Formats the suggested actions as shell commands, which is also the form in which the hint is recorded.
 impl fmt::Display for Hint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.worded(NextStep::to_string))

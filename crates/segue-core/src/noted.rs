@@ -1,4 +1,4 @@
-//! Calls of tools and their answers in words, as a person would note them.
+//! Tool calls and their responses as short text.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::Json;
 
-/// What a call is about, in the order in which one wins: something to run, to look for, or to open.
+/// Keys of a call's main argument, by precedence: a command to run, a text to search for, or a file to open.
 const MAIN: [&str; 14] = [
     "command",
     "cmd",
@@ -24,7 +24,7 @@ const MAIN: [&str; 14] = [
     "prompt",
 ];
 
-/// Where an answer has its words, in the order in which one wins.
+/// Keys of the text in a response, by precedence.
 const WORDS: [&str; 10] = [
     "output",
     "error",
@@ -38,10 +38,11 @@ const WORDS: [&str; 10] = [
     "content",
 ];
 
-/// What is longer than this beside the main argument is only named, with its size.
+/// Maximum length in bytes of an argument that is shown in full. The main argument has no limit; any other argument
+/// that is longer, or has several lines, is shown by its name and size.
 const SHORT: usize = 120;
 
-/// A call: the tool's name, its main argument, and the short ones among the others.
+/// Renders a call: the tool's name, its main argument, and the other arguments in short.
 #[must_use]
 pub fn noted_call(name: &str, args: &Json) -> String {
     let fields = match serde_json::from_str(args.as_str()) {
@@ -71,15 +72,14 @@ pub fn noted_call(name: &str, args: &Json) -> String {
     noted
 }
 
-/// The words of an answer, the changes it made to files, and whatever else it tells; the JSON it is if there are no
-/// words in it.
+/// Renders a response: its text, its diffs, and its other fields. If it contains no text, renders the JSON on one line.
 #[must_use]
 pub fn noted_answer(response: &Json) -> String {
     let value = serde_json::from_str(response.as_str()).unwrap_or_default();
     words(&value).unwrap_or_else(|| response.on_one_line())
 }
 
-/// All words in an answer, without what else it tells.
+/// Returns all text in a response, without its other fields.
 pub(crate) fn words_in_answer(answer: &Value) -> String {
     match answer {
         Value::String(text) => text.clone(),
@@ -97,7 +97,7 @@ pub(crate) fn words_in_answer(answer: &Value) -> String {
     }
 }
 
-/// A name and what it is about. Some agents make one of the other, and then one is enough.
+/// Joins a tool's name and its main argument. Some agents derive one from the other; then only the longer text is used.
 fn titled(name: &str, about: &str) -> String {
     if about.is_empty() || name.contains(about) {
         name.to_owned()
@@ -108,7 +108,8 @@ fn titled(name: &str, about: &str) -> String {
     }
 }
 
-/// A value that can stand in a sentence: what is one word or text, and a list of such.
+/// Returns a value as a single text: a string, a number, a boolean, the path of an object, or a list of these. `None`
+/// for other values.
 fn line(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -135,7 +136,7 @@ fn size(value: &Value) -> usize {
         .map_or_else(|| value.to_string().len(), str::len)
 }
 
-/// The fields that say something, without those that are told already.
+/// Returns the fields that are not empty and that `told` does not exclude.
 fn rest(
     fields: &Map<String, Value>,
     told: impl Fn(&str) -> bool,
@@ -179,7 +180,8 @@ fn words_in(fields: &Map<String, Value>) -> Option<String> {
         let text = |key: &str| diff[key].as_str().unwrap_or_default();
         parts.push(format!("{}\n{}", text("path"), text("patch")));
     }
-    // What is told for the screen is there for the model as well, and a block of text says that it is one.
+    // `content` repeats for the screen what another field has for the model, and `type` only states that a block is
+    // text.
     let told = |key: &str| {
         Some(key) == main || key == "diffs" || key == "type" || (key == "content" && main.is_some())
     };
@@ -227,7 +229,7 @@ mod tests {
                 json!({"file_path": "/p/a", "old_string": "a\nb", "new_string": ""}),
                 "Edit: /p/a; old_string (3 bytes)",
             ),
-            // An agent that puts the argument into the name, and one that has the name from the argument.
+            // An agent that includes the argument in the name, and an agent that derives the name from the argument.
             (
                 "Read notes.txt",
                 json!({"path": "notes.txt"}),
@@ -295,7 +297,7 @@ mod tests {
                 json!({"content": [text("a")], "output": {"n": 1}}),
                 "a\n(output: {\"n\":1})",
             ),
-            // What has no words is told as it is.
+            // A response without text is rendered as JSON.
             (json!({"code": 1}), r#"{"code":1}"#),
             (json!([1]), "[1]"),
             (json!([]), "[]"),

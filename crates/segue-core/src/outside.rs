@@ -1,39 +1,42 @@
-//! Which turns of a native session are ours, and what its record adds to one that was cut off.
+//! Reconciliation: matches the turns of a native session with the recorded turns, and completes an interrupted turn
+//! from the native record.
 
 use jiff::{SignedDuration, Timestamp};
 
 use crate::same_prompt::is_same_prompt;
 use crate::{Message, Part, Role};
 
-/// A turn on our record, as far as it tells whether a native one is the same.
+/// A recorded turn, reduced to what is compared with a native turn.
 #[derive(Debug, Clone, Copy)]
 pub struct Ours<'a> {
-    /// When its prompt was written down.
+    /// Time at which the prompt was recorded.
     pub started_at: Timestamp,
-    /// When it ended; none if it was cut off and is not closed yet.
+    /// Time at which the turn ended. `None` if it was interrupted and is not closed yet.
     pub ended_at: Option<Timestamp>,
-    /// Whether its prompt was ever sent; if not, no agent can have answered it.
+    /// Whether the prompt was ever sent. If not, no agent can have answered it.
     pub sent: bool,
-    /// Its prompt, as it was typed.
+    /// Prompt as the user typed it.
     pub prompt: &'a str,
 }
 
 /// A turn of a native session.
 #[derive(Debug, Clone, Copy)]
 pub struct Theirs<'a> {
-    /// When it began, where the agent says so.
+    /// Time at which the turn began. `None` if the agent does not record it.
     pub started_at: Option<Timestamp>,
-    /// Its prompt, as the agent was sent it.
+    /// Prompt as the agent received it.
     pub prompt: &'a str,
 }
 
-/// Agents note the millisecond, we the microsecond.
+/// Tolerance for comparing times, because agents record milliseconds and segue records microseconds.
 const ROUNDED: SignedDuration = SignedDuration::from_millis(2);
 
-/// Tells of each native turn which of ours it is, by its place in that list; none if it was made elsewhere.
+/// Returns, for each native turn, the index in `ours` of the recorded turn that it belongs to. `None` if the turn was
+/// made outside segue.
 ///
-/// While a turn of ours runs nobody else is at work in the native session, so one that began meanwhile is part of it.
-/// One that was cut off has no end that is known; there the prompt decides, and what follows was made elsewhere.
+/// While a recorded turn runs, no other process uses the native session, so a native turn that began in that time
+/// belongs to it. An interrupted turn has no known end, so its prompt decides; the native turns after it were made
+/// outside segue.
 #[must_use]
 pub fn whose(ours: &[Ours<'_>], theirs: &[Theirs<'_>]) -> Vec<Option<usize>> {
     let mut next = 0;
@@ -54,7 +57,8 @@ pub fn whose(ours: &[Ours<'_>], theirs: &[Theirs<'_>]) -> Vec<Option<usize>> {
                 (turn.sent && is_it).then_some(index)
             };
             let mut fitting = ours.iter().enumerate().filter_map(fits);
-            // The last that had begun by then; without a time, the first that comes next.
+            // Several turns can match. By time, the last turn that had begun is right; without a time, the first turn
+            // after the previous match.
             let found = match native.started_at {
                 Some(_) => fitting.next_back(),
                 None => fitting.next(),
@@ -66,30 +70,33 @@ pub fn whose(ours: &[Ours<'_>], theirs: &[Theirs<'_>]) -> Vec<Option<usize>> {
         .collect()
 }
 
-/// What has become of a native session since the record that is known.
+/// Change of a native session since the last known record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Changed {
-    /// It goes on from there.
+    /// The native session continues after that record.
     Grown,
-    /// It says itself that it went back to before that.
+    /// The native session's own record states that it was rewound to a point before that record.
     Rewound,
-    /// The record is not there any more.
+    /// The record no longer exists.
     Lost,
 }
 
-/// What a native session is worth to the session that it carries.
+/// Usability of a native session for the session that runs on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It has all that was ours.
+    /// The native session contains all recorded turns.
     Whole,
-    /// It went back to this turn of ours, and goes on from there.
+    /// The native session was rewound to this recorded turn and continues after it.
     BackTo(usize),
-    /// It lacks what was ours, and nobody said that it should.
+    /// Recorded turns are missing, and no rewind explains it.
     Cut,
 }
 
-/// Judges a native session: `finished` tells which of our turns, up to the last one it was sent, came to an end;
-/// `ended` tells the same of its own turns, and `whose` whose they are. A turn that failed may well be missing.
+/// Decides whether a native session still contains the recorded turns.
+///
+/// `finished` has one entry for each recorded turn up to the last one sent to the native session, `true` if the turn
+/// finished. `ended` has one entry for each native turn, `true` if it ended. `whose` is the result of [`whose`] for the
+/// native turns. A recorded turn that failed may be missing from the native session.
 #[must_use]
 pub fn verdict(
     changed: Changed,
@@ -109,16 +116,16 @@ pub fn verdict(
         && kept.is_some_and(|kept| finished.get(kept) == Some(&true));
     match kept {
         _ if !missing && !torn => Verdict::Whole,
-        // Whoever went back there also asked something else; a file that was cut just ends.
+        // A user who rewound the native session also sent another prompt afterwards; a truncated file just ends.
         Some(kept) if !torn && (changed == Changed::Rewound || !is_ours) => Verdict::BackTo(kept),
         Some(_) | None => Verdict::Cut,
     }
 }
 
-/// What was said in a turn that was cut off: what we have of it, the prompt first, and all that the native record adds.
+/// Returns the messages of an interrupted turn: the recorded messages, prompt first, completed from the native record.
 ///
-/// What we heard stays as it was told; what we heard by half is there whole; what we did not hear comes where the
-/// native record has it.
+/// A complete recorded message stays as it was recorded. A partial recorded message is replaced by the native message.
+/// A message that was not recorded is inserted at its position in the native record.
 #[must_use]
 pub fn completed(recorded: Vec<Message>, native: Vec<Message>) -> Vec<Message> {
     let mut recorded = recorded.into_iter();
@@ -142,7 +149,7 @@ pub fn completed(recorded: Vec<Message>, native: Vec<Message>) -> Vec<Message> {
     whole
 }
 
-/// Whether what we heard is this message of the native record, or its beginning.
+/// Returns `true` if a recorded message is the given message of the native record, or its beginning.
 fn is_same(heard: &Message, native: &Message) -> bool {
     if heard.role != native.role {
         return false;

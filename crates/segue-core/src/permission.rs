@@ -1,67 +1,67 @@
-//! May the agent do this? The user's answer, or the policy that answers for the user.
+//! Permission requests of agents, answered by the user or by a policy on the user's behalf.
 
 use crate::ToolCall;
 use crate::names::names;
 
-/// What a permission option does when it is chosen.
+/// Effect of a permission option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PermissionKind {
-    /// Allow this one call.
+    /// Allows this call.
     AllowOnce,
-    /// Allow this and later ones of its kind.
+    /// Allows this call and later calls of its kind.
     AllowAlways,
-    /// Refuse this one call.
+    /// Refuses this call.
     RejectOnce,
-    /// Refuse this and later ones of its kind.
+    /// Refuses this call and later calls of its kind.
     RejectAlways,
 }
 
-/// One answer the agent offers.
+/// An answer that the agent offers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PermissionOption {
-    /// The agent's id for it.
+    /// Agent's id of the option.
     pub id: String,
-    /// How the agent words it.
+    /// Agent's text for the option.
     pub name: String,
-    /// What it does.
+    /// Effect of the option.
     pub kind: PermissionKind,
 }
 
-/// The agent asks before it acts.
+/// A request of the agent for permission to make a tool call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PermissionRequest {
-    /// What it wants to do.
+    /// Tool call that the agent wants to make.
     pub call: ToolCall,
-    /// The answers it offers.
+    /// Answers that the agent offers.
     pub options: Vec<PermissionOption>,
 }
 
-/// What the agent is told.
+/// Answer that the agent receives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PermissionAnswer {
-    /// The option with this id.
+    /// Chooses the option with this id.
     Choose(String),
-    /// No answer: the turn is being stopped.
+    /// Gives no answer, because the turn is being stopped.
     Cancelled,
 }
 
-/// How requests are answered when nobody is asked.
+/// Rule by which requests are answered without the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PermissionPolicy {
-    /// Ask the person; where there is nobody to ask, refuse.
+    /// Asks the user. If no user is present, refuses.
     #[default]
     Ask,
-    /// Allow what only reads.
+    /// Allows calls that only read.
     AllowReads,
-    /// Allow what reads and what edits files.
+    /// Allows calls that read and calls that edit files.
     AllowEdits,
-    /// Allow everything.
+    /// Allows all calls.
     AllowAll,
-    /// Refuse everything.
+    /// Refuses all calls.
     Deny,
 }
 
-/// What a policy says of one request.
+/// Decision of a policy on a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Allow,
@@ -90,7 +90,7 @@ impl PermissionPolicy {
         }
     }
 
-    /// The one of two that allows less.
+    /// Returns the policy that allows less.
     #[must_use]
     pub fn narrower(self, other: Self) -> Self {
         let width = |policy| match policy {
@@ -107,7 +107,7 @@ impl PermissionPolicy {
         }
     }
 
-    /// The answer this policy gives, or `None` where a person must be asked.
+    /// Returns the answer that this policy gives. `None` if the user must be asked.
     #[must_use]
     pub fn answer(self, request: &PermissionRequest) -> Option<PermissionAnswer> {
         match self.verdict(&request.call.kind) {
@@ -119,19 +119,19 @@ impl PermissionPolicy {
 }
 
 impl PermissionRequest {
-    /// The narrowest answer that allows.
+    /// Returns the narrowest answer that allows the call.
     #[must_use]
     pub fn allow_once(&self) -> PermissionAnswer {
         self.first_of([PermissionKind::AllowOnce, PermissionKind::AllowAlways])
     }
 
-    /// The narrowest answer that refuses.
+    /// Returns the narrowest answer that refuses the call.
     #[must_use]
     pub fn reject(&self) -> PermissionAnswer {
         self.first_of([PermissionKind::RejectOnce, PermissionKind::RejectAlways])
     }
 
-    /// Whether `answer` lets the agent go ahead.
+    /// Returns `true` if `answer` allows the call.
     #[must_use]
     pub fn allows(&self, answer: &PermissionAnswer) -> bool {
         match answer {

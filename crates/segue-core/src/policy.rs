@@ -1,7 +1,7 @@
-//! When to try again, when to begin anew, when another agent goes on, and when to stop.
+//! Decisions on retries, new legs, handoffs to another provider, and stops.
 //!
-//! Pure functions over what is on record: how a session fares with an agent ([`Standing`]), and which agents rest by
-//! their own word ([`Rest`]).
+//! Pure functions over recorded state: the health of a provider in a session ([`Standing`]), and the cooldowns that
+//! providers announced ([`Rest`]).
 
 mod admission;
 mod compaction;
@@ -18,21 +18,22 @@ pub use admission::{
 pub use compaction::{AutoCompaction, is_due, is_worth_it};
 pub use limits::{ContextLimits, is_full};
 
-/// How many legs may end by errors without a success in between: after one, a new one is tried; after two, none.
+/// Maximum number of legs that may end by errors without a success in between: after one, segue starts a new leg; after
+/// two, it does not.
 const ROTATIONS: u32 = 2;
 
-/// What the user allows, as configured.
+/// Limits and preferences of the user, as configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
-    /// After how many failures in a row a leg is over; 0 for never.
+    /// Number of consecutive failures that ends a leg; 0 if failures never end one.
     pub error_limit: u32,
-    /// How long nothing is tried after a failure, for each failure in a row.
+    /// Wait after a failure. It is multiplied by the number of consecutive failures.
     pub backoff: SignedDuration,
-    /// How much context a leg may hold.
+    /// Maximum context sizes of a leg.
     pub context: ContextLimits,
-    /// Who goes on while an agent rests, the preferred ones first.
+    /// Providers that replace a provider during its cooldown, in order of preference.
     pub fallback: Vec<ProviderId>,
-    /// In which sessions what was said is summed up by itself.
+    /// Sessions that are compacted automatically.
     pub compaction: AutoCompaction,
 }
 
@@ -48,18 +49,18 @@ impl Default for Policy {
     }
 }
 
-/// What a failure counts as.
+/// Effect of a failure on further attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Setback {
-    /// Something is wrong with the agent or its native session.
+    /// The agent or its native session has a problem.
     Failure,
-    /// The agent is well and takes no more for now.
+    /// The agent works, but accepts no more prompts for now.
     Limit,
-    /// Something that the user has to mend first; no other native session would fare better.
+    /// The user must fix a problem first; another native session would fail as well.
     Mistake,
 }
 
-/// What a failure counts as.
+/// Returns the effect of a failure class on further attempts.
 #[must_use]
 pub fn setback(class: FailureClass) -> Setback {
     match class {
@@ -67,54 +68,54 @@ pub fn setback(class: FailureClass) -> Setback {
         | FailureClass::TimedOut
         | FailureClass::Agent
         | FailureClass::NotUnderstood
-        // A full leg is over by that alone; but one after the other that is full at once leads nowhere.
+        // A full leg ends anyway. But if each new leg is full at once, more of them do not help.
         | FailureClass::ContextTooLong => Setback::Failure,
         FailureClass::Quota | FailureClass::RateLimited => Setback::Limit,
-        // There is no program or no directory; nothing was asked.
+        // The program or the directory does not exist; no prompt was sent.
         FailureClass::NotStarted
-        // Told only to those who want this native session and no other.
+        // Reported only to a caller that requires this native session.
         | FailureClass::SessionUnknown
         | FailureClass::NotLoggedIn
         | FailureClass::UntrustedFolder => Setback::Mistake,
     }
 }
 
-/// How a session fares with an agent since its last success there.
+/// Health of a provider in a session since the last success.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// Failures in a row on the leg.
+    /// Consecutive failures on the leg.
     pub failures: u32,
-    /// Refusals in a row for too many requests, where the agent did not say until when.
+    /// Consecutive rate limit failures for which the agent gave no retry time.
     pub limited: u32,
-    /// How many legs ended by errors.
+    /// Number of legs that ended by errors.
     pub rotations: u32,
-    /// When to try again.
+    /// Earliest time of the next attempt; `None` if no wait is needed.
     pub retry_at: Option<Timestamp>,
 }
 
-/// What a failed turn leads to.
+/// Result of a failed turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Aftermath {
-    /// How the session fares now.
+    /// Health of the provider after the failure.
     pub standing: Standing,
-    /// Whether the leg is over by it.
+    /// Whether the failure ends the leg.
     pub rotates: bool,
 }
 
 impl Standing {
-    /// Whether nothing is held against the agent.
+    /// Returns `true` if no failures are recorded.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether no leg may follow by itself.
+    /// Returns `true` if segue must not start another leg automatically.
     #[must_use]
     pub fn is_hopeless(&self) -> bool {
         self.rotations >= ROTATIONS
     }
 
-    /// What a failed turn changes.
+    /// Computes the result of a failed turn.
     #[must_use]
     pub fn after(self, failure: &Failure, policy: &Policy, now: Timestamp) -> Aftermath {
         let mut standing = self;
@@ -123,7 +124,7 @@ impl Standing {
             Setback::Failure => {
                 standing.failures = self.failures.saturating_add(1);
                 standing.retry_at = policy.rests_until(standing.failures, now);
-                // Who is asked once more though nothing helped has a native session for that prompt alone.
+                // A prompt that the caller forces after too many failed legs has its own leg, which one failure ends.
                 let is_last = self.is_hopeless() || standing.failures >= policy.error_limit;
                 rotates = policy.error_limit > 0 && is_last;
                 if rotates {
@@ -144,7 +145,7 @@ impl Standing {
 }
 
 impl Policy {
-    /// When to try again after so many setbacks in a row.
+    /// Returns the time of the next attempt after `count` consecutive failures; `None` if no wait is needed.
     fn rests_until(&self, count: u32, now: Timestamp) -> Option<Timestamp> {
         let factor = i32::try_from(count).unwrap_or(i32::MAX);
         let rest = self.backoff.saturating_mul(factor);
@@ -152,7 +153,8 @@ impl Policy {
         (until > now).then_some(until)
     }
 
-    /// The longest that anything can be held back by failures; more is a clock that was put back.
+    /// Returns the longest possible wait after failures. A recorded time beyond it results from a clock that was set
+    /// back.
     fn longest_rest(&self, standing: &Standing) -> SignedDuration {
         let count = standing
             .failures
@@ -163,19 +165,19 @@ impl Policy {
     }
 }
 
-/// An agent takes no prompts for a time, by its own word; of whatever session.
+/// A cooldown that a provider announced: it accepts no prompts from any session until a time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rest {
-    /// Who.
+    /// Provider that has the cooldown.
     pub provider: ProviderId,
-    /// Until when.
+    /// End of the cooldown.
     pub until: Timestamp,
-    /// Why: `Quota` or `RateLimited`.
+    /// Reason of the cooldown: `Quota` or `RateLimited`.
     pub class: FailureClass,
 }
 
 impl Rest {
-    /// The rest that a failure of an agent tells of.
+    /// Returns the cooldown that a failure announces; `None` if it is no limit or its retry time is missing or past.
     #[must_use]
     pub fn told_by(provider: &ProviderId, failure: &Failure, now: Timestamp) -> Option<Self> {
         let until = failure.retry_at.filter(|until| *until > now)?;

@@ -1,12 +1,12 @@
-//! Naming a process so that it can be recognised later.
+//! Process identities that can be recognised later.
 
-/// A process, told apart from a later one that happens to get the same number.
+/// Identity of a process, distinct from a later process with the same pid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessMark {
-    /// The machine it runs on.
+    /// Machine on which the process runs.
     pub host: String,
-    /// Its number there.
+    /// Pid on that machine.
     pub pid: u32,
-    /// When it started, in a form that only its own machine can compare.
+    /// Start time, in a form that only the same machine can compare.
     pub started: String,
 }

@@ -1,10 +1,10 @@
-//! What a piece of work belongs to.
+//! Projects, to which sessions belong.
 
 /// A project: all worktrees of one repository, or one directory outside any repository.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Project {
-    /// The repository's common git directory, or else the canonical working directory.
+    /// Path of the repository's common git directory, or the canonical working directory outside a repository.
     pub key: String,
-    /// The directory the work is done in, canonical.
+    /// Canonical path of the working directory.
     pub cwd: String,
 }

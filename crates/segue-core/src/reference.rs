@@ -1,24 +1,24 @@
-//! Which session does a person mean?
+//! References to sessions that the user types.
 
 use crate::id::check;
 use crate::{FeatureId, IdError, SessionId};
 
-/// What a person may type to name a session.
+/// A reference to a session, as the user types it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SessionRef {
-    /// `latest`: the newest one of this project.
+    /// `latest`: the newest session of the current project.
     Latest,
-    /// `feature:NAME`: the newest one about that feature.
+    /// `feature:NAME`: the newest session of that feature.
     Feature(FeatureId),
     /// A number from the last list, 1 to 999.
     Number(usize),
-    /// An id, the beginning of one or its end, or a provider's native id, or the beginning of that, or what it was
-    /// called where it came from.
+    /// A session id, its beginning or its end; a native session id or its beginning; or the name of an imported session
+    /// in the program that it was imported from.
     Text(String),
 }
 
 impl SessionRef {
-    /// Parses what was typed. What is accepted is safe to look up; whether it exists is another question.
+    /// Parses a reference. A valid reference is safe to look up; the session may not exist.
     pub fn parse(text: &str) -> Result<Self, IdError> {
         if text == "latest" {
             return Ok(Self::Latest);
@@ -41,26 +41,26 @@ impl SessionRef {
     }
 }
 
-/// By what a session was found.
+/// Kind of a match between a reference and a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MatchedBy {
-    /// Its whole id.
+    /// The reference is the complete session id.
     Id,
-    /// What its provider calls it.
+    /// The reference is the complete native session id.
     NativeId,
-    /// What it was called in the program that it came from.
+    /// The reference is the name of the session in the program that it was imported from.
     Alias,
-    /// The beginning of its id.
+    /// The reference is the beginning of the session id.
     Prefix,
-    /// The end of its id, from the drawn characters on.
+    /// The reference is the end of the session id, with at least all of its random characters.
     Suffix,
-    /// The beginning of what its provider calls it.
+    /// The reference is the beginning of the native session id.
     NativePrefix,
 }
 
 impl MatchedBy {
-    /// How well it fits, the best first. A few characters say as little at the end of one id as at the beginning of
-    /// another.
+    /// Returns the rank of the match, 0 for the best. The end of a session id and the beginning of a native id rank
+    /// equally, because a few characters are equally weak evidence in both.
     fn rank(self) -> u8 {
         match self {
             Self::Id => 0,
@@ -71,27 +71,28 @@ impl MatchedBy {
     }
 }
 
-/// A session that fits a reference.
+/// A session that matches a reference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
-    /// Which.
+    /// Id of the session.
     pub id: SessionId,
-    /// By what.
+    /// Kind of the match.
     pub by: MatchedBy,
 }
 
-/// The outcome of choosing among candidates.
+/// Result of choosing among candidates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Pick {
-    /// Exactly one fits best.
+    /// Exactly one session matches best.
     One(SessionId),
-    /// Several fit equally well.
+    /// Several sessions match equally well.
     Ambiguous(Vec<SessionId>),
-    /// None fits.
+    /// No session matches.
     None,
 }
 
-/// Chooses the session that fits best: a whole id before a native id or an alias, before a part of an id.
+/// Chooses the session that matches best: by complete id, then by native id or alias, then by the beginning of the id,
+/// then by the end of the id or the beginning of the native id.
 #[must_use]
 pub fn pick(candidates: &[Candidate]) -> Pick {
     let Some(best) = candidates.iter().map(|candidate| candidate.by.rank()).min() else {

@@ -1,14 +1,14 @@
-//! Which turn of a native session is which turn of ours.
+//! Position of a recorded turn in a native session.
 
 use crate::prompt_after_brief;
 use crate::same_prompt::is_same_prompt;
 
-/// How many turns of a native session lead to the last turn of a chain; none where that is in doubt.
+/// Returns the number of native turns that lead to the last turn of a chain. `None` if that is ambiguous.
 ///
-/// `native` are the prompts of the native session as it was sent them, `chain` those of our turns that were ever sent,
-/// both oldest first. A native session knows the whole chain from its first turn on, or was told the beginning of it with
-/// its first prompt; what comes after those turns does not matter. Prompts are all that both sides have for sure, so
-/// they decide.
+/// `native` contains the prompts of the native session as the agent received them, `chain` the prompts of the recorded
+/// turns that were ever sent, both oldest first. A native session contains the complete chain from its first turn on,
+/// or its first prompt contained a brief of the beginning. Turns after these do not matter. Prompts decide, because
+/// they are the only data that both sides always have.
 #[must_use]
 pub fn native_turns(native: &[impl AsRef<str>], chain: &[impl AsRef<str>]) -> Option<usize> {
     let fits = |turns: usize| {
@@ -24,7 +24,7 @@ pub fn native_turns(native: &[impl AsRef<str>], chain: &[impl AsRef<str>]) -> Op
     if !native.first().is_some_and(|first| told(first.as_ref())) {
         return fits(chain.len()).then_some(chain.len());
     }
-    // The same prompt several times in a row can be at several places, of which only one is right.
+    // A prompt that is repeated several times in a row matches at several positions, of which only one is right.
     let mut places = (1..=chain.len()).filter(|turns| fits(*turns));
     let place = places.next()?;
     places.next().is_none().then_some(place)
@@ -45,11 +45,11 @@ mod tests {
             (&["a", "b", "c"], &["a", "b"], Some(2)),
             (&["a", "b"], &["a", "b"], Some(2)),
             (&["a", "b", "by hand", "more"], &["a"], Some(1)),
-            // What is the same is told apart by its number.
+            // Identical prompts are distinguished by their number.
             (&["go on", "go on", "go on"], &["go on", "go on"], Some(2)),
             (&["[Feature: x]\n\na", "b"], &["a", "b"], Some(2)),
             (&["a\n", " b"], &["a", "b "], Some(2)),
-            // In doubt.
+            // Ambiguous, or no match.
             (&["a", "by hand", "b"], &["a", "b"], None),
             (&["a"], &["a", "b"], None),
             (&["b", "c"], &["a", "b"], None),
@@ -71,9 +71,9 @@ mod tests {
         let cases: [(Vec<&str>, &[&str], Option<usize>); 6] = [
             (vec![&c, "d", "e"], &["a", "b", "c", "d"], Some(2)),
             (vec![&c, "d", "e"], &["a", "b", "c"], Some(1)),
-            // Before it began.
+            // The chain ends before the native session began.
             (vec![&c, "d"], &["a", "b"], None),
-            // It was told nothing, so it lacks the beginning.
+            // The first prompt contained no brief, so the native session does not contain the beginning.
             (vec!["c", "d"], &["a", "b", "c", "d"], None),
             (vec![&c, "by hand", "d"], &["a", "b", "c", "d"], None),
             (vec![], &["a"], None),
@@ -89,7 +89,8 @@ mod tests {
         let native = [again.as_str(), "go on", "go on"];
         let chain = ["start", "go on", "go on", "go on", "go on"];
         assert_eq!(native_turns(&native, &chain), None, "it may be any of them");
-        // The first turn was another agent's; the last native one is the fourth, not the third.
+        // The first turn was answered by another agent, so the last native turn is the fourth of the session, not the
+        // third.
         let native = [again.as_str(), "go on", "go on"];
         let chain = ["go on", "go on", "go on"];
         assert_eq!(
@@ -97,7 +98,7 @@ mod tests {
             None,
             "nor is it the last one"
         );
-        // The prompt of a first turn may have been told with a role alone.
+        // The first prompt of a session can have a brief that consists of a role only.
         assert_eq!(native_turns(&[&c, "d"], &["c", "d"]), Some(2));
     }
 }

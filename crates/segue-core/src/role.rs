@@ -1,28 +1,29 @@
-//! What an agent is told to be, and which tools it may use as that.
+//! Roles of agents: their instructions and the tools that they may use.
 
 use std::fmt::Write as _;
 
 use crate::{PermissionPolicy, RoleName, ToolCall};
 
-/// What an agent is told to be.
+/// Description of a role that an agent takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoleDescription {
-    /// What it is called.
+    /// Name of the role.
     pub name: RoleName,
-    /// What it is, in a sentence or two.
+    /// Description of the role, in one or two sentences.
     pub role: String,
-    /// What it keeps to.
+    /// Rules that the agent follows.
     pub instructions: Vec<String>,
-    /// The tools that it may use, by the names of Claude Code's or its own; none for all.
+    /// Tools that the agent may use, by the names of Claude Code's tools or by the agent's own names. `None` allows all
+    /// tools.
     pub allowed_tools: Option<Vec<String>>,
-    /// How it uses them.
+    /// Instructions for using the tools.
     pub tool_instructions: Option<String>,
 }
 
-/// What reads, and what looks for something.
+/// Tools that read and search, which every built-in role may use.
 const READING: [&str; 3] = ["Read", "Glob", "Grep"];
 
-/// A role that comes with segue.
+/// A role that is built into segue.
 struct BuiltIn {
     name: &'static str,
     role: &'static str,
@@ -94,12 +95,12 @@ const BUILT_IN: [BuiltIn; 5] = [
 ];
 
 impl RoleDescription {
-    /// The names of the roles that come with segue.
+    /// Returns the names of the built-in roles.
     pub fn built_in_names() -> impl Iterator<Item = &'static str> {
         BUILT_IN.iter().map(|role| role.name)
     }
 
-    /// A role that comes with segue.
+    /// Returns the built-in role with this name. `None` if it does not exist.
     #[must_use]
     pub fn built_in(name: &RoleName) -> Option<Self> {
         let role = BUILT_IN.iter().find(|role| role.name == name.as_str())?;
@@ -117,7 +118,7 @@ impl RoleDescription {
         })
     }
 
-    /// It in words, as the agent is told.
+    /// Renders the role as text for the brief.
     #[must_use]
     pub fn written(&self) -> String {
         let mut text = format!("{}\n", self.role.trim_end());
@@ -132,32 +133,32 @@ impl RoleDescription {
                 let _ = writeln!(text, "Tools you may use: {}.", tools.join(", "));
             }
         }
-        // How to use tools is of no use to who has none.
+        // Instructions for using tools are useless to an agent without tools.
         if let (false, Some(how)) = (tools == Some(&[]), &self.tool_instructions) {
             let _ = writeln!(text, "{}", how.trim_end());
         }
         text
     }
 
-    /// Whether a call is of a tool that it may use.
+    /// Returns `true` if the role may use the tool of `call`.
     #[must_use]
     pub fn allows(&self, call: &ToolCall) -> bool {
-        // What shows a change to a file makes one, whatever it calls itself; of a command its kind says all.
+        // A call that contains diffs changes files, whatever its name and kind are. A command is covered by its kind.
         let changes = !call.diffs.is_empty() && call.kind != "execute";
         self.allows_named(&call.name, &call.kind) && (!changes || self.allows_kind("edit"))
     }
 
-    /// Whether it may use a tool of this name and kind.
+    /// Returns `true` if the role may use a tool with this name and kind.
     #[must_use]
     pub fn allows_named(&self, name: &str, kind: &str) -> bool {
         let Some(tools) = &self.allowed_tools else {
             return true;
         };
-        // Thinking and planning touch nothing.
+        // Thinking and planning have no effects.
         kind == "think" || tools.iter().any(|tool| is_of(tool, name, kind))
     }
 
-    /// Whether it may use any tool of a kind, such as `edit` or `execute`.
+    /// Returns `true` if the role may use some tool of a kind, such as `edit` or `execute`.
     #[must_use]
     pub fn allows_kind(&self, kind: &str) -> bool {
         let Some(tools) = &self.allowed_tools else {
@@ -166,13 +167,15 @@ impl RoleDescription {
         kind == "think" || tools.iter().any(|tool| kinds(tool).contains(&kind))
     }
 
-    /// Whether an agent has to ask in this role: what it does without asking might be more than the role may.
+    /// Returns `true` if an agent in this role must request permission for tool calls, because without requests it
+    /// could do more than the role allows.
     #[must_use]
     pub fn must_ask(&self) -> bool {
         !(self.allows_kind("edit") && self.allows_kind("execute"))
     }
 
-    /// What an agent that can't ask may do in this role: no more than the policy, and nothing that the role may not.
+    /// Returns the widest policy for an agent that cannot request permission in this role: no wider than `policy`, and
+    /// without anything that the role does not allow.
     #[must_use]
     pub fn at_most(&self, policy: PermissionPolicy) -> PermissionPolicy {
         let most = match (self.allows_kind("edit"), self.allows_kind("execute")) {
@@ -183,7 +186,7 @@ impl RoleDescription {
         policy.narrower(most)
     }
 
-    /// Whether tools are all among those that it may use.
+    /// Returns `true` if the role may use all of `tools`.
     #[must_use]
     pub fn covers(&self, tools: &[String]) -> bool {
         let covers = |tool: &String| {
@@ -196,8 +199,11 @@ impl RoleDescription {
     }
 }
 
-/// Whether a call is one of a tool: as any agent's tool of the same kind, else by its name. Where an agent shows a
-/// command by its words, those might be the name of a tool; so a name counts only where the kind says nothing else.
+/// Returns `true` if a call uses `tool`.
+///
+/// A tool of Claude Code that [`kinds`] lists matches every agent's tools of the same kinds; any other tool matches by
+/// name. A name also matches if the kind is `other`, but not for a different kind, because some agents use the text of
+/// a command as the name of a call, and that text may be equal to the name of a tool.
 fn is_of(tool: &str, name: &str, kind: &str) -> bool {
     match kinds(tool) {
         [] => tool.eq_ignore_ascii_case(name),
@@ -205,7 +211,7 @@ fn is_of(tool: &str, name: &str, kind: &str) -> bool {
     }
 }
 
-/// The kinds of calls that are of a tool; none of one that nobody but its agent knows.
+/// Returns the kinds of calls that belong to a tool. Empty for a tool that only its agent defines.
 fn kinds(tool: &str) -> &'static [&'static str] {
     match tool.to_ascii_lowercase().as_str() {
         "read" => &["read"],
@@ -262,13 +268,13 @@ mod tests {
         own.allowed_tools = Some(vec!["mcp__jira__create".into()]);
         assert!(own.allows(&call("mcp__jira__create", "other")));
         assert!(!own.allows(&call("Read", "read")));
-        // A command may be called like a tool, and is a command all the same.
+        // The text of a command may be equal to the name of a tool, but the call is still a command.
         own.allowed_tools = Some(vec!["Grep".into()]);
         assert!(!own.allows(&call("grep", "execute")));
         assert!(own.allows(&call("grep", "other")));
         own.allowed_tools = None;
         assert!(own.allows(&call("anything", "execute")));
-        // What changes a file is no thought, and nothing that reads.
+        // A call that changes a file is neither a thought nor a read.
         for kind in ["think", "read"] {
             let mut call = call("Read", kind);
             assert!(role("pm").allows(&call), "{kind}");
@@ -297,7 +303,7 @@ mod tests {
             (Some(&[]), reads),
             (Some(&["Read", "Write"]), edits),
             (Some(&["Edit", "Bash"]), all),
-            // What runs commands can change files; what changes files by other means is not for it.
+            // A tool that runs commands can change files, but the role does not allow changing them by other tools.
             (Some(&["Bash"]), reads),
         ] {
             let role = with(tools);

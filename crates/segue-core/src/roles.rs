@@ -1,30 +1,30 @@
-//! The roles there are: those that come with segue, as somebody changed them, and somebody's own.
+//! Role registry: built-in roles with the user's changes, and the user's own roles.
 
 use std::collections::BTreeMap;
 
 use crate::{RoleDescription, RoleName};
 
-/// The tool that stands for all of them.
+/// Entry in a list of tools that allows all tools.
 const ALL_TOOLS: &str = "*";
 
 /// All roles, by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Roles(BTreeMap<RoleName, RoleDescription>);
 
-/// What is said of a role; what is not said stays as it was.
+/// A change to a role. Fields that are `None` stay unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RoleChange {
-    /// What it is.
+    /// Description of the role.
     pub role: Option<String>,
-    /// What it keeps to.
+    /// Rules that the agent follows.
     pub instructions: Option<Vec<String>>,
-    /// The tools that it may use; `*` is all of them.
+    /// Tools that the agent may use; `*` allows all tools.
     pub allowed_tools: Option<Vec<String>>,
-    /// How it uses them.
+    /// Instructions for using the tools. An empty text removes them.
     pub tool_instructions: Option<String>,
 }
 
-/// Those that come with segue.
+/// Returns the built-in roles.
 impl Default for Roles {
     fn default() -> Self {
         let names = RoleDescription::built_in_names();
@@ -38,19 +38,19 @@ impl Default for Roles {
 }
 
 impl Roles {
-    /// The role of that name.
+    /// Returns the role with this name. `None` if it does not exist.
     #[must_use]
     pub fn get(&self, name: &RoleName) -> Option<&RoleDescription> {
         self.0.get(name)
     }
 
-    /// All of them, by name.
+    /// Returns all roles, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = &RoleDescription> {
         self.0.values()
     }
 
-    /// Changes a role, or adds one that says what it is; whether there is such a role then. One that is new and says
-    /// nothing of tools may use all of them, as an agent without a role may.
+    /// Changes a role, or adds a role if `change` has a description. Returns `true` if the role exists afterwards. A
+    /// new role without a list of tools may use all tools, like an agent without a role.
     pub fn change(&mut self, name: &RoleName, change: RoleChange) -> bool {
         let new = || {
             Some(RoleDescription {
@@ -81,8 +81,8 @@ impl Roles {
         true
     }
 
-    /// Whether a role with these tools may do more than it may now. One that there is not yet may do no more than an
-    /// agent without a role.
+    /// Returns `true` if a role could do more with `tools` than now. `false` for a role that does not exist yet,
+    /// because it cannot do more than an agent without a role.
     #[must_use]
     pub fn widens(&self, name: &RoleName, tools: &[String]) -> bool {
         self.get(name).is_some_and(|role| !role.covers(tools))
@@ -145,7 +145,7 @@ mod tests {
             ("pm", &["mcp__jira__create"], true),
             ("pm", &["*"], true),
             ("dev", &["Write", "Bash"], false),
-            // Nobody said what it may do.
+            // The role does not exist, so nothing restricts it.
             ("cook", &["Bash"], false),
         ] {
             let tools = texts(tools);

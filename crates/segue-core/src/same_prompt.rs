@@ -1,10 +1,12 @@
-//! Whether a prompt in an agent's own record is one of ours.
+//! Comparison of a prompt in an agent's own record with a recorded prompt.
 
 use crate::{Tagged, prompt_after_brief};
 
-/// Whether a native prompt is ours: it may have been sent after a heading or a brief, and with characters that nobody
-/// sees; agents add files that it names after it, from a new line on. More of the same line is somebody else's prompt,
-/// and of an empty one nothing can be told.
+/// Returns `true` if a native prompt is the recorded prompt.
+///
+/// The native prompt may follow a prompt header or a brief, may contain invisible characters, and may be followed on a
+/// new line by files that the agent appended because the prompt names them. If text follows on the same line, it is a
+/// different prompt. An empty recorded prompt matches nothing, because it cannot be distinguished.
 pub(crate) fn is_same_prompt(native: &str, ours: &str) -> bool {
     let (native, ours) = (seen(native), seen(ours));
     if ours.trim().is_empty() {
@@ -41,9 +43,9 @@ mod tests {
             ("[Feature: auth]\n\ngo on", "go on", true),
             ("[Feature: auth]\n\ngo on", "[Feature: auth]\n\ngo on", true),
             (&briefed, "go on", true),
-            // The agent added a file.
+            // The agent appended a file.
             ("go on\n--- notes.txt ---\nthree lines", "go on", true),
-            // Somebody else's.
+            // Different prompts.
             ("go on, please", "go on", false),
             ("please go on", "go on", false),
             ("please\ngo on", "go on", false),

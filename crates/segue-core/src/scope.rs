@@ -1,4 +1,4 @@
-//! What a session is for: its scope, the role of the agent in it, and the key by which it is found again.
+//! Purpose of a session: its scope, the role of its agent, and the key by which segue finds it for reuse.
 
 mod sighting;
 mod tags;
@@ -13,68 +13,71 @@ use crate::{FeatureId, IdError};
 pub use sighting::{Evidence, RECENT, Sighting, is_recent};
 pub use tags::Tagged;
 
-/// The name of a task that sessions are about; as free as that of a feature.
+/// Name of the task of a session. It has the same syntax as the name of a feature.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(String);
 
 text_id!(TaskId);
 
 impl TaskId {
-    /// Parses a task's name; it is kept exactly as given.
+    /// Parses the name of a task. The name is stored exactly as given. Fails if it is empty, longer than 200 bytes, or
+    /// contains characters that are not allowed in a name.
     pub fn parse(text: &str) -> Result<Self, IdError> {
         check_name("a task name", text, 200)?;
         Ok(Self(text.to_owned()))
     }
 }
 
-/// The name of a state that a task is in, such as `planning`, `in_dev` or `in_qa`.
+/// Name of a state of a task, such as `planning`, `in_dev` or `in_qa`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskState(String);
 
 text_id!(TaskState);
 
 impl TaskState {
-    /// Parses a state's name; it is kept exactly as given.
+    /// Parses the name of a state. The name is stored exactly as given. Fails if it is empty, longer than 64 bytes, or
+    /// contains characters that are not allowed in a name.
     pub fn parse(text: &str) -> Result<Self, IdError> {
         check_name("a state name", text, 64)?;
         Ok(Self(text.to_owned()))
     }
 }
 
-/// The name of what an agent is told to be, such as `dev` or `qa`.
+/// Name of a role of an agent, such as `dev` or `qa`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RoleName(String);
 
 text_id!(RoleName);
 
 impl RoleName {
-    /// Parses a role's name; it is kept exactly as given.
+    /// Parses the name of a role. The name is stored exactly as given. Fails if it is empty, longer than 64 bytes, or
+    /// contains characters that are not allowed in a name.
     pub fn parse(text: &str) -> Result<Self, IdError> {
         check_name("a role name", text, 64)?;
         Ok(Self(text.to_owned()))
     }
 }
 
-/// What a session is for, within its project.
+/// Subject of a session within its project.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Scope {
-    /// The project as a whole.
+    /// The complete project.
     Project,
     /// A feature.
     Feature(FeatureId),
-    /// A task in one of its states. Tasks of the same name in two features are two tasks.
+    /// A task in one of its states. Tasks with the same name in two features are different tasks.
     Task {
-        /// The feature it belongs to, if any.
+        /// Feature that the task belongs to; `None` if it belongs to none.
         feature: Option<FeatureId>,
-        /// The task.
+        /// Name of the task.
         task: TaskId,
-        /// The state.
+        /// State of the task.
         state: TaskState,
     },
 }
 
 impl Scope {
-    /// The feature that it is about, if any.
+    /// Returns the feature of the scope; `None` if it has none.
     #[must_use]
     pub fn feature(&self) -> Option<&FeatureId> {
         match self {
@@ -84,7 +87,7 @@ impl Scope {
         }
     }
 
-    /// The task that it is about and its state, if any.
+    /// Returns the task of the scope and its state; `None` if it has none.
     #[must_use]
     pub fn task(&self) -> Option<(&TaskId, &TaskState)> {
         match self {
@@ -114,26 +117,25 @@ impl fmt::Display for Scope {
     }
 }
 
-/// What a session is for, and what the agent is in it. A session without one is for nothing in particular, and only
-/// goes on when it is named.
+/// Scope of a session and role of its agent. A session without a purpose is resumed only if the user names it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Purpose {
-    /// What it is for.
+    /// Scope of the session.
     pub scope: Scope,
-    /// What the agent is in it, if that was said.
+    /// Role of the agent; `None` if the user specified none.
     pub role: Option<RoleName>,
 }
 
 impl Purpose {
-    /// A purpose without a role.
+    /// Creates a purpose without a role.
     #[must_use]
     pub fn of(scope: Scope) -> Self {
         Self { scope, role: None }
     }
 
-    /// The part of the reuse key (project, scope, role, provider) that is not the project or the provider: sessions
-    /// are stored and looked up by it. Two purposes have the same key only if they are the same, since no name
-    /// contains a bracket or a slash.
+    /// Returns the part of the reuse key (project, scope, role, provider) that consists of scope and role. Sessions are
+    /// stored and looked up by it. Different purposes have different keys, because no name contains a bracket or a
+    /// slash.
     #[must_use]
     pub fn key(&self) -> String {
         let scope = tags::of_scope(&self.scope);

@@ -1,4 +1,4 @@
-//! segue's durable unit of work.
+//! Sessions, segue's durable record of conversations.
 
 use jiff::Timestamp;
 
@@ -8,14 +8,14 @@ use crate::{
     FeatureId, NativeId, Project, ProviderId, Purpose, Sent, SessionId, Tag, TurnId, TurnState,
 };
 
-/// Who gave a session its title. Later ones in this list win over earlier ones.
+/// Source of a session's title. A later variant takes precedence over an earlier variant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TitleSource {
-    /// Nobody: it is the beginning of the first prompt.
+    /// The title is the beginning of the first prompt.
     Prompt,
     /// The model described the session.
     Model,
-    /// A person named it.
+    /// The user named the session.
     User,
 }
 
@@ -25,23 +25,23 @@ names!(TitleSource {
     User => "user",
 });
 
-/// A text can't be a title.
+/// Reason why a text cannot be a title.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TitleError {
-    /// Nothing is left once blanks are removed.
+    /// The text consists of whitespace only.
     #[error("a title may not be empty")]
     Empty,
-    /// Too long to be read in a list.
+    /// The text is too long for a list.
     #[error("a title may have at most {limit} characters, not {length}")]
     TooLong {
-        /// How long it was.
+        /// Length in characters.
         length: usize,
-        /// How long it may be.
+        /// Maximum length in characters.
         limit: usize,
     },
 }
 
-/// What a session is called, and by whom. One line, without control characters.
+/// Title of a session and its source. The title is one line without control characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Title {
     text: String,
@@ -51,7 +51,7 @@ pub struct Title {
 impl Title {
     const LIMIT: usize = 200;
 
-    /// A title that a person or the model chose.
+    /// Creates a title that the user or the model chose.
     pub fn given(text: &str, source: TitleSource) -> Result<Self, TitleError> {
         let text = one_line(text);
         let length = text.chars().count();
@@ -67,11 +67,11 @@ impl Title {
         Ok(Self { text, source })
     }
 
-    /// The title of a session nobody named: the beginning of its first prompt, after the tags and the brief it may
-    /// begin with, and before what was piped.
+    /// Creates the default title of a session: the beginning of its first prompt, without a leading prompt header and
+    /// brief, and without piped input.
     #[must_use]
     pub fn from_prompt(prompt: &str) -> Self {
-        // A prompt may be megabytes; its first few hundred characters are all a title can use.
+        // A prompt can have megabytes, but a title uses only its first few hundred characters.
         let start = without_piped(Sent::words(prompt)).trim_start();
         let end = start
             .char_indices()
@@ -93,7 +93,8 @@ impl Title {
         }
     }
 
-    /// The title of what comes of this session: a name that somebody gave gets a mark, the beginning of a prompt stays.
+    /// Returns the title for a session derived from this session. Appends `mark` to a chosen title; the beginning of a
+    /// prompt stays unchanged.
     #[must_use]
     pub fn marked(&self, mark: &str) -> Self {
         if self.source == TitleSource::Prompt {
@@ -105,20 +106,20 @@ impl Title {
         Self::given(&(text + &mark), self.source).unwrap_or_else(|_| self.clone())
     }
 
-    /// The title itself.
+    /// Returns the title as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Who gave it.
+    /// Returns the source of the title.
     #[must_use]
     pub fn source(&self) -> TitleSource {
         self.source
     }
 }
 
-/// Joins all lines with single blanks and drops control characters.
+/// Joins all lines with single spaces and drops control characters.
 pub(crate) fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for word in text.split(|c: char| c.is_whitespace() || c.is_control()) {
@@ -130,14 +131,14 @@ pub(crate) fn one_line(text: &str) -> String {
     line
 }
 
-/// Where a session stands.
+/// Status of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionStatus {
-    /// No turn is under way.
+    /// No turn is running.
     Idle,
-    /// A turn is under way in some process.
+    /// A turn is running in some process.
     Running,
-    /// The last turn was cut off and has not been closed yet.
+    /// The last turn was interrupted and has not been closed yet.
     Interrupted,
 }
 
@@ -147,41 +148,41 @@ names!(SessionStatus {
     Interrupted => "interrupted",
 });
 
-/// A session: a name and a head, like a branch.
+/// A session. Like a branch, it has a name and a head.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
-    /// Its id.
+    /// Id of the session.
     pub id: SessionId,
-    /// The project it belongs to and the directory it works in.
+    /// Project of the session and its working directory.
     pub project: Project,
-    /// What it is called.
+    /// Title of the session.
     pub title: Title,
-    /// What it is for; none if for nothing in particular.
+    /// Purpose of the session. `None` if it has no specific purpose.
     pub purpose: Option<Purpose>,
-    /// The words a person put on it, in order.
+    /// Tags that the user attached, sorted.
     pub tags: Vec<Tag>,
-    /// The agent that carries it now.
+    /// Current provider of the session.
     pub provider: ProviderId,
-    /// What that agent calls it, once it has said so.
+    /// Native session id of the current leg. `None` until the agent has reported it.
     pub native_id: Option<NativeId>,
-    /// Its last turn; none before the first prompt.
+    /// Last turn of the session. `None` before the first prompt.
     pub head: Option<TurnId>,
-    /// Where that turn stands.
+    /// State of the last turn.
     pub head_state: Option<TurnState>,
-    /// How many turns lead to the head.
+    /// Number of turns that lead to the head.
     pub turns: u32,
-    /// Spend over all turns ever made in it, where known.
+    /// Tokens spent on all turns ever made in the session. `None` if unknown.
     pub total_tokens: Option<u64>,
-    /// The session and turn number it was forked from.
+    /// Session and turn number from which this session was forked. `None` if it is not a fork.
     pub forked_from: Option<(SessionId, u32)>,
-    /// When it was made.
+    /// Time at which the session was created.
     pub created_at: Timestamp,
-    /// When something last happened in it.
+    /// Time of the last activity in the session.
     pub updated_at: Timestamp,
 }
 
 impl Session {
-    /// The feature it is about, if any.
+    /// Returns the feature that the session belongs to. `None` if it has no feature.
     #[must_use]
     pub fn feature(&self) -> Option<&FeatureId> {
         self.purpose.as_ref()?.scope.feature()

@@ -1,4 +1,4 @@
-//! What was spent: on which day, by whom, with which model, on what, and what that cost.
+//! Token usage and cost by day, provider, model and project.
 
 mod group;
 mod price;
@@ -13,73 +13,72 @@ pub use group::{By, Group, Key, Spending};
 use price::Exact;
 pub use price::{Price, Prices};
 
-/// What was spent by one agent with one model in one project on one day.
+/// Usage of one provider with one model in one project on one day.
 ///
-/// What an agent tells the cost of is one of these, and what it does not tell the cost of is another: so `cost` is
-/// always that of all of it.
+/// Usage with a reported cost and usage without one are separate values, so that `cost` always covers all of `usage`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spent {
-    /// The day, in the zone of whoever asks.
+    /// Day, in the time zone of the caller.
     pub day: Date,
-    /// The agent.
+    /// Provider that was used.
     pub provider: ProviderId,
-    /// The model, where it is told.
+    /// Model that was used; `None` if the agent did not report it.
     pub model: Option<String>,
-    /// What tells the project from others, where it is known.
+    /// Key of the project; `None` if it is unknown.
     pub project: Option<String>,
-    /// How many turns it was.
+    /// Number of turns.
     pub turns: u64,
-    /// What they used.
+    /// Tokens that the turns used.
     pub usage: Usage,
-    /// What the agent says that it cost.
+    /// Cost that the agent reported; `None` if it reported none.
     pub cost: Option<Cost>,
 }
 
-/// Several of these, added up.
+/// Sum of several [`Spent`] values.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sum {
-    /// How many turns.
+    /// Number of turns.
     pub turns: u64,
-    /// How many of them do not tell what they used.
+    /// Number of turns without reported usage.
     pub untold: u64,
-    /// What the others used. It has no context: that is no sum.
+    /// Usage of the other turns, without context sizes, because these cannot be added.
     pub usage: Usage,
-    /// What is known of the cost.
+    /// Cost of the turns, as far as it is known.
     pub cost: Costs,
 }
 
-/// What is known of a cost.
+/// Cost, with the usage for which it is unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Costs {
-    /// What agents said.
+    /// Cost that agents reported; `None` if they reported none.
     pub reported: Option<Cost>,
-    /// What the price list makes of the rest: rounded only once it is all there.
+    /// Cost of the remaining usage by the price list. It is rounded only after summing.
     computed: Option<Exact>,
-    /// How many tokens there is no price for.
+    /// Number of tokens without a price.
     pub unpriced: u64,
-    /// Whether something else is missing: a turn that does not tell what it used.
+    /// Whether a turn reported neither usage nor cost.
     pub lacking: bool,
 }
 
 /// A cost, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Paid {
-    /// Nothing is known.
+    /// No cost is known.
     Unknown,
-    /// At least this much: some of it has no price.
+    /// A minimum, because part of the usage has no price.
     AtLeast(Cost),
-    /// This much.
+    /// The complete cost.
     All(Cost),
 }
 
 impl Costs {
-    /// What the price list makes of what agents said nothing of.
+    /// Returns the cost by the price list of usage without a reported cost; `None` if no such usage has a price.
     #[must_use]
     pub fn computed(&self) -> Option<Cost> {
         self.computed.map(Exact::rounded)
     }
 
-    /// What it comes to.
+    /// Returns the sum of reported and computed cost.
     #[must_use]
     pub fn paid(&self) -> Paid {
         let known = plus(self.reported, self.computed());
@@ -93,7 +92,7 @@ impl Costs {
 }
 
 impl Sum {
-    /// All tokens, where any are known.
+    /// Returns the number of all tokens; `None` if no usage is known.
     #[must_use]
     pub fn tokens(&self) -> Option<u64> {
         tokens(&self.usage)
@@ -126,7 +125,7 @@ impl Sum {
     }
 }
 
-/// All tokens, where any are known.
+/// Returns the number of all tokens; `None` if no usage is known.
 fn tokens(usage: &Usage) -> Option<u64> {
     let both = || match (usage.input_tokens, usage.output_tokens) {
         (None, None) => None,

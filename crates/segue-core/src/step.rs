@@ -1,11 +1,11 @@
-//! How the session that a prompt is for was found, step by step.
+//! Resolution steps: the steps by which the session for a prompt is found.
 
 use crate::names::names;
 
-/// What was looked at.
+/// Subject of a resolution step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StepKind {
-    /// A session that was named.
+    /// The session that the user named.
     Id,
     /// The session of a task.
     Task,
@@ -17,11 +17,11 @@ pub enum StepKind {
     Catalog,
     /// The sessions of the working directory.
     Directory,
-    /// What is configured.
+    /// The default that is configured for the provider.
     Configured,
-    /// A session that is yet to be made.
+    /// A new session.
     New,
-    /// Who is to answer.
+    /// The provider that answers.
     Provider,
 }
 
@@ -37,17 +37,17 @@ names!(StepKind {
     Provider => "provider",
 });
 
-/// One step, with what came of it and why, in one line.
+/// A resolution step, with its result and reason in one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// What was looked at.
+    /// Subject of the step.
     pub kind: StepKind,
-    /// What came of it.
+    /// Result and reason.
     pub text: String,
 }
 
 impl Step {
-    /// A step in words.
+    /// Creates a resolution step.
     #[must_use]
     pub fn new(kind: StepKind, text: impl Into<String>) -> Self {
         Self {

@@ -1,15 +1,15 @@
-//! The one encoding of parts that is written to disk, versioned.
+//! Encoding of message parts on disk, with a version number.
 //!
-//! `{"v":1,"parts":[{"type":"text","text":"…"},…]}`. Reading never fails: a part that can't be interpreted,
-//! or a whole payload that can't, comes back as [`Part::Unknown`] and is written again as it was.
-//! The shapes are pinned by snapshot tests; a change of shape is a new version beside the old one.
+//! `{"v":1,"parts":[{"type":"text","text":"…"},…]}`. Decoding never fails: a part or a complete payload that cannot be
+//! interpreted becomes [`Part::Unknown`] and is written back verbatim. Snapshot tests fix the shapes; a change of a
+//! shape is a new version next to the old version.
 
 use serde::{Deserialize, Serialize, Serializer, ser::SerializeStruct};
 use serde_json::value::RawValue;
 
 use crate::{InlineData, Json, Part};
 
-/// The version written by this build.
+/// Version that this build writes.
 pub const VERSION: u32 = 1;
 
 #[derive(Serialize)]
@@ -25,7 +25,7 @@ struct RawPayload<'a> {
     parts: Vec<&'a RawValue>,
 }
 
-/// How a [`Part`] looks as JSON; also the shape that `session show --json` prints.
+/// JSON form of a [`Part`], which `session show --json` also prints.
 pub struct PartShape<'a>(pub &'a Part);
 
 impl Serialize for PartShape<'_> {
@@ -82,18 +82,18 @@ fn begin<S: Serializer>(
     Ok(shape)
 }
 
-/// Encodes the parts of one message.
+/// Encodes the parts of a message.
 #[must_use]
 pub fn encode(parts: &[Part]) -> String {
     let payload = Payload {
         v: VERSION,
         parts: parts.iter().map(PartShape).collect(),
     };
-    // Serialising strings and checked JSON into a String has nothing that can fail.
+    // Serialising strings and valid JSON into a `String` cannot fail.
     serde_json::to_string(&payload).unwrap_or_default()
 }
 
-/// Decodes the parts of one message.
+/// Decodes the parts of a message.
 #[must_use]
 pub fn decode(payload: &str) -> Vec<Part> {
     match serde_json::from_str::<RawPayload<'_>>(payload) {

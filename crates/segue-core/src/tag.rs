@@ -1,4 +1,4 @@
-//! A word that a person puts on sessions to find them by.
+//! Tags that the user attaches to sessions to find them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,9 +6,9 @@ use std::str::FromStr;
 use crate::IdError;
 use crate::id::{check, is_invisible};
 
-/// A tag: one word in lower case, so that `Urgent` and `urgent` are the same.
+/// A tag: one word in lower case, so that `Urgent` and `urgent` are the same tag.
 ///
-/// Any script is welcome. A comma and a colon are not, since lists of tags and queries (`tag:NAME`) use them.
+/// All scripts are allowed. A comma and a colon are not, because lists of tags and queries (`tag:NAME`) use them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tag(String);
 
@@ -16,7 +16,7 @@ impl Tag {
     const WHAT: &str = "a tag";
     const LIMIT: usize = 50;
 
-    /// Parses a tag; upper case becomes lower case.
+    /// Parses a tag and converts it to lower case.
     pub fn parse(text: &str) -> Result<Self, IdError> {
         let name = text.to_lowercase();
         check(
@@ -36,7 +36,7 @@ impl Tag {
         Ok(Self(name))
     }
 
-    /// The tag as text.
+    /// Returns the tag as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

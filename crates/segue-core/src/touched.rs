@@ -1,18 +1,18 @@
-//! What turns did to files, as far as the record tells.
+//! Effects of turns on files, as far as they are recorded.
 
 use serde_json::Value;
 
 use crate::names::names;
 use crate::{Message, Part};
 
-/// What happened to a file.
+/// Change of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// It was made.
+    /// The file was created.
     Created,
-    /// Its content was changed, or it was written as a whole.
+    /// The content of the file was changed or overwritten.
     Edited,
-    /// It was removed.
+    /// The file was deleted.
     Deleted,
 }
 
@@ -25,23 +25,23 @@ names!(Change {
 /// A file that was changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Touched {
-    /// Its path, from the working directory if it is in it.
+    /// Path of the file, relative to the working directory if the file is inside it.
     pub path: String,
-    /// What happened to it, all in all.
+    /// Overall change of the file.
     pub change: Change,
 }
 
-/// What some turns did outside of the conversation.
+/// Effects of turns outside the conversation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Effects {
-    /// The files that were changed, in the order in which they first were.
+    /// Changed files, in the order of their first change.
     pub files: Vec<Touched>,
-    /// How many commands were run; what those changed is not on record.
+    /// Number of commands that ran. Their effects are not recorded.
     pub commands: usize,
 }
 
 impl Effects {
-    /// Whether nothing is known to have been changed.
+    /// Returns `true` if no effects are recorded.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         self.files.is_empty() && self.commands == 0
@@ -61,10 +61,10 @@ impl Effects {
     }
 }
 
-/// What was done in some messages, the oldest first, of an agent that worked in `cwd`.
+/// Returns the effects of messages, oldest first, of an agent that worked in `cwd`.
 ///
-/// A call that failed changed nothing. One that was cut off may have, and counts. A command counts even if it failed,
-/// since it may have come far before it did.
+/// A failed call changed nothing. An interrupted call counts, because it may have had its effect. A command counts even
+/// if it failed, because it may have changed files before it failed.
 #[must_use]
 pub fn effects<'a>(messages: impl IntoIterator<Item = &'a Message>, cwd: &str) -> Effects {
     let parts: Vec<&Part> = messages
@@ -92,7 +92,7 @@ pub fn effects<'a>(messages: impl IntoIterator<Item = &'a Message>, cwd: &str) -
     effects
 }
 
-/// What came of a call, if this is it.
+/// Returns the response and `is_error` if `part` is the response to the call with this id.
 fn answer(part: &Part, id: &str) -> Option<(Value, bool)> {
     let Part::FunctionResponse {
         call_id,
@@ -103,7 +103,7 @@ fn answer(part: &Part, id: &str) -> Option<(Value, bool)> {
     else {
         return None;
     };
-    // Answers are long, so only the one that is asked for is read, and only if it has what counts here.
+    // Responses are long, so only the response to this call is parsed, and only if it contains a key that is used.
     let told = |text: &str| {
         ["\"diffs\"", "\"interrupted\""]
             .iter()
@@ -116,9 +116,10 @@ fn answer(part: &Part, id: &str) -> Option<(Value, bool)> {
     })
 }
 
-/// The files that a call is about to change, or changed.
+/// Returns the files that a call changes or changed.
 fn changes(name: &str, args: &Value, response: &Value) -> Vec<(String, Change)> {
-    // Codex tells each file with what becomes of it, and diffs beside that.
+    // Codex lists each file with its change in the arguments, in addition to the diffs. The list names the change
+    // explicitly, so it is tried first.
     let told = told(args);
     if !told.is_empty() {
         return told;
@@ -147,7 +148,7 @@ fn changes(name: &str, args: &Value, response: &Value) -> Vec<(String, Change)> 
         "write_file",
         "replace",
     ];
-    // Some say what with it: `Edit notes.txt`.
+    // Some agents add the file to the name of the tool: `Edit notes.txt`.
     let name = name.to_lowercase();
     let verb = name.split_whitespace().next().unwrap_or_default();
     match path {
@@ -156,7 +157,7 @@ fn changes(name: &str, args: &Value, response: &Value) -> Vec<(String, Change)> 
     }
 }
 
-/// `{"changes": [{"path": …, "kind": "add"}]}`
+/// Reads Codex's list of changes: `{"changes": [{"path": …, "kind": "add"}]}`
 fn told(args: &Value) -> Vec<(String, Change)> {
     let changes = args["changes"].as_array().into_iter().flatten();
     let change = |change: &Value| {
@@ -170,7 +171,7 @@ fn told(args: &Value) -> Vec<(String, Change)> {
     changes.filter_map(change).collect()
 }
 
-/// The patch that is handed to Codex's `apply_patch`, be that a tool or a command.
+/// Reads the patch that Codex's `apply_patch` receives, as a tool or as a command.
 fn patched(args: &Value) -> Vec<(String, Change)> {
     let texts = if args.is_string() {
         vec![args.clone()]
@@ -208,7 +209,7 @@ fn patched(args: &Value) -> Vec<(String, Change)> {
     changes
 }
 
-/// A text, or one that is given word by word.
+/// Returns a string, or the strings of an array joined with line breaks.
 fn words(value: Value) -> String {
     match value {
         Value::String(text) => text,
@@ -220,7 +221,7 @@ fn words(value: Value) -> String {
     }
 }
 
-/// The diffs that are on record with an answer.
+/// Reads the diffs that are recorded with a response.
 fn shown(response: &Value) -> Vec<(String, Change)> {
     let diffs = response["diffs"].as_array().into_iter().flatten();
     let change = |diff: &Value| {
@@ -238,13 +239,13 @@ fn shown(response: &Value) -> Vec<(String, Change)> {
     diffs.filter_map(change).collect()
 }
 
-/// Whether these are the arguments of something that runs a command.
+/// Returns `true` if these are the arguments of a tool that runs a command.
 fn is_command(args: &Value) -> bool {
     let is = |key: &str| args[key].is_string() || args[key].is_array();
     is("command") || is("cmd")
 }
 
-/// A path from the working directory, if it is in it.
+/// Returns a path relative to the working directory if it is inside it.
 fn inside<'a>(path: &'a str, cwd: &str) -> &'a str {
     let from = path.strip_prefix(cwd.trim_end_matches('/'));
     let from = from.and_then(|path| path.strip_prefix('/'));

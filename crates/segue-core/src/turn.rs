@@ -1,22 +1,22 @@
-//! One user prompt and all that follows until the agent stops.
+//! A turn: one prompt and everything that follows until the agent stops.
 
 use jiff::Timestamp;
 
 use crate::names::names;
 use crate::{Failure, LegId, TurnId, Usage};
 
-/// Where a turn, or an attempt at it, stands.
+/// State of a turn, or of an attempt at it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TurnState {
-    /// Under way, or cut off and not closed yet.
+    /// In progress, or interrupted and not closed yet.
     Running,
-    /// The agent said it was done.
+    /// The agent reported that it was done.
     Finished,
-    /// The user or a policy stopped it.
+    /// The user or a policy stopped the turn.
     Cancelled,
-    /// It ended in an error.
+    /// The turn ended in an error.
     Failed,
-    /// The process went away before the end; found and closed later.
+    /// The process ended before the turn did. A later process found the turn and closed it.
     Interrupted,
 }
 
@@ -28,54 +28,55 @@ names!(TurnState {
     Interrupted => "interrupted",
 });
 
-/// A turn: like a commit, it has one parent and is immutable once it has ended.
+/// A turn. Like a commit, it has one parent and is immutable once it has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Turn {
-    /// Its key.
+    /// Key in the store.
     pub id: TurnId,
-    /// The turn before it.
+    /// Turn before this turn. `None` for the first turn of a session.
     pub parent: Option<TurnId>,
-    /// How many turns lead to it, itself included: its number for people.
+    /// Number of turns that lead to this turn, including itself. This is the number that the user sees.
     pub n: u32,
-    /// Where it stands.
+    /// State of the turn.
     pub state: TurnState,
-    /// What it used.
+    /// Tokens that the turn used.
     pub usage: Usage,
-    /// Why it failed, where it did.
+    /// Reason for the failure. `None` if the turn did not fail.
     pub failure: Option<Failure>,
-    /// Whether its prompt was ever handed to an agent.
+    /// Whether the prompt was ever sent to an agent.
     pub sent: bool,
-    /// Whether it was made without us, in the agent's own program.
+    /// Whether the turn was made outside segue, in the agent's own program.
     pub outside: bool,
-    /// When the prompt was written down.
+    /// Time at which the prompt was recorded.
     pub started_at: Timestamp,
-    /// When it ended.
+    /// Time at which the turn ended. `None` while it is running.
     pub ended_at: Option<Timestamp>,
 }
 
 impl Turn {
-    /// Whether it was added to the record without an agent: it has ended well, and was sent to nobody.
+    /// Returns `true` if the turn was added to the record without an agent: it is finished and was never sent.
     #[must_use]
     pub fn is_added(&self) -> bool {
         self.state == TurnState::Finished && !self.sent
     }
 }
 
-/// One try at a turn, on one leg. A failed one stays on record.
+/// A try at a turn, on one leg. A failed attempt stays on record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
-    /// Its number within the turn, from 1.
+    /// Number within the turn, from 1.
     pub n: u32,
-    /// The leg it was made on.
+    /// Leg on which the attempt was made.
     pub leg: LegId,
-    /// Where it stands.
+    /// State of the attempt.
     pub state: TurnState,
-    /// Why it failed, where it did.
+    /// Reason for the failure. `None` if the attempt did not fail.
     pub failure: Option<Failure>,
-    /// The native record that it ended at, as the catalog writes it; none where nothing can be read.
+    /// Mark of the native record at which the attempt ended, in the catalog's text form. `None` if the native session
+    /// cannot be read.
     pub mark: Option<String>,
-    /// When the prompt was about to be sent.
+    /// Time just before the prompt was sent.
     pub started_at: Timestamp,
-    /// When it ended.
+    /// Time at which the attempt ended. `None` while it is running.
     pub ended_at: Option<Timestamp>,
 }

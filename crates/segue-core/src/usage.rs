@@ -1,24 +1,24 @@
-//! Tokens, in one meaning for all providers.
+//! Token counts, with the same meaning for all providers.
 
-/// What one turn used. Unknown is `None`, never 0.
+/// Tokens that a turn used. An unknown count is `None`, never 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Tokens sent to the model in this turn, cached ones included.
+    /// Tokens sent to the model in this turn, including cached tokens.
     pub input_tokens: Option<u64>,
-    /// Tokens the model wrote in this turn.
+    /// Tokens that the model generated in this turn.
     pub output_tokens: Option<u64>,
-    /// The part of the input that came from a cache.
+    /// Input tokens that were read from a cache.
     pub cached_tokens: Option<u64>,
-    /// Spend: everything this turn was charged for.
+    /// All tokens that this turn was charged for.
     pub total_tokens: Option<u64>,
-    /// The size of the last request: how full the model's context is.
+    /// Tokens of the last request, which is the current size of the model's context.
     pub context_tokens: Option<u64>,
-    /// How much the model's context can hold.
+    /// Size of the model's context window in tokens.
     pub context_window: Option<u64>,
 }
 
 impl Usage {
-    /// What this and something later used together; the later one tells how full the context is.
+    /// Returns the sum of this usage and `later`. The context size and window are those of `later` if it has them.
     #[must_use]
     pub fn plus(self, later: Self) -> Self {
         let add = |a: Option<u64>, b: Option<u64>| match (a, b) {
@@ -35,7 +35,7 @@ impl Usage {
         }
     }
 
-    /// Takes every figure that `newer` knows.
+    /// Replaces every count that `newer` contains.
     pub fn update(&mut self, newer: Self) {
         let take = |old: &mut Option<u64>, new: Option<u64>| *old = new.or(*old);
         take(&mut self.input_tokens, newer.input_tokens);

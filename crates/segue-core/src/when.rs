@@ -1,23 +1,23 @@
-//! Moments as people type them.
+//! Points in time as the user types them.
 
 use jiff::civil::{Date, DateTime};
 use jiff::{SignedDuration, Span, Timestamp, Zoned};
 
-/// A text names no moment.
+/// Error of a text that is not a point in time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a time")]
 pub struct WhenError(pub String);
 
 impl WhenError {
-    /// What can be written instead.
+    /// Accepted forms, for a hint to the user.
     pub const FORMS: &str = "write a time such as 2025-12-07T14:30:22Z, a day such as 2025-12-07, `today` or `yesterday`, \
                              or how long ago: 30m, 12h, 7d, 2w, 6mo, 1y";
 }
 
-/// The moment that a text means.
+/// Parses a point in time.
 ///
-/// A day is its beginning, and like a time without a zone it is one of the zone that `now` is in. `3d` is 72 hours
-/// ago; months and years are those of the calendar.
+/// A day means its beginning. A day, and a time without a zone, are in the time zone of `now`. `3d` means 72 hours ago;
+/// months and years follow the calendar.
 pub fn parse_when(text: &str, now: &Zoned) -> Result<Timestamp, WhenError> {
     let at = match text {
         "now" => Some(now.timestamp()),
@@ -37,12 +37,12 @@ fn midnight(day: Date, now: &Zoned) -> Option<Timestamp> {
     Some(begins.timestamp())
 }
 
-/// A time or a day, written out.
+/// Parses a time or a day that is written out.
 fn written(text: &str, now: &Zoned) -> Option<Timestamp> {
     if let Ok(at) = text.parse() {
         return Some(at);
     }
-    // Only in full: jiff would also read a week date and a day without its dashes, which may be part of an id.
+    // Week dates and days without dashes are rejected, although jiff accepts them, because they may be part of an id.
     if !text.contains('-') {
         return None;
     }
@@ -54,7 +54,7 @@ fn written(text: &str, now: &Zoned) -> Option<Timestamp> {
     Some(zoned.timestamp())
 }
 
-/// A number and a unit.
+/// Parses a duration before `now`: a number and a unit.
 fn ago(text: &str, now: &Zoned) -> Option<Timestamp> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
@@ -130,7 +130,7 @@ mod tests {
                 ("2025-12-07T14:30:22Z", "2025-12-07T14:30:22Z"),
             ],
         );
-        // The day before this one had 23 hours.
+        // The day before this day had 23 hours.
         let new_york = TimeZone::posix("EST5EDT,M3.2.0,M11.1.0").unwrap();
         check(
             new_york,

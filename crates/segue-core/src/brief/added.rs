@@ -1,14 +1,14 @@
-//! What an agent that knows the conversation is told of messages that were added to its record since.
+//! Prompts with messages that were added to a session and that its agent does not have in context.
 
 use std::fmt::Write as _;
 
 use super::told::{both_ends, quoted, told};
 use super::{END_OF_RECORD, ToldTurn, reserve};
 
-/// The prompt, after messages that were added to the record and that the agent has not seen.
+/// Returns the prompt, preceded by messages that were added to the session and that the agent has not received.
 ///
-/// They are told whole. Only where they and the prompt are more than the budget, each is told by its beginning and its
-/// end.
+/// The messages are included completely. If they exceed the budget together with the prompt, each is cut to its
+/// beginning and end. Returns the prompt unchanged if no message has text.
 #[must_use]
 pub fn with_added(
     added: &[ToldTurn],

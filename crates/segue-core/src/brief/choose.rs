@@ -1,9 +1,10 @@
-//! Which turns a brief shows, and how much of each.
+//! Selection of the turns in a brief, and of the level of detail of each.
 //!
-//! The newest win, whole turns at a time. The newest half of the room is for turns in full; before them come turns whose
-//! tools are shortened, so that people's words reach further back; what is still older is not shown. Both borders move
-//! in steps of an eighth to a quarter of the turns behind them: a conversation that goes on by a turn mostly keeps them,
-//! and with them every byte of the brief up to its end.
+//! The newest turns are preferred. A turn is shown with all its messages or not at all, unless it is the newest one and
+//! too long. The newest turns use up to half of the tokens and are shown in full. The turns before them are shown with
+//! shortened tool messages, so that the text messages reach further back. Older turns are omitted. Both boundaries move
+//! in increments of an eighth to a quarter of the turns after them: if a conversation grows by a turn, the boundaries
+//! usually stay, and with them every byte of the brief up to its end.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -13,18 +14,20 @@ use super::ToldTurn;
 use super::told::{both_ends, ends_of, is_tool_talk, quoted, told};
 use crate::{Message, Part};
 
-/// How many bytes of a tool's input or output are shown in an old turn.
+/// Bytes of a tool message that are shown in an older turn.
 const SHORT: usize = 600;
 
-/// Which share of the room one message of words may take, and which one of tools.
+/// Divisors of the available tokens: the quotient is the maximum of a text message (`WORDS_SHARE`) or of a tool message
+/// (`TOOL_SHARE`).
 const WORDS_SHARE: u64 = 4;
 const TOOL_SHARE: u64 = 16;
 
-/// What a line costs beyond its text, and what a message or a turn does.
+/// Tokens that a line costs beyond its text (`LINE`), and that a message or a turn costs (`FRAME`).
 const LINE: u64 = 2;
 const FRAME: u64 = 8;
 
-/// How many tokens a brief of so many needs for a message at least: for whoever reads only as much as it has room for.
+/// Returns the minimum number of tokens that a message needs in a brief of `budget` tokens. With it, a caller can load
+/// only as many messages as fit.
 #[must_use]
 pub fn least_tokens(message: &Message, budget: u64) -> u64 {
     let shortest = u64::try_from(SHORT / 2).unwrap_or(u64::MAX);
@@ -38,15 +41,15 @@ pub fn least_tokens(message: &Message, budget: u64) -> u64 {
     }
 }
 
-/// What is missing in turns that are shown.
+/// Omissions within the turns that a brief shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Missing {
-    /// How many messages are told by their beginning and their end: tools in older turns, and what is more than its
-    /// share of the room.
+    /// Number of messages that are cut to their beginning and end: tool messages in older turns, and messages that
+    /// exceed the maximum of a single message.
     pub shortened: u32,
-    /// By how many bytes those are shorter.
+    /// Number of bytes by which those messages are shorter.
     pub bytes: u64,
-    /// How many messages are not shown, of a turn that is too long as a whole.
+    /// Number of messages that are omitted from a turn that is too long to be shown completely.
     pub messages: u32,
 }
 
@@ -60,25 +63,25 @@ impl Missing {
     }
 }
 
-/// The turns that are shown.
+/// The turns that a brief shows.
 pub(super) struct Chosen {
-    /// The number of the first one; none if none fits.
+    /// Number of the first turn; `None` if no turn fits.
     pub(super) first: Option<u32>,
-    /// What is missing in them.
+    /// Omissions within the turns.
     pub(super) missing: Missing,
-    /// All of them, as they are told.
+    /// Rendered text of all turns.
     pub(super) text: String,
 }
 
-/// How much of a turn is shown.
+/// Level of detail of a turn.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     Full,
-    /// Tools are shortened.
+    /// Tool messages are shortened.
     Short,
 }
 
-/// A turn or a message as it is told.
+/// A rendered turn or message.
 #[derive(Default)]
 struct Told {
     text: String,
@@ -91,7 +94,7 @@ struct Scribe<'a> {
     count: &'a dyn Fn(&str) -> u64,
 }
 
-/// Chooses among turns that follow on each other, oldest first.
+/// Selects from consecutive turns, oldest first, those that fit into `room` tokens.
 pub(super) fn choose(turns: &[ToldTurn], room: u64, count: &dyn Fn(&str) -> u64) -> Chosen {
     let scribe = Scribe { room, count };
     let mut full = scribe.newest(turns, Form::Full, room);
@@ -104,7 +107,7 @@ pub(super) fn choose(turns: &[ToldTurn], room: u64, count: &dyn Fn(&str) -> u64)
         Some(*used <= room / 2)
     });
     let half = half.take_while(|fits| *fits).count();
-    // The newest one is worth more than half, if it fits at all.
+    // The newest turn may use more than half, if it fits at all.
     full.truncate(coarse(turns, half).max(1));
     let used: u64 = full.iter().map(|turn| turn.tokens).sum();
     let older = turns.get(..turns.len() - full.len()).unwrap_or_default();
@@ -112,7 +115,7 @@ pub(super) fn choose(turns: &[ToldTurn], room: u64, count: &dyn Fn(&str) -> u64)
     let shown = coarse(turns, full.len() + short.len());
     short.truncate(shown.saturating_sub(full.len()));
     match turns.last() {
-        // Not even the newest one fits in full, or as a whole.
+        // Even with shortened tool messages, the newest turn does not fit completely.
         Some(newest) if full.is_empty() && short.is_empty() && room > 0 => {
             let part = scribe.part_of(newest);
             chosen(turns, Vec::new(), vec![part])
@@ -121,7 +124,7 @@ pub(super) fn choose(turns: &[ToldTurn], room: u64, count: &dyn Fn(&str) -> u64)
     }
 }
 
-/// Puts together what was chosen; both lists are newest first.
+/// Joins the selected turns; both lists are newest first.
 fn chosen(turns: &[ToldTurn], short: Vec<Told>, full: Vec<Told>) -> Chosen {
     let shown = short.len() + full.len();
     let first = turns.len().checked_sub(shown).and_then(|at| turns.get(at));
@@ -137,8 +140,8 @@ fn chosen(turns: &[ToldTurn], short: Vec<Told>, full: Vec<Told>) -> Chosen {
     }
 }
 
-/// How many of so many newest turns are shown, so that the first of them stays the same for a while: its number is one
-/// more than a multiple of a power of two, an eighth to a quarter of how many there are.
+/// Reduces the number of newest turns to show, so that the first of them stays the same for several turns: its number
+/// is one more than a multiple of a power of two, which is an eighth to a quarter of `count`.
 fn coarse(turns: &[ToldTurn], count: usize) -> usize {
     let Some(first) = turns.len().checked_sub(count).and_then(|at| turns.get(at)) else {
         return count;
@@ -153,7 +156,7 @@ fn coarse(turns: &[ToldTurn], count: usize) -> usize {
 }
 
 impl Scribe<'_> {
-    /// The newest turns in a form that fit into so much room, newest first.
+    /// Renders the newest turns that fit into `room` tokens, newest first.
     fn newest(&self, turns: &[ToldTurn], form: Form, room: u64) -> Vec<Told> {
         let mut used = 0;
         let told = turns.iter().rev().map(|turn| self.turn(turn, form));
@@ -170,8 +173,8 @@ impl Scribe<'_> {
         headed(turn.n, 0, told.collect())
     }
 
-    /// The prompt of a turn that is too long to be shown as a whole, and its end. A tool's answer is shown with its
-    /// call.
+    /// Renders the prompt and the last messages of a turn that is too long to be shown completely. A tool result is
+    /// shown only with its call.
     fn part_of(&self, turn: &ToldTurn) -> Told {
         let Some((prompt, rest)) = turn.messages.split_first() else {
             return Told::default();
@@ -238,7 +241,7 @@ impl Scribe<'_> {
     }
 }
 
-/// A turn of these messages. Where some are missing after the prompt, it is said there.
+/// Renders a turn of these messages. If `missing` messages are omitted, a note after the prompt states it.
 fn headed(n: u32, missing: u32, messages: Vec<Told>) -> Told {
     let mut turn = Told {
         text: format!("[Turn {n}]\n"),

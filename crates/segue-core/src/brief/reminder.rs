@@ -1,17 +1,17 @@
-//! What an agent that made its own context smaller is told again: what must not be forgotten.
+//! Reminder of the user's rules, for an agent that compacted its own context.
 
 use super::{END_OF_RECORD, section};
 use crate::{Author, Checkpoint, Item, ItemKind, written};
 
-/// What the reminder begins with.
+/// First line of the reminder.
 const REMINDER: &str = "[Your context was made smaller since. What the user wants kept in mind, from the record of this \
                         conversation]";
 
-/// The rules of the user and what they pinned or wrote, before the prompt; none if there is nothing of that kind. What
-/// all of it is for is told with them: people state rules with it.
+/// Returns the prompt, preceded by the user's rules and by the items that the user pinned or wrote; `None` if there are
+/// no such items. The goal is included as well, because users state rules together with it.
 ///
-/// `added` is the prompt as it is sent after messages that were added to the record ([`super::with_added`]), where there
-/// are any.
+/// `added` is the prompt with messages that were added to the session ([`super::with_added`]); `None` if there are
+/// none.
 #[must_use]
 pub fn with_reminder(known: &Checkpoint, added: Option<&str>, prompt: &str) -> Option<String> {
     let stays = |item: &&Item| {

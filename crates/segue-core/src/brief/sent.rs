@@ -1,25 +1,26 @@
-//! A first prompt as a native session was sent it, and what of it the person said.
+//! Parsing of the first prompt that a native session received, to find the user's part of it.
 
 use std::borrow::Cow;
 
 use super::{CHECKPOINT, CONVERSATION, FRAMES, prompt_after_brief};
 use crate::{Purpose, Tagged};
 
-/// A first prompt, taken apart: the tags it begins with, the brief, and the words of the person.
+/// A first prompt, split into its tags, its brief and the user's prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sent<'a> {
-    /// What the tags say, if there are any.
+    /// Purpose in the tags; `None` if the text begins with no tags.
     pub purpose: Option<Purpose>,
-    /// The tags, with the blanks after them.
+    /// The tags, with the whitespace after them.
     pub heading: &'a str,
-    /// The brief with the line that ends it; empty if nothing was told.
+    /// The brief with its separator line; empty if there is none.
     pub brief: &'a str,
-    /// What the person said. It is never empty where something was sent: what nothing follows is said itself.
+    /// The user's prompt. Never empty if the message was not: text that no prompt follows is itself the prompt.
     pub prompt: &'a str,
 }
 
 impl<'a> Sent<'a> {
-    /// Takes a first prompt apart. Only what begins with a frame of a brief is one: a person may quote the rest.
+    /// Parses a first prompt. Only text that begins with a frame line counts as a brief, because a user may quote the
+    /// other lines.
     #[must_use]
     pub fn read(sent: &'a str) -> Self {
         let tagged = Tagged::read(sent);
@@ -33,7 +34,7 @@ impl<'a> Sent<'a> {
             .flatten()
             .find(|words| !words.trim().is_empty())
             .unwrap_or(sent);
-        // Each of them is an end of the one before.
+        // `prompt` is a suffix of `said` or of `sent`, and `said` is a suffix of `sent`.
         let (before, _) = sent.split_at(sent.len() - prompt.len());
         let heading = sent.len() - said.len();
         let (heading, brief) = before.split_at(heading.min(before.len()));
@@ -45,20 +46,20 @@ impl<'a> Sent<'a> {
         }
     }
 
-    /// Whether the brief tells of a conversation, and not of a role and a project alone.
+    /// Returns `true` if the brief contains a checkpoint or messages, not only a role and a project context.
     #[must_use]
     pub fn tells_of_more(&self) -> bool {
         let mut lines = self.brief.lines();
         lines.any(|line| line == CHECKPOINT || line == CONVERSATION)
     }
 
-    /// What the person said in a first prompt.
+    /// Returns the user's prompt in a first prompt.
     #[must_use]
     pub fn words(sent: &'a str) -> &'a str {
         Self::read(sent).prompt
     }
 
-    /// A first prompt without its brief, under the same tags.
+    /// Removes the brief from a first prompt. The tags stay.
     #[must_use]
     pub fn without_brief(sent: &'a str) -> Cow<'a, str> {
         let Self {
@@ -83,18 +84,18 @@ mod tests {
     fn a_first_prompt_is_taken_apart() {
         let told = format!("[Your role, which you act by]\n> a tester\n\n{END_OF_RECORD}\n\n");
         let (tag, short) = ("[Feature: auth]\n\n", "[Feature: auth]");
-        // What was sent; its heading, its brief, what was said.
+        // The sent text; its heading, its brief and its prompt.
         let cases = [
             ("fix it".to_owned(), ["", "", "fix it"]),
             (format!("{tag}fix it"), [tag, "", "fix it"]),
             (format!("{told}fix it"), ["", &told, "fix it"]),
             (format!("{tag}{told}fix it"), [tag, &told, "fix it"]),
-            // What nothing follows was said.
+            // Text that no prompt follows is the prompt.
             (String::new(), ["", "", ""]),
             (short.to_owned(), ["", "", short]),
             (tag.to_owned(), ["", "", tag]),
             (format!("{tag}{told}"), [tag, "", &told]),
-            // A person may quote a brief, or begin like one.
+            // A user may quote a brief, or write a prompt that begins like one.
             (
                 format!("what is\n{told}?"),
                 ["", "", &format!("what is\n{told}?")],

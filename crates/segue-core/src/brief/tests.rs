@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{Json, Part, Role};
 
-/// Four bytes a token, near enough.
+/// Estimates the number of tokens as one per four bytes.
 fn count(text: &str) -> u64 {
     u64::try_from(text.len().div_ceil(4)).unwrap()
 }
@@ -34,7 +34,7 @@ fn answer(id: &str, output: &str) -> Message {
     Message::new(Role::Tool, vec![part], Timestamp::UNIX_EPOCH)
 }
 
-/// A turn of a prompt and an answer, each with the turn's number in it.
+/// Creates a turn of a prompt and an answer, each of which contains the number of the turn.
 fn turn(n: u32, length: usize) -> ToldTurn {
     let filler = "word ".repeat(length / 5);
     ToldTurn {
@@ -201,9 +201,9 @@ fn the_newest_turns_are_kept_and_what_is_missing_is_said() {
             .contains(&format!("question {}.", brief.left_out))
     );
     assert!(brief.total_tokens() <= 40_000);
-    // Most of the room is used.
+    // Most of the budget is used.
     assert!(brief.total_tokens() > 28_000, "{}", brief.total_tokens());
-    // Those who have not even read the older ones say the same.
+    // A caller that did not load the older turns composes the same brief.
     let tail = Story {
         turns: &turns[40..],
         ..story
@@ -276,7 +276,7 @@ fn a_message_is_counted_at_what_a_brief_shows_of_it() {
 #[test]
 fn a_huge_turn_keeps_its_prompt_and_its_end_and_calls_with_answers() {
     let mut messages = vec![says(Role::User, "do it all")];
-    // Each answer comes after the call that follows, so that any cut is between a call and its answer.
+    // Each result follows the call after its own, so that any cut separates a call from its result.
     messages.push(call("0", "step 0"));
     for n in 1..400 {
         messages.push(call(
@@ -364,7 +364,7 @@ fn what_has_to_be_told_and_does_not_fit_is_named() {
     );
 }
 
-/// How much of the brief before it each next one begins with.
+/// Counts how many briefs begin with the complete previous brief, without its last line.
 #[test]
 fn the_front_stays_as_a_conversation_goes_on() {
     let all: Vec<ToldTurn> = (1..=400)
@@ -386,7 +386,7 @@ fn the_front_stays_as_a_conversation_goes_on() {
     assert!(kept > 200, "only {kept} of 300 went on from the one before");
 }
 
-/// Lines of the frame: whatever is not quoted must be one of these.
+/// Returns `true` if a line belongs to the frame. Every line that is not quoted must belong to it.
 fn is_frame(line: &str) -> bool {
     let numbered = |line: &str, before: &str, after: &str| {
         let n = line
@@ -413,7 +413,7 @@ fn is_frame(line: &str) -> bool {
         || numbered(line, "(", " messages of this turn are not shown)")
 }
 
-/// Texts that try to look like the frame.
+/// Generates texts that imitate the frame.
 fn hostile() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         Just(END_OF_RECORD.to_owned()),
@@ -492,7 +492,7 @@ proptest! {
             prompt: &prompt,
         };
         let Ok(brief) = compose(&story, budget, &count) else { return Ok(()) };
-        // However a reader breaks lines.
+        // All characters that a reader may treat as a line end.
         let breaks = ['\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}'];
         for line in brief.text.split(breaks) {
             prop_assert!(line.starts_with('>') || is_frame(line), "{line:?}");

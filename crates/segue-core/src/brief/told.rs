@@ -1,11 +1,12 @@
-//! What a brief tells of a message: words as they are, tools in short, thoughts not at all.
+//! Text of a message in a brief: text parts in full, tool calls and results in short form, thoughts omitted.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use crate::{Message, Part, noted_answer, noted_call};
 
-/// What a brief tells of a message, before it is quoted. Its tokens are what is kept with the message.
+/// Returns the text of a message for a brief, before it is quoted. The token count stored with a message is that of
+/// this text.
 #[must_use]
 pub fn told(message: &Message) -> String {
     let mut text = String::new();
@@ -40,10 +41,10 @@ pub fn told(message: &Message) -> String {
     text
 }
 
-/// How many characters of a tool's name stand before its answer: some agents name a call by all it is about.
+/// Maximum characters of a tool's name before its result. Some agents describe the complete call in the name.
 const TITLE: usize = 80;
 
-/// The first line of a tool's name, as far as it is needed to know which one answers.
+/// Returns the first line of a tool's name, cut to the length that identifies the tool.
 fn title(name: &str) -> Cow<'_, str> {
     let line = name.lines().next().unwrap_or_default();
     match line.char_indices().nth(TITLE) {
@@ -53,14 +54,14 @@ fn title(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether a message is only about tools: calls, answers, or what is not told.
+/// Returns `true` if a message has no nonempty text part: only tool calls, tool results, or parts that a brief omits.
 pub(crate) fn is_tool_talk(message: &Message) -> bool {
     let words = |part: &Part| matches!(part, Part::Text(text) if !text.trim().is_empty());
     !message.parts.iter().any(words)
 }
 
-/// The text without control characters but for line ends and tabs, and without what turns the order of reading. Whatever
-/// may be read as the end of a line is one.
+/// Removes control characters, except line ends and tabs, and characters that change the reading direction. Converts
+/// every character that may be read as a line end into `\n`.
 pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     let stays = |c: char| {
         c == '\n'
@@ -83,7 +84,7 @@ pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Writes each line of a text with a mark before it that no line of the frame has.
+/// Appends each line of a text to `out`, with a mark before it that no line of the frame has.
 pub(crate) fn quoted(text: &str, out: &mut String) {
     for line in text.lines() {
         let mark = if line.is_empty() { ">" } else { "> " };
@@ -91,8 +92,8 @@ pub(crate) fn quoted(text: &str, out: &mut String) {
     }
 }
 
-/// The beginning and the end of a text of `tokens` tokens of which about `most` may be told, with what is missing said
-/// between them.
+/// Cuts a text of `tokens` tokens to about `most` tokens: its beginning and its end, with a note on the omitted bytes
+/// between them. Leaves a text of at most `most` tokens unchanged.
 pub(crate) fn both_ends(text: &str, tokens: u64, most: u64) -> Cow<'_, str> {
     if tokens <= most {
         return Cow::Borrowed(text);
@@ -102,7 +103,8 @@ pub(crate) fn both_ends(text: &str, tokens: u64, most: u64) -> Cow<'_, str> {
     Cow::Owned(ends_of(text, usize::try_from(bytes).unwrap_or(text.len())))
 }
 
-/// The beginning and the end of a text, together about so many bytes.
+/// Returns the beginning and the end of a text, together about `bytes` bytes, with a note on the omitted bytes between
+/// them.
 pub(super) fn ends_of(text: &str, bytes: usize) -> String {
     let half = bytes / 2;
     let head = text

@@ -260,14 +260,14 @@ fn a_leg_that_was_left_is_taken_up_again_where_the_head_is_back_at_its_tip() {
         (ended(Some(2), LegEnd::HeadMoved), true, true),
         (ended(Some(2), LegEnd::Handoff), true, true),
         (ended(Some(2), LegEnd::NotNow), true, true),
-        // It knows more, or less.
+        // The native session contains more turns than the chain, or fewer.
         (ended(Some(5), LegEnd::HeadMoved), false, true),
         (ended(Some(1), LegEnd::HeadMoved), false, true),
-        // There was a reason not to go on with it.
+        // The native session is not usable.
         (ended(Some(2), LegEnd::Lost), false, false),
         (ended(Some(2), LegEnd::Full), false, false),
         (ended(None, LegEnd::HeadMoved), false, false),
-        // It goes on by itself.
+        // The leg is open, so it needs no reopening.
         (leg(Some(2)), false, true),
         (leg(Some(5)), false, true),
         (leg(None), false, false),

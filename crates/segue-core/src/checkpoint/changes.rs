@@ -1,4 +1,4 @@
-//! How a checkpoint keeps up with people who change their minds, and with work that goes on: whole conversations.
+//! Tests of how a checkpoint follows changes of mind and progress of the work, on complete conversations.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ pub(super) fn words(text: &str) -> u64 {
     text.split_whitespace().count() as u64
 }
 
-/// A turn: the prompt, calls of tools with what came of them, the answer.
+/// Creates a turn: the prompt, tool calls with their results, and the answer.
 fn turn(n: u32, prompt: &str, calls: &[(&str, Value, Value)], answer: &str) -> ToldTurn {
     let at = Timestamp::UNIX_EPOCH;
     let mut messages = vec![Message::text(Role::User, prompt, at)];
@@ -47,7 +47,7 @@ fn edited(path: &str) -> (&'static str, Value, Value) {
     ("Edit", json!({ "file_path": path }), json!("ok"))
 }
 
-/// What some turns come to, summed up all at once and one after the other: of which kind is which text.
+/// Compacts turns first all at once and then one by one, and runs `check` on both checkpoints.
 pub(super) fn summed_up(turns: &[ToldTurn], check: impl Fn(&Checkpoint)) {
     for at_once in [turns.len(), 1] {
         let mut checkpoint = Checkpoint::default();

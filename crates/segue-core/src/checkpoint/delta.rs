@@ -1,22 +1,22 @@
-//! What changed from one version of a checkpoint to the next.
+//! Difference between two versions of a checkpoint.
 
 use std::collections::{HashMap, HashSet};
 
 use super::{Checkpoint, Item, LoopState};
 
-/// What changed.
+/// The difference between two checkpoints.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Delta {
-    /// The numbers of the items that are gone.
+    /// Ids of the removed items.
     pub gone: Vec<u32>,
-    /// The items that are new or say something else, whole.
+    /// New and changed items, complete.
     pub set: Vec<Item>,
-    /// Where the loop of checks stands now; none if that did not change.
+    /// New state of the loop of checks; `None` if it did not change, `Some(None)` if the loop ended.
     pub loop_state: Option<Option<LoopState>>,
 }
 
 impl Delta {
-    /// What changed from one checkpoint to another.
+    /// Computes the difference from one checkpoint to another.
     #[must_use]
     pub fn between(from: &Checkpoint, to: &Checkpoint) -> Self {
         let before: HashMap<u32, &Item> = from.items.iter().map(|item| (item.id, item)).collect();
@@ -32,7 +32,7 @@ impl Delta {
         }
     }
 
-    /// The checkpoint after the change.
+    /// Returns the checkpoint `to` with the difference applied.
     #[must_use]
     pub fn apply(&self, to: &Checkpoint) -> Checkpoint {
         let set = self.set.iter().map(|item| item.id);
@@ -50,7 +50,7 @@ impl Delta {
         .in_order()
     }
 
-    /// Whether nothing changed.
+    /// Returns `true` if the checkpoints do not differ.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()

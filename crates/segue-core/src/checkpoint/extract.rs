@@ -1,4 +1,4 @@
-//! What the record of some turns tells, found without a model.
+//! Extraction of items from recorded turns, without a model.
 
 use std::collections::HashSet;
 
@@ -12,17 +12,16 @@ use super::voice::Voice;
 use super::{Author, Item, ItemKind};
 use crate::{Role, ToldTurn};
 
-/// What a note weighs at least.
+/// Minimum weight of a note.
 pub(super) const WORTH_A_NOTE: u32 = 15 + TELLING * 2;
 
-/// How plainly a sentence says what it is that counts whatever its form.
+/// Minimum strength of a meaning that counts whatever the form of the sentence is.
 const PLAIN: u32 = 5;
 
-/// How much less a sentence tells that is of the moment alone.
+/// Weight that is subtracted from a sentence that is relevant only at the moment.
 const PASSING: u32 = 25;
 
-/// What some turns of an agent that worked in `cwd` tell, in the order in which it was said. The items have no numbers
-/// yet.
+/// Extracts items from turns of an agent that worked in `cwd`, in the order of the messages. The items have no ids yet.
 #[must_use]
 pub fn extract(turns: &[ToldTurn], cwd: &str, count: &dyn Fn(&str) -> u64) -> Vec<Item> {
     let said = turns.iter().flat_map(|turn| sentences(turn, count));
@@ -59,7 +58,7 @@ pub fn extract(turns: &[ToldTurn], cwd: &str, count: &dyn Fn(&str) -> u64) -> Ve
     items
 }
 
-/// What a sentence is worth as an item; nothing if it says nothing.
+/// Converts a sentence into an item; `None` if the sentence contains no relevant information.
 fn item(said: Said, changed: &HashSet<&str>) -> Option<Item> {
     let path = match said.role {
         Role::Assistant => said.unit.paths().find(|path| changed.contains(path)),
@@ -70,7 +69,7 @@ fn item(said: Said, changed: &HashSet<&str>) -> Option<Item> {
     }
     let path = path.map(str::to_owned);
     let Sense { kind, strength } = meant(&said, path.is_some())?;
-    // Nobody else can say it again.
+    // The user's text weighs more, because no other author can repeat it.
     let by_user = if said.role == Role::User { 25 } else { 0 };
     let passing = if said.routine && strength < PLAIN {
         PASSING
@@ -91,16 +90,17 @@ fn item(said: Said, changed: &HashSet<&str>) -> Option<Item> {
     })
 }
 
-/// What a sentence is in the conversation; nothing if it tells nothing. Some name a file that was changed.
+/// Returns the meaning of a sentence in the conversation; `None` if it has none. `names_changed` is `true` if the
+/// sentence names a file that was changed.
 fn meant(said: &Said, names_changed: bool) -> Option<Sense> {
     let as_kind = |kind, strength| Some(Sense { kind, strength });
     match (said.sense, said.role) {
-        // What others said or wrote is no request of the user.
+        // Text of other authors is no request of the user.
         (_, Role::User) if matches!(said.voice, Voice::Quoted | Voice::Machine) => {
             as_kind(ItemKind::Note, 0)
         }
         (_, Role::User) if said.voice == Voice::Unsure => as_kind(ItemKind::Request, 0),
-        // What the conversation began with is what it is for, but for rules.
+        // The first message of a conversation states its goal, except for rules.
         (sense, Role::User)
             if said.turn == 1
                 && said.message == 0
@@ -111,42 +111,42 @@ fn meant(said: &Said, names_changed: bool) -> Option<Sense> {
         {
             as_kind(ItemKind::Goal, 6)
         }
-        // A question is no answer.
+        // A question states no fact.
         (Some(sense), Role::User)
             if said.routine && !(sense.kind == ItemKind::Directive && sense.strength >= PLAIN) =>
         {
             as_kind(ItemKind::Request, 0)
         }
-        // What a person says has to be done is what they ask for; what is left for later they say more plainly.
+        // A user who states faintly that work is to be done requests it; users mark deferred work more explicitly.
         (Some(Sense { kind, strength }), Role::User)
             if kind == ItemKind::Pending && strength <= FAINT =>
         {
             as_kind(ItemKind::Request, strength)
         }
-        // A wish that names nothing is for now.
+        // A faint meaning counts only if the sentence is new or specific; otherwise it is a request for now.
         (Some(sense), Role::User)
             if sense.strength > FAINT || said.novelty >= NEW / 2 || said.is_telling() =>
         {
             Some(sense)
         }
         (_, Role::User) => as_kind(ItemKind::Request, 0),
-        // What the agent asks is answered soon.
+        // The next prompt usually answers a question of the agent.
         (_, Role::Assistant) if said.unit.text.ends_with('?') => as_kind(ItemKind::NextStep, 0),
-        // What is said of a file that was changed tells where it stands.
+        // A statement about a changed file describes the status of that file.
         (sense, _)
             if names_changed
                 && sense.is_none_or(|sense| sense.passes() || sense.strength <= FAINT) =>
         {
             as_kind(ItemKind::File, 0)
         }
-        // What was under way or next when more calls followed was so within the turn.
+        // Work in progress and next steps that the agent states between tool calls apply only within the turn.
         (Some(sense), _) if !(said.narrates() && sense.passes()) => Some(sense),
         (_, _) if said.is_telling() => as_kind(ItemKind::Note, 0),
         (_, _) => None,
     }
 }
 
-/// How much an item of a kind tells by that alone.
+/// Returns the base weight of a kind.
 pub(super) fn base(kind: ItemKind) -> u32 {
     match kind {
         ItemKind::Directive => 60,

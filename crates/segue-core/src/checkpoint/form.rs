@@ -1,4 +1,5 @@
-//! A checkpoint as a text that a person edits, and back: one item a line, under the heading of its kind.
+//! Edit form of a checkpoint: text that the user edits and segue parses, one item per line, under the heading of its
+//! kind.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -6,22 +7,22 @@ use std::fmt::Write as _;
 use super::written::on_one_line;
 use super::{Author, Checkpoint, Item, ItemKind, headed};
 
-/// How many characters an item may have.
+/// Maximum characters of an item.
 const LONGEST: usize = 2_000;
 
-/// How much an item of a person tells: it stays whatever happens, so that this says nothing.
+/// Weight of an item that the user wrote. It has no effect, because such items are always retained.
 const WEIGHT: u32 = 100;
 
-/// What is wrong with a line.
+/// An error in an edited form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Slip {
-    /// Its number, from 1; 0 for the text as a whole.
+    /// Line number, from 1; 0 if the error concerns the complete text.
     pub line: usize,
-    /// What is wrong.
+    /// Description of the error.
     pub what: String,
 }
 
-/// The text to edit. Lines that begin with `#` are no part of it.
+/// Renders a checkpoint for editing. The parser ignores lines that begin with `#`.
 #[must_use]
 pub fn form(checkpoint: &Checkpoint) -> String {
     let mut text = String::new();
@@ -42,8 +43,8 @@ pub fn form(checkpoint: &Checkpoint) -> String {
     text
 }
 
-/// The checkpoint that an edited text means; or all that is wrong with it. What is new or says something else was written
-/// by the person, in the turn with a number.
+/// Parses an edited form into a checkpoint, or returns all errors in it. The user becomes the author of new and changed
+/// items; new items belong to the turn with the number `turn`.
 pub fn formed(text: &str, before: &Checkpoint, turn: u32) -> Result<Checkpoint, Vec<Slip>> {
     let mut reading = Reading {
         before,
@@ -82,8 +83,9 @@ pub fn formed(text: &str, before: &Checkpoint, turn: u32) -> Result<Checkpoint, 
     .in_order())
 }
 
-/// What a person made of an earlier version, made of the one in force by now: what that one has beyond it stays. Where both
-/// changed an item, both are kept: it is the same only if it says the same.
+/// Applies the user's edits of the version `before`, which resulted in `made`, to the active version `now`. Items that
+/// only `now` contains stay. If both changed an item, both variants are retained: an item counts as unchanged only if
+/// its kind and text are equal.
 #[must_use]
 pub fn carried_over(before: &Checkpoint, made: &Checkpoint, now: &Checkpoint) -> Checkpoint {
     let same = |item: &Item| {
@@ -129,7 +131,7 @@ fn heading(text: &str) -> Result<ItemKind, String> {
     })
 }
 
-/// Whether what an item is about is told with it.
+/// Returns `true` if the line of an item contains its subject.
 fn tells_subject(kind: ItemKind) -> bool {
     matches!(kind, ItemKind::File | ItemKind::Command | ItemKind::Check)
 }
@@ -209,7 +211,7 @@ impl Reading<'_> {
     }
 }
 
-/// The number and the pin that a line begins with, and what it says. Any other bracket is part of what it says.
+/// Splits a line into its id, its pin and its text. Any other bracket belongs to the text.
 fn marked(line: &str) -> (Option<u32>, bool, &str) {
     let nothing = (None, false, line);
     let Some((mark, said)) = line.strip_prefix('[').and_then(|rest| rest.split_once(']')) else {
@@ -230,7 +232,7 @@ fn marked(line: &str) -> (Option<u32>, bool, &str) {
     }
 }
 
-/// What an item is about, and what it says of that.
+/// Splits the text of a line into the subject and the text of an item.
 fn apart(kind: ItemKind, said: &str, before: Option<&str>) -> (Option<String>, String) {
     if !tells_subject(kind) {
         return (before.map(str::to_owned), said.to_owned());
@@ -290,7 +292,7 @@ Still to do:
     #[test]
     fn what_was_made_of_an_earlier_version_takes_nothing_from_the_one_in_force() {
         let before = checkpoint();
-        // 1 is changed, 3 is removed, one is added.
+        // Item 1 is changed, item 3 is removed, and one item is added.
         let text = "Goal:\n- [1] ship the form\nRules of the user:\n- [2 pinned] [x] never push\n\
                     Still to do:\n- [7] docs\n- ask Ada\n";
         let made = formed(text, &before, 9).unwrap();
@@ -318,7 +320,7 @@ Still to do:
         let numbers: HashSet<u32> = carried.items.iter().map(|item| item.id).collect();
         assert_eq!(numbers.len(), carried.items.len(), "{carried:?}");
 
-        // Number 1 is another item by now, after an earlier version was restored: both stay.
+        // After an earlier version was restored, id 1 belongs to another item: both items stay.
         now.items[0] = item(1, ItemKind::Goal, "write a parser", None);
         let carried = told(&carried_over(&before, &made, &now));
         assert!(
@@ -358,7 +360,7 @@ Still to do:
             ("ship it on Monday", Author::Person)
         );
         assert_eq!((goal.turn, goal.pinned), (1, false));
-        // Pinned or not is no other item.
+        // A changed pin does not change the author.
         let rule = of(&FORM.replace("[2 pinned]", "[2]"), 2).unwrap();
         assert_eq!((rule.pinned, rule.by), (false, Author::Record));
         let file = of(
@@ -368,7 +370,7 @@ Still to do:
         .unwrap();
         assert_eq!(file.subject.as_deref(), Some("src/a: b.rs"));
         assert_eq!(file.text, "deleted: on purpose");
-        // Gone, moved, new.
+        // A removed, a moved and a new item.
         assert_eq!(of(&FORM.replace("- [1] ship it\n", ""), 1), None);
         let moved = of(&FORM.replace("Still to do:", "Done:"), 7).unwrap();
         assert_eq!((moved.kind, moved.by), (ItemKind::Done, Author::Person));

@@ -1,4 +1,4 @@
-//! One checkpoint of what was known before and what was found since, in the room there is.
+//! Merging of a checkpoint and newly extracted items within a token budget.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,7 +11,8 @@ use super::units::plain;
 use super::withdrawn::taken_back;
 use super::{Author, Checkpoint, Item, ItemKind, written};
 
-/// How much of the room each kind has to itself, of 100. What it does not need goes to whoever tells most.
+/// Returns the percentage of the budget that is reserved for a kind. The unused remainder goes to the items with the
+/// highest weight.
 fn share(kind: ItemKind) -> u64 {
     match kind {
         ItemKind::Directive => 16,
@@ -28,7 +29,7 @@ fn share(kind: ItemKind) -> u64 {
     }
 }
 
-/// How many of the newest items of a kind are of use at all.
+/// Returns the maximum number of items of a kind; older ones are of no use.
 fn most(kind: ItemKind) -> usize {
     match kind {
         ItemKind::Command => 20,
@@ -37,16 +38,16 @@ fn most(kind: ItemKind) -> usize {
     }
 }
 
-/// Of how many of the newest turns it is still told what was under way and what was next.
+/// Number of newest turns in which work in progress and next steps are still current.
 const NOW: u32 = 2;
 
-/// After how many items that there is no room for nobody looks for a smaller one.
+/// Number of items that may exceed the remaining budget before the search for a smaller one stops.
 const MISSES: usize = 100;
 
-/// Puts together what a checkpoint had and what was found since, oldest first, in about `room` tokens.
+/// Merges a checkpoint and the items found since then, oldest first, into about `room` tokens.
 ///
-/// What the person pinned or wrote stays whatever happens, and so does what was asked for last. Of two items about the
-/// same thing the newer counts, of two that say the same the older.
+/// Items that the user pinned or wrote are always retained, and so is the user's last request. Of two items with the
+/// same subject the newer one counts, of two with the same text the older one.
 #[must_use]
 pub fn merge(
     before: &Checkpoint,
@@ -72,7 +73,7 @@ pub fn merge(
     .in_order()
 }
 
-/// Without the open steps of plans that another plan has taken the place of.
+/// Removes the open steps of plans that a newer plan replaced.
 fn replanned(items: Vec<Item>) -> Vec<Item> {
     let is_step = |item: &Item| {
         let subject = item.subject.as_deref();
@@ -89,12 +90,12 @@ fn replanned(items: Vec<Item>) -> Vec<Item> {
     items.into_iter().filter(stays).collect()
 }
 
-/// Whether the person pinned or wrote it.
+/// Returns `true` if the user pinned or wrote the item.
 fn is_of_person(item: &Item) -> bool {
     item.pinned || item.by == Author::Person
 }
 
-/// Of items about the same thing the newest.
+/// Merges items with the same subject into the newest one.
 fn newest_of_each(items: Vec<Item>) -> Vec<Item> {
     let mut kept: Vec<Option<Item>> = Vec::with_capacity(items.len());
     let mut places: HashMap<String, usize> = HashMap::new();
@@ -105,12 +106,12 @@ fn newest_of_each(items: Vec<Item>) -> Vec<Item> {
         };
         let before = places.insert(subject, kept.len());
         let before = before.and_then(|at| kept.get_mut(at));
-        // Two that the person wrote are two, whatever they are about.
+        // Two items that the user wrote stay separate, even if their subject is the same.
         let written = |before: &mut Item| before.by == Author::Person && item.by == Author::Person;
         let before = before.and_then(|before| before.take_if(|before| !written(before)));
         if let Some(before) = before {
             if before.by == Author::Person && item.by != Author::Person {
-                // Nobody writes over what the person wrote.
+                // An item from another author never overwrites the user's text.
                 (item.kind, item.text, item.by) = (before.kind, before.text, before.by);
             } else if item.kind == ItemKind::File && before.kind == ItemKind::File {
                 item.text = of_file(&before.text, &item.text);
@@ -124,12 +125,12 @@ fn newest_of_each(items: Vec<Item>) -> Vec<Item> {
     kept.into_iter().flatten().collect()
 }
 
-/// What is known of a file: what was done to it, and what was last said about it.
+/// Merges the texts of two items about a file: the last action and the last statement about it.
 fn of_file(before: &str, after: &str) -> String {
     let (done_before, said_before) = apart(before);
     let (done, said) = apart(after);
     let done = match (done_before, done) {
-        // What was made here and changed since was made here.
+        // A file that the session created and then changed is still a created one.
         (Some("created"), Some("changed")) => Some("created"),
         (before, after) => after.or(before),
     };
@@ -138,7 +139,7 @@ fn of_file(before: &str, after: &str) -> String {
     parts.join(": ")
 }
 
-/// What was done to a file, and what was said about it.
+/// Splits the text of a file item into the action and the statement about the file.
 fn apart(text: &str) -> (Option<&str>, Option<&str>) {
     for done in ["created", "changed", "deleted"] {
         match text.strip_prefix(done) {
@@ -150,7 +151,8 @@ fn apart(text: &str) -> (Option<&str>, Option<&str>) {
     (None, Some(text))
 }
 
-/// Of items that say the same the first.
+/// Removes items that repeat the kind and text of an earlier one. Items with a subject and items that
+/// the user pinned or wrote stay.
 fn distinct(items: Vec<Item>) -> Vec<Item> {
     let mut seen: HashSet<(ItemKind, String)> = HashSet::new();
     let mut items = items;
@@ -160,7 +162,8 @@ fn distinct(items: Vec<Item>) -> Vec<Item> {
     items
 }
 
-/// What was under way or next some turns ago is neither any more: what tells something is noted, the rest is gone.
+/// Expires work in progress, next steps and trivial requests of earlier turns. Expired work and steps become notes if
+/// their weight suffices; all other expired items are dropped.
 fn aged(items: Vec<Item>) -> Vec<Item> {
     let passes = |item: &Item| {
         matches!(item.kind, ItemKind::Focus | ItemKind::NextStep) && item.subject.is_none()
@@ -173,12 +176,12 @@ fn aged(items: Vec<Item>) -> Vec<Item> {
             return Some(item);
         }
         if item.kind == ItemKind::Request {
-            // `go on` was for then.
+            // A request such as `go on` applied only to its own turn.
             let words = plain(&item.text);
             let says = words.split(' ').any(|word| !is_common(word));
             return says.then_some(item);
         }
-        // What the agent asked was answered by the next prompt, one way or another.
+        // The next prompt answered the agent's question, or made it irrelevant.
         let is_answered = item.text.ends_with('?');
         if !passes(&item) || is_now && !is_answered {
             return Some(item);
@@ -196,7 +199,7 @@ fn aged(items: Vec<Item>) -> Vec<Item> {
     items.into_iter().filter_map(aged).collect()
 }
 
-/// The items that there is room for.
+/// Selects the items that fit into `room` tokens.
 fn chosen(items: Vec<Item>, room: u64, count: &dyn Fn(&str) -> u64) -> Vec<Item> {
     let asked = |item: &Item| item.message == 0 && item.subject.is_none();
     let last_asked = items.iter().filter(|item| asked(item));
@@ -204,7 +207,7 @@ fn chosen(items: Vec<Item>, room: u64, count: &dyn Fn(&str) -> u64) -> Vec<Item>
     let tokens = |item: &Item| count(&written::line(item)) + 1;
     let (mut kept, others): (Vec<Item>, Vec<Item>) = items.into_iter().partition(is_of_person);
     let mut used: u64 = kept.iter().map(tokens).sum();
-    // What was asked for last stays as well, but for something that was pasted: that would leave no room for the rest.
+    // The last request is retained too, up to half of the budget: a pasted text would leave no room for other items.
     let mut for_asked = room / 2;
     let (stay, others): (Vec<Item>, Vec<Item>) = others.into_iter().partition(|item| {
         if !asked(item) || Some(item.turn) != last_asked {
@@ -260,7 +263,7 @@ fn chosen(items: Vec<Item>, room: u64, count: &dyn Fn(&str) -> u64) -> Vec<Item>
     kept
 }
 
-/// The ones that tell most first; of what changes all the time, the newest.
+/// Sorts items by weight, highest first. Kinds that change often are sorted by age alone, newest first.
 fn by_worth(kind: ItemKind, items: &mut [Item]) {
     let newest = matches!(
         kind,

@@ -1,16 +1,16 @@
-//! Files that commands moved or removed, as far as their words tell.
+//! Files that shell commands moved or removed, as far as the commands show it.
 
-/// What a command did to a file.
+/// A move or a removal of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Moved {
-    /// It has another name.
+    /// The file was moved or renamed.
     To { from: String, to: String },
-    /// It is gone.
+    /// The file was removed.
     Away(String),
 }
 
 impl Moved {
-    /// What it was called.
+    /// Returns the original path of the file.
     pub(super) fn from(&self) -> &str {
         match self {
             Self::To { from, .. } | Self::Away(from) => from,
@@ -18,8 +18,8 @@ impl Moved {
     }
 }
 
-/// What the commands in a line did to files, of those whose arguments are plain: nobody can tell what a pattern or a
-/// variable stood for.
+/// Returns the files that the commands in a line moved or removed. Skips commands with a pattern or a variable in a
+/// path, because its value is unknown.
 pub(super) fn moved(line: &str) -> Vec<Moved> {
     let commands = line.split([';', '&', '|']);
     commands.flat_map(by_one).collect()
@@ -54,7 +54,7 @@ fn by_one(command: &str) -> Vec<Moved> {
     }
 }
 
-/// A path as it is written, if nothing in it stands for something else.
+/// Returns a path without quotation marks and without `./`; `None` if the shell would expand it.
 fn plain(word: &str) -> Option<&str> {
     let quoted = |mark: char| word.strip_prefix(mark)?.strip_suffix(mark);
     let word = quoted('\'').or_else(|| quoted('"')).unwrap_or(word);
@@ -63,7 +63,7 @@ fn plain(word: &str) -> Option<&str> {
     (!word.is_empty() && word.chars().all(is_plain)).then_some(word)
 }
 
-/// Whether a path is that of a file, by its ending.
+/// Returns `true` if a path has a file extension.
 fn is_file(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
     let ending = name.trim_start_matches('.').rsplit_once('.');
@@ -94,7 +94,7 @@ mod tests {
                 vec![to("a.py", "b/a.py"), away("c.py"), away("d.py")],
             ),
             ("git rm -q a.rs", vec![away("a.rs")]),
-            // What is no longer followed is still there.
+            // A file that git no longer tracks still exists.
             ("git rm --cached a.rs", vec![]),
             ("rm -rf target", vec![]),
             ("rm *.rs", vec![]),

@@ -1,16 +1,16 @@
-//! How much a sentence speaks of something else than the rest of the conversation: by how rare its words are in it.
+//! Novelty of a sentence: a measure of how rare its words are in the conversation.
 
 use std::collections::HashMap;
 
 use super::everyday::is_common;
 use super::units::Unit;
 
-/// How many of the rarest words of a sentence count.
+/// Number of words that are scored in a sentence: its rarest ones.
 const RAREST: usize = 4;
 
-/// How new each of some sentences is among them: from 0, for one like many others, to 40.
+/// Returns the novelty of each sentence among all sentences, from 0 for common words to 40 for rare ones.
 pub(super) fn novelty<'a>(units: impl Iterator<Item = &'a Unit>) -> Vec<u32> {
-    // Each word that tells something has a number, under which it is counted; the others have none.
+    // Index of each scored word in `seen`; `None` for words that are not scored.
     let mut numbers: HashMap<&str, Option<usize>> = HashMap::new();
     let mut seen: Vec<u32> = Vec::new();
     let sentences: Vec<Vec<usize>> = units
@@ -36,7 +36,7 @@ pub(super) fn novelty<'a>(units: impl Iterator<Item = &'a Unit>) -> Vec<u32> {
         .collect();
     let all = u32::try_from(sentences.len()).unwrap_or(u32::MAX);
     let most = all.max(2).ilog2();
-    // How often the number of sentences can be halved until only those with a word are left.
+    // Base-2 logarithm of the number of all sentences divided by the number of those with the word.
     let rarity = |word: &usize| {
         let seen = seen.get(*word).copied().unwrap_or(1).max(1);
         (all / seen).max(1).ilog2()
@@ -51,7 +51,8 @@ pub(super) fn novelty<'a>(units: impl Iterator<Item = &'a Unit>) -> Vec<u32> {
     sentences.iter().map(novelty).collect()
 }
 
-/// Not names, which are rare wherever they stand, nor what is said everywhere.
+/// Returns `true` if a word is scored. Names with digits or marks are not, because they are rare in any conversation,
+/// and common words are not either.
 fn is_telling(word: &str) -> bool {
     word.chars().count() > 2
         && word

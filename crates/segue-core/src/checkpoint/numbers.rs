@@ -1,10 +1,11 @@
-//! The numbers of items: one that was given to an item never means another one.
+//! Ids of items: the id of an item is never reused for another item.
 
 use std::collections::HashSet;
 
 use super::Checkpoint;
 
-/// A checkpoint that was made of another one, in which what is new has numbers after the `last` one that was ever given.
+/// Assigns new ids to the items of `made` that `before` does not contain. The new ids are higher than all ids in
+/// `before` and than `last`, the highest id that the session ever used.
 #[must_use]
 pub fn newly_numbered(before: &Checkpoint, mut made: Checkpoint, last: u32) -> Checkpoint {
     let known: HashSet<u32> = before.items.iter().map(|item| item.id).collect();
@@ -41,19 +42,19 @@ mod tests {
         }
     }
 
-    /// The numbers before, those that were made, the last one ever given, and what comes of it.
+    /// Ids before, ids in the new checkpoint, the highest id ever used, and the expected ids.
     type Case = (&'static [u32], &'static [u32], u32, &'static [u32]);
 
     #[test]
     fn a_number_is_given_once() {
         let cases: [Case; 5] = [
-            // Nothing was ever dropped.
+            // No item was ever dropped.
             (&[1, 2], &[1, 2, 3], 2, &[1, 2, 3]),
-            // 3 and 4 were dropped by an earlier version.
+            // An earlier version dropped the items 3 and 4.
             (&[1, 2], &[1, 2, 3], 4, &[1, 2, 5]),
             (&[1, 2], &[2, 3, 4], 7, &[2, 8, 9]),
             (&[], &[1, 2], 0, &[1, 2]),
-            // A store that does not know what was given goes by what is there.
+            // A store that does not record used ids passes 0: then the ids in `before` count.
             (&[5], &[5, 6], 0, &[5, 6]),
         ];
         for (before, made, last, expected) in cases {

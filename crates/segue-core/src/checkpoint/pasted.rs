@@ -1,14 +1,14 @@
-//! What single lines look like: those of a machine that somebody pasted, and those of somebody else. What they say is
-//! nobody's rule, and nobody's plan.
+//! Classification of single lines of a prompt: machine output that the user pasted, and text of other people. Such
+//! lines contain no rules and no plans of the user.
 
 use super::chat::{is_chat, is_chat_head};
 
-/// How loud a line of a log says that it is.
+/// Levels of log lines.
 const LEVELS: [&str; 8] = [
     "ERROR", "WARN", "WARNING", "INFO", "DEBUG", "TRACE", "FATAL", "PANIC",
 ];
 
-/// What the lines of traces, of compilers and of changes begin with.
+/// Prefixes of lines in stack traces, compiler output and diffs.
 const BEGINNINGS: [&str; 24] = [
     "Traceback (most recent call last)",
     "File \"",
@@ -36,7 +36,7 @@ const BEGINNINGS: [&str; 24] = [
     "assertion `",
 ];
 
-/// What the lines begin with that tools print and no agent says.
+/// Prefixes of lines that tools print and agents do not write.
 const OUTPUT: [&str; 25] = [
     "npm warn",
     "npm WARN",
@@ -65,29 +65,29 @@ const OUTPUT: [&str; 25] = [
     "/* ",
 ];
 
-/// How tools label what they advise, and some people what they say.
+/// Labels of advice that tools print. Some users write them as well.
 const LABELS: [&str; 6] = ["note", "hint", "help", "warning", "tip", "info"];
 
-/// What a line looks like by itself.
+/// Kind of a line, judged without its context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Looks {
-    /// A machine wrote it.
+    /// Machine output.
     Machine,
-    /// A machine may have written it.
+    /// Possibly machine output.
     Likely,
-    /// A command at a shell's prompt: what follows is its output, or more of a change.
+    /// A command at a shell prompt, or the start of a diff. The lines after it are output or more of the diff.
     Shell,
-    /// Who speaks in a chat and when: what follows is what they said.
+    /// Name and time in a chat. The lines after it are the message.
     Head,
-    /// The same with what they said.
+    /// Name, time and message in a chat.
     Chat,
     /// A quoted line.
     Quote,
-    /// Like any other.
+    /// Any other line.
     Plain,
 }
 
-/// What a line of a prompt looks like.
+/// Classifies a line of a prompt.
 pub(super) fn looks(line: &str) -> Looks {
     let line = line.trim();
     if is_typed(line) {
@@ -107,19 +107,20 @@ pub(super) fn looks(line: &str) -> Looks {
     }
 }
 
-/// Whether a line begins or ends a block of code.
+/// Returns `true` if a line begins or ends a code block.
 pub(super) fn is_fence(line: &str) -> bool {
     line.starts_with("```") || line.starts_with("~~~")
 }
 
-/// `"You must always do it."`
+/// Returns `true` if a line is enclosed in quotation marks, such as `"You must always do it."`.
 fn is_in_quotes(line: &str) -> bool {
     let within = |open: char, close: char| line.strip_prefix(open)?.strip_suffix(close);
     let quoted = within('"', '"').or_else(|| within('“', '”'));
     quoted.is_some_and(|words| words.contains(' ') && !words.contains(['"', '“', '”']))
 }
 
-/// `$ make`, `mia@host:~/w$ make`, `>>> import os`, and what a change begins with.
+/// Returns `true` if a line is a command at a prompt, such as `$ make`, `mia@host:~/w$ make` or `>>> import os`, or
+/// starts a diff.
 fn is_typed(line: &str) -> bool {
     let begins = [
         "$ ",
@@ -136,7 +137,7 @@ fn is_typed(line: &str) -> bool {
     at_host || begins.iter().any(|begins| line.starts_with(begins))
 }
 
-/// Whether tools print a line like this, and nobody writes one.
+/// Returns `true` if tools print a line like this and people do not write one.
 fn is_output(line: &str) -> bool {
     let begins = OUTPUT.iter().any(|begins| line.starts_with(begins));
     begins
@@ -148,7 +149,7 @@ fn is_output(line: &str) -> bool {
         || line.starts_with("● ") && line.contains(" › ")
 }
 
-/// `{"level":"error"}`, `"name": "x",`, `level=error msg="x"`
+/// Returns `true` if a line is structured data, such as `{"level":"error"}`, `"name": "x",` or `level=error msg="x"`.
 fn is_data(line: &str) -> bool {
     let object = line.starts_with(['{', '[']) && line.ends_with(['}', ']', ',']);
     let field = line.starts_with('"') && line.contains("\": ");
@@ -161,26 +162,28 @@ fn is_data(line: &str) -> bool {
     object && line.contains("\":") || field || pairs
 }
 
-/// `return x;`, `if x {`, `}`
+/// Returns `true` if a line is source code, such as `return x;`, `if x {` or `}`.
 fn is_code(line: &str) -> bool {
     let marks = !line.is_empty() && line.chars().all(|c| "{}[](),;".contains(c));
-    // Some people end the entries of a list like that.
+    // Some users end list entries with a semicolon.
     let is_marked = line.contains(['(', '=']) || line.contains("::") || !line.contains(' ');
     line.ends_with('{') || line.ends_with(';') && is_marked || marks
 }
 
-/// `12 | let x`, `|`, `| ^^^ help: …`, `^^^ …`: what compilers draw beside the lines that they show.
+/// Returns `true` if a line belongs to a source excerpt of a compiler, such as `12 | let x`, `|`, `| ^^^ help: …` or
+/// `^^^ …`.
 fn is_gutter(line: &str) -> bool {
     let digits = line.bytes().take_while(u8::is_ascii_digit).count();
     let shown = line.get(digits..).unwrap_or_default();
     let numbered = digits > 0 && (shown.starts_with(" |") || shown.starts_with(" │"));
     let row = line.strip_prefix('|');
-    // A row of a table has an end, or more than one column.
+    // A table row ends with `|` or has more than one column.
     let is_row = row.is_some_and(|row| row.contains('|'));
     numbered || row.is_some() && !is_row || line.starts_with(['^', '│', '╰', '╭'])
 }
 
-/// `ValueError: …`, `java.io.IOException: …`, `failed to solve: …`
+/// Returns `true` if a line is an error message, such as `ValueError: …`, `java.io.IOException: …` or
+/// `failed to solve: …`.
 fn is_failure(line: &str) -> bool {
     let Some((before, _)) = line.split_once(": ") else {
         return false;
@@ -194,7 +197,8 @@ fn is_failure(line: &str) -> bool {
     is_class || words <= 5 && fails.iter().any(|begins| before.starts_with(begins))
 }
 
-/// `Plan: 1 to add, …`, `Tests: 2 failed, …`, `Nov 12 10:14:03 host …`, `10.0.0.1 - - …`
+/// Returns `true` if a line is a result count or a log line, such as `Plan: 1 to add, …`, `Tests: 2 failed, …`,
+/// `Nov 12 10:14:03 host …` or `10.0.0.1 - - …`.
 fn is_counted(line: &str) -> bool {
     let mut words = line.split_whitespace();
     let (first, second) = (
@@ -210,7 +214,7 @@ fn is_counted(line: &str) -> bool {
     summed || is_address || in_syslog
 }
 
-/// `Note: …`, `hint: …`
+/// Returns `true` if a line begins with a label, such as `Note: …` or `hint: …`.
 pub(super) fn is_labelled(line: &str) -> bool {
     let label = line
         .trim()
@@ -219,10 +223,10 @@ pub(super) fn is_labelled(line: &str) -> bool {
     label.is_some_and(|label| LABELS.contains(&label.as_str()))
 }
 
-/// Columns with more than a blank between them, and tags.
+/// Returns `true` if a line has columns with more than one space between them, contains a tab, or is a markup tag.
 fn is_aligned(line: &str) -> bool {
     let gaps = line.split("  ").filter(|cell| !cell.trim().is_empty());
-    // Some people type two blanks after a sentence.
+    // Some users type two spaces after a sentence.
     let cells = gaps
         .filter(|cell| !cell.ends_with(['.', '!', '?', ':']))
         .count();
@@ -230,7 +234,7 @@ fn is_aligned(line: &str) -> bool {
     cells >= 3 || line.contains('\t') || tag
 }
 
-/// Whether a line, without blanks around it, is one of a log, a trace, a compiler or a change.
+/// Returns `true` if a line belongs to a log, a stack trace, compiler output or a diff. The line must be trimmed.
 pub(super) fn is_pasted(line: &str) -> bool {
     BEGINNINGS.iter().any(|begins| line.starts_with(begins))
         || is_timed(line)
@@ -239,7 +243,8 @@ pub(super) fn is_pasted(line: &str) -> bool {
         || is_placed(line)
 }
 
-/// `2026-11-02T10:14:03Z …`, `[2026/11/02 …`, `10:14:03.120 …`
+/// Returns `true` if a line begins with a timestamp, such as `2026-11-02T10:14:03Z …`, `[2026/11/02 …` or
+/// `10:14:03.120 …`.
 fn is_timed(line: &str) -> bool {
     let line = line.trim_start_matches(['[', '(']);
     if !line.starts_with(|c: char| c.is_ascii_digit()) {
@@ -254,7 +259,8 @@ fn is_timed(line: &str) -> bool {
     shape == "0000-00-00" || shape.starts_with("00:00:00")
 }
 
-/// `[ERROR] …`, `WARN: …`, `ERROR  pool: …`: a person who shouts does not align it.
+/// Returns `true` if a line begins with a log level, such as `[ERROR] …`, `WARN: …` or `ERROR  pool: …`. A level needs
+/// a mark or alignment after it, because users also write words in capitals.
 fn is_levelled(line: &str) -> bool {
     let in_brackets = line.strip_prefix('[');
     let from = in_brackets.unwrap_or(line);
@@ -269,7 +275,8 @@ fn is_levelled(line: &str) -> bool {
     LEVELS.contains(&level) && set_off
 }
 
-/// `at fetch (src/app.js:10:3)`, `0: std::panicking::begin`, `#3 0x7f in main`
+/// Returns `true` if a line is a stack frame, such as `at fetch (src/app.js:10:3)`, `0: std::panicking::begin` or
+/// `#3 0x7f in main`.
 fn is_frame(line: &str) -> bool {
     let called = line
         .strip_prefix("at ")
@@ -284,7 +291,7 @@ fn is_frame(line: &str) -> bool {
     called || counted || address
 }
 
-/// `src/pool.rs:88:17: …`
+/// Returns `true` if a line begins with a source position, such as `src/pool.rs:88:17: …`.
 fn is_placed(line: &str) -> bool {
     let place = line.split_whitespace().next().unwrap_or_default();
     if !place.ends_with(':') {
@@ -323,7 +330,7 @@ mod tests {
             ("0: std::panicking::begin_panic", true),
             ("E   AssertionError: must not be None", true),
             ("@@ -1,2 +1,3 @@", true),
-            // What people write.
+            // Lines that users write.
             ("at least one test must pass", false),
             ("ERROR is what I get, never a page", false),
             ("10 files at most", false),
@@ -366,7 +373,7 @@ mod tests {
             ("[10:14] bob: never", Chat),
             ("Note: never push", Likely),
             ("NAME    READY   STATUS", Likely),
-            // What people write.
+            // Lines that users write.
             ("Deploy at 10:14 AM must never happen", Plain),
             ("by 10:00 all tests must pass", Plain),
             ("$HOME must never be set", Plain),

@@ -1,4 +1,4 @@
-//! What single prompts come to, and the first ones of a conversation.
+//! Tests of checkpoints that are made from single prompts and from the first prompts of a conversation.
 
 use std::cell::Cell;
 
@@ -8,7 +8,7 @@ use super::changes::{said, texts, words};
 use super::*;
 use crate::{Message, Role, ToldTurn};
 
-/// What prompts come to that each have an answer.
+/// Compacts prompts, each with the answer `Ok.`, and runs `check` on the checkpoints.
 fn summed_up(prompts: &[&str], check: impl Fn(&Checkpoint)) {
     let turns = (1..).zip(prompts).map(|(n, prompt)| said(n, prompt, "Ok."));
     let turns: Vec<ToldTurn> = turns.collect();
@@ -52,7 +52,7 @@ fn what_is_long_beyond_typing_is_not_looked_at_sentence_by_sentence() {
     assert!(counted.get() <= 2_000, "{}", counted.get());
 }
 
-/// Prompts, and what is the goal and the rules in them.
+/// Prompts, the expected goals, and the expected rules.
 type Case = (
     &'static [&'static str],
     &'static [&'static str],
@@ -88,7 +88,7 @@ fn the_first_request_is_the_goal_and_a_rule_a_rule() {
             &["Hi, build the widget."],
             &[],
         ),
-        // The reason of a rule stays with it.
+        // The reason for a rule is part of its item.
         (
             &[
                 "Port it.",

@@ -1,4 +1,4 @@
-//! What holds of merging whatever was known and found.
+//! Property tests of merging.
 
 use proptest::collection::vec;
 use proptest::option;
@@ -11,7 +11,7 @@ fn words(text: &str) -> u64 {
     text.split_whitespace().count() as u64
 }
 
-/// Items with few words and few subjects, so that many are about the same or say the same.
+/// Generates items with few words and few subjects, so that many have the same subject or the same text.
 fn item() -> impl Strategy<Value = Item> {
     let said = vec(
         select(vec![
@@ -60,7 +60,7 @@ fn checkpoint(items: Vec<Item>) -> Checkpoint {
     Checkpoint { items, loop_state }.in_order()
 }
 
-/// What is found comes from the record, and nobody has pinned it yet.
+/// Turns items into extracted ones: the recorded turns are their author, and they are not pinned.
 fn found(items: Vec<Item>) -> Vec<Item> {
     let found = |item| Item {
         by: Author::Record,
@@ -82,7 +82,7 @@ proptest! {
         let after = merge(&checkpoint(before), found(new), room, &words);
         let tokens = |item: &Item| words(&written::line(item)) + 1;
         let kept = after.items.iter().filter(|item| is_kept(item));
-        // And what was asked for last, which has half of the room.
+        // The last request may use half of the budget as well.
         let least: u64 = kept.map(tokens).sum::<u64>() + room / 2;
         let all: u64 = after.items.iter().map(tokens).sum();
         prop_assert!(all <= room.max(least), "{all} in {room}, of which {least} must stay");
@@ -98,7 +98,7 @@ proptest! {
             after = merge(&after, found(new), room, &words);
         }
         for item in before.items.iter().filter(|item| is_kept(item)) {
-            // Of what is about the same thing there is one item.
+            // Items with the same subject are merged into one.
             let same = |other: &&Item| match &item.subject {
                 Some(subject) => other.subject.as_ref() == Some(subject),
                 None => other.id == item.id && other.text == item.text && other.kind == item.kind,

@@ -1,5 +1,5 @@
-//! What a summariser is asked: the record in pieces that it can hold, fenced, under a heading by which its native
-//! sessions are known again.
+//! Prompts for a summariser: the recorded turns in quoted chunks that fit its context, under a heading by which segue
+//! recognises the summariser's native sessions.
 
 use std::fmt::Write as _;
 
@@ -8,14 +8,16 @@ use super::{Checkpoint, Objection};
 use crate::brief::{both_ends, clean, is_tool_talk, quoted, told};
 use crate::{Message, ToldTurn};
 
-/// What the first prompt of a summariser's native session begins with: nobody goes on with one, and nobody lists them.
+/// Prefix of the first prompt of a summariser's native session. segue neither resumes nor lists sessions that begin
+/// with it.
 pub const SUMMARISER: &str = "[A summary for segue]";
 
-/// How many tokens are told of what a tool answered, and of words.
+/// Maximum tokens of a tool message (`TOOL`) and of any other message (`WORDS`) in a chunk.
 const TOOL: u64 = 300;
 const WORDS: u64 = 4_000;
 
-/// Whether the first prompt of a native session shows that it is a summariser's.
+/// Returns `true` if the first prompt of a native session marks it as a summariser's. Ignores whitespace and zero-width
+/// spaces before the prompt.
 #[must_use]
 pub fn is_summariser(first_prompt: &str) -> bool {
     let unseen = |c: char| c.is_whitespace() || c == '\u{200b}';
@@ -24,19 +26,19 @@ pub fn is_summariser(first_prompt: &str) -> bool {
         .starts_with(SUMMARISER)
 }
 
-/// A part of the record as it is told to a summariser.
+/// A chunk of the recorded turns, as a summariser receives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
-    /// The text, fenced.
+    /// The text, in which every recorded line is quoted.
     pub text: String,
-    /// Its size.
+    /// Size of the text, in tokens.
     pub tokens: u64,
-    /// The number of the last turn that is told to its end, in it or before it; 0 if none is.
+    /// Number of the last turn that ends in this chunk or in an earlier one; 0 if none does.
     pub told: u32,
 }
 
-/// The record of some turns, oldest first, in pieces of at most about `most` tokens each. What tools answered is told by
-/// its beginning and its end, and so is what is longer than anybody talks.
+/// Splits turns, oldest first, into chunks of at most about `most` tokens each. Cuts long tool messages and very long
+/// text messages to their beginning and end.
 #[must_use]
 pub fn pieces(turns: &[ToldTurn], most: u64, count: &dyn Fn(&str) -> u64) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
@@ -76,7 +78,7 @@ pub fn pieces(turns: &[ToldTurn], most: u64, count: &dyn Fn(&str) -> u64) -> Vec
     pieces
 }
 
-/// A message with who said it, each line marked; none if there are no words in it.
+/// Renders a message as its role and its quoted lines; `None` if the message has no text.
 fn fenced(message: &Message, most: u64, count: &dyn Fn(&str) -> u64) -> Option<String> {
     let text = told(message);
     if text.trim().is_empty() {
@@ -90,7 +92,7 @@ fn fenced(message: &Message, most: u64, count: &dyn Fn(&str) -> u64) -> Option<S
     Some(out)
 }
 
-/// What a summariser is asked of a checkpoint and of a piece of the record.
+/// Composes the prompt that asks a summariser to refine a checkpoint with a chunk of the recorded turns.
 #[must_use]
 pub fn question(known: &Checkpoint, piece: &str) -> String {
     let mut asked = format!(
@@ -115,7 +117,7 @@ pub fn question(known: &Checkpoint, piece: &str) -> String {
     asked
 }
 
-/// What a summariser is told whose answer was not taken.
+/// Composes the prompt that asks a summariser for another answer, after its last one was rejected.
 #[must_use]
 pub fn again(objection: &Objection) -> String {
     format!(
@@ -203,7 +205,7 @@ mod tests {
             );
         }
         assert!(all.iter().all(|piece| piece.text.starts_with("[Turn ")));
-        // Each says up to where it tells turns whole.
+        // `told` is the last turn that is complete by the end of the chunk.
         let told: Vec<u32> = all.iter().map(|piece| piece.told).collect();
         assert!(told.is_sorted() && told.last() == Some(&4), "{told:?}");
         for (piece, told) in all.iter().zip(&told) {

@@ -1,22 +1,23 @@
-//! What a checkpoint saves.
+//! Number of tokens that a checkpoint saves.
 
 use std::collections::HashMap;
 
 use super::Version;
 
-/// How many tokens fewer the version in force takes than all that was said up to where it sums up.
+/// Returns the number of tokens that the active version saves over all messages that it summarises.
 ///
-/// `versions` are those that lead to it, itself the last one, in the order of their turns and then of their numbers. What
-/// an earlier version took is not counted as saved again, so that a checkpoint that grew saves less.
+/// `versions` are the versions that lead to the active one, which is the last of them, in the order of their turns and
+/// then of their numbers. The tokens of an earlier version do not count as saved, so that a checkpoint that grew saves
+/// less.
 #[must_use]
 pub fn total_saved(versions: &[Version]) -> u64 {
-    // How much was said up to a turn that some version sums up to.
+    // Tokens of all messages up to each turn at which a version ends.
     let mut said: HashMap<u32, u64> = HashMap::new();
     for (at, version) in versions.iter().enumerate() {
         if said.contains_key(&version.covers) {
             continue;
         }
-        // The one that was in force when this one was made.
+        // The version that was active when this one was made.
         let mut earlier = versions.iter().take(at).rev();
         let before = earlier.find(|earlier| earlier.n < version.n);
         let (told, up_to) = before.map_or((0, 0), |before| {
@@ -62,7 +63,7 @@ mod tests {
         let cases: [Case; 8] = [
             ("none", &[], 0),
             ("one", &[(1, 5, 100, 1_000)], 900),
-            // 1,000 and 2,000 were said; what the first one took is said again and saves nothing.
+            // The messages have 1,000 and 2,000 tokens; the 100 tokens of the first version do not count as saved.
             ("two", &[(1, 5, 100, 1_000), (2, 9, 150, 2_100)], 2_850),
             ("it grew", &[(1, 5, 100, 1_000), (2, 6, 160, 150)], 890),
             ("it took more than what was said", &[(1, 1, 90, 30)], 0),

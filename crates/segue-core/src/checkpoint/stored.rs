@@ -1,10 +1,10 @@
-//! The one encoding of what changed between two checkpoints, as it is written to disk, versioned.
+//! Versioned JSON encoding of the difference between two checkpoints, as it is written to disk.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Author, Delta, Item, ItemKind, LoopState};
 
-/// The version written by this build.
+/// Format version that this build writes and reads.
 const VERSION: u32 = 1;
 
 #[derive(Serialize, Deserialize)]
@@ -16,7 +16,7 @@ struct Shape {
     set: Vec<ItemShape>,
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "loop")]
     loop_state: Option<LoopShape>,
-    /// The loop that was under way is over.
+    /// Whether the loop of checks has ended.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     no_loop: bool,
 }
@@ -45,12 +45,12 @@ struct LoopShape {
     last_error: Option<String>,
 }
 
-/// Why something that was written as a change can't be read.
+/// Error for text that is not an encoded difference.
 #[derive(Debug, thiserror::Error)]
 #[error("this is no change of a checkpoint: {0}")]
 pub struct DeltaError(String);
 
-/// Encodes a change.
+/// Encodes a difference as JSON.
 #[must_use]
 pub fn encode_delta(delta: &Delta) -> String {
     let item = |item: &Item| ItemShape {
@@ -77,11 +77,12 @@ pub fn encode_delta(delta: &Delta) -> String {
         }),
         no_loop: matches!(state, Some(None)),
     };
-    // Serialising strings and numbers into a String has nothing that can fail.
+    // Serialising strings and numbers into a `String` cannot fail.
     serde_json::to_string(&shape).unwrap_or_default()
 }
 
-/// Decodes a change.
+/// Decodes a difference. Fails if the text is not valid JSON of this format, or if its version, the kind or the author
+/// of an item is unknown.
 pub fn decode_delta(text: &str) -> Result<Delta, DeltaError> {
     let shape: Shape = serde_json::from_str(text).map_err(|error| DeltaError(error.to_string()))?;
     if shape.v != VERSION {

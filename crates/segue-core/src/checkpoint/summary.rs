@@ -1,8 +1,8 @@
-//! What a summariser says of a conversation, and whether it may be believed.
+//! Parsing and validation of a summariser's answers.
 //!
-//! A summariser adds to a checkpoint, and may say that something open is settled. It can take away nothing else: the rules
-//! of the user, what is pinned and what was found in the record stay whatever it says. What it names has to be in what it
-//! was given.
+//! A summariser adds statements to a checkpoint and may declare open items settled. It cannot remove anything else: the
+//! user's rules, pinned items and extracted items stay, whatever it answers. Every name in its statements must occur in
+//! the text that it received.
 
 use std::collections::HashMap;
 
@@ -13,54 +13,55 @@ use super::{Author, Checkpoint, Item, ItemKind, merge};
 use crate::figure;
 use crate::session::one_line;
 
-/// How long a statement of a summariser may be, in bytes, and how many there may be.
+/// Maximum bytes of a statement (`LONGEST`), and maximum number of statements (`MOST`).
 const LONGEST: usize = 600;
 const MOST: usize = 200;
 
-/// What a summariser said, checked.
+/// A validated answer of a summariser.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// What it states.
+    /// Statements, each with its kind.
     pub stated: Vec<(ItemKind, String)>,
-    /// The numbers of items that it says are settled.
+    /// Ids of the items that the summariser declares settled.
     pub settled: Vec<u32>,
 }
 
-/// Why an answer of a summariser is not taken.
+/// Reason for which a summariser's answer is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Objection {
-    /// There is no JSON object in it.
+    /// The answer contains no JSON object.
     #[error("there is no JSON object in the answer")]
     NoObject,
-    /// A field is of another type than it has to be.
+    /// A field has an unexpected type.
     #[error("`{0}` has to be a list of sentences")]
     NotAList(String),
-    /// Nothing is said.
+    /// The answer contains no statement.
     #[error("nothing is stated, though there was something to sum up")]
     Nothing,
-    /// A statement is too long, or there are too many.
+    /// A statement is too long, or the answer has too many.
     #[error("at most {MOST} statements of at most {LONGEST} bytes each are taken")]
     TooMuch,
-    /// The statements together are larger than what they sum up.
+    /// The statements together exceed their token limit.
     #[error("the statements have {} tokens, more than the {} that they may have", figure(*tokens), figure(*most))]
     TooLarge {
-        /// What they have.
+        /// Tokens of all statements.
         tokens: u64,
-        /// What they may have.
+        /// Maximum tokens of all statements.
         most: u64,
     },
-    /// Something is named that was never said.
+    /// A statement contains a name or number that the summariser did not receive.
     #[error("`{0}` occurs nowhere in what is to be summed up")]
     Invented(String),
-    /// Something is settled that is not open.
+    /// An item is declared settled that is not open.
     #[error("item {0} is not something open that could be settled")]
     NotOpen(u32),
-    /// A tool was used.
+    /// The summariser used a tool.
     #[error("the tool {0:?} was used, and none may be")]
     UsedTool(String),
 }
 
-/// What a field of the answer holds; the names of other tools for the same are known as well.
+/// Field names of an answer, with the kind of their statements. Names that other tools use for the same content are
+/// accepted as well.
 const FIELDS: [(&[&str], ItemKind); 7] = [
     (&["completed", "completedItems", "done"], ItemKind::Done),
     (
@@ -74,9 +75,9 @@ const FIELDS: [(&[&str], ItemKind); 7] = [
     (&["next_step", "nextStep", "next_steps"], ItemKind::NextStep),
 ];
 
-/// Reads what a summariser answered, and checks it.
+/// Parses and validates an answer of a summariser.
 ///
-/// `source` is all that it was given; `most` is how many tokens its statements may have.
+/// `source` is all text that the summariser received; `most` is the maximum number of tokens of its statements.
 pub fn summary(
     answer: &str,
     before: &Checkpoint,
@@ -131,7 +132,7 @@ pub fn summary(
 }
 
 impl Summary {
-    /// The items that it states, of a conversation up to a turn; they have no numbers yet.
+    /// Returns the statements as items of a turn, without ids.
     #[must_use]
     pub fn items(&self, turn: u32) -> Vec<Item> {
         let item = |(kind, text): &(ItemKind, String)| Item {
@@ -140,7 +141,7 @@ impl Summary {
             text: text.clone(),
             subject: None,
             turn,
-            // The first is what was asked, by somebody else.
+            // Message 0 is the user's prompt.
             message: 1,
             by: Author::Summary,
             weight: base(*kind) + 60,
@@ -151,7 +152,7 @@ impl Summary {
 }
 
 impl Summary {
-    /// Adds what was said of a later part of the record, of which `known` was known.
+    /// Adds the summary of a later chunk. `known` is the checkpoint that the summariser received with that chunk.
     pub fn and(&mut self, later: Self, known: &Checkpoint) {
         let over = |text: &String| {
             let settled = later.settled.iter().filter_map(|id| known.item(*id));
@@ -159,16 +160,17 @@ impl Summary {
                 .filter(|item| item.by == Author::Summary)
                 .any(|item| item.text == *text)
         };
-        // What was open in one part may be settled in the next.
+        // A statement may be open in one chunk and settled in the next.
         self.stated.retain(|(_, text)| !over(text));
         self.stated.extend(later.stated);
         self.settled.extend(later.settled);
     }
 
-    /// A checkpoint with what is stated of the turns up to one, in about `room` tokens.
+    /// Returns the checkpoint `to` with the statements added as items of a turn, in about `room` tokens.
     ///
-    /// The summariser was shown `seen`, which may have been added to since. What is settled is done, and still told. What
-    /// gives way where there is no room is only what tells least: notes, and what is done or ran.
+    /// The summariser received `seen`; `to` may have changed since then. A settled item becomes completed work, unless
+    /// its text has changed. If not all items fit, only kinds of low importance are dropped: notes, completed work,
+    /// commands, checks, work in progress and next steps.
     #[must_use]
     pub fn applied(
         &self,
@@ -205,7 +207,8 @@ impl Summary {
     }
 }
 
-/// Whether an item is something open that may be said to be settled.
+/// Returns `true` if an item is open and a summariser may declare it settled. Items that the user pinned or wrote are
+/// excluded.
 fn is_open(item: &Item) -> bool {
     let open = matches!(
         item.kind,
@@ -214,7 +217,7 @@ fn is_open(item: &Item) -> bool {
     open && !item.pinned && item.by != Author::Person
 }
 
-/// Whether an item may go to make room for what a summariser states.
+/// Returns `true` if an item may be dropped to make room for a summariser's statements.
 fn gives_way(item: &Item) -> bool {
     matches!(
         item.kind,
@@ -227,7 +230,7 @@ fn gives_way(item: &Item) -> bool {
     )
 }
 
-/// The first JSON object in an answer, whatever stands around it.
+/// Returns the first JSON object in an answer, whatever text surrounds it; `None` if there is none.
 fn object(answer: &str) -> Option<Map<String, Value>> {
     answer.match_indices('{').find_map(|(at, _)| {
         let from = answer.get(at..)?;
@@ -239,7 +242,8 @@ fn object(answer: &str) -> Option<Map<String, Value>> {
     })
 }
 
-/// The statements in a field: one, or a list of them, each a text or an object that holds one.
+/// Returns the statements in a field: a single one or a list, each a string or an object that contains one. An absent
+/// field has none.
 fn statements(name: &str, field: Option<&Value>) -> Result<Vec<String>, Objection> {
     let wrong = || Objection::NotAList(name.to_owned());
     let said = |value: &Value| match value {
@@ -265,8 +269,8 @@ fn statements(name: &str, field: Option<&Value>) -> Result<Vec<String>, Objectio
     Ok(one_line.filter(|text| !text.is_empty()).collect())
 }
 
-/// What a statement names that can be looked up: paths, identifiers, commands and numbers with a unit, and whatever it
-/// quotes.
+/// Returns the names in a statement that can be looked up: paths, identifiers, commands and numbers with a unit, and
+/// all text in backticks.
 fn names(text: &str) -> impl Iterator<Item = &str> {
     let quoted = text.split('`').skip(1).step_by(2);
     let words =
@@ -280,14 +284,15 @@ fn names(text: &str) -> impl Iterator<Item = &str> {
         .chain(marked)
 }
 
-/// The numbers that nobody comes to by counting what is there: ports, sizes, years. In groups of three or not.
+/// Returns the numbers with at least three digits, such as ports, sizes and years, without thousands separators.
+/// Smaller numbers may be counts that the source does not contain.
 fn numbers(text: &str) -> impl Iterator<Item = String> {
     let words = text.split(|c: char| !(c.is_ascii_digit() || c == ','));
     let numbers = words.map(|word| word.replace(',', ""));
     numbers.filter(|number| number.len() >= 3)
 }
 
-/// Whether a word is written as nobody writes one of every day.
+/// Returns `true` if a word is spelled like an identifier or a path, not like a word of ordinary text.
 fn is_name(word: &str) -> bool {
     let inner = |c: char| word.trim_matches(c).contains(c);
     let letters = word.chars().any(char::is_alphabetic);

@@ -1,4 +1,4 @@
-//! Lists of tasks that an agent keeps entry by entry: one call makes an entry, others say where it stands.
+//! Task lists that an agent updates by single calls: one call creates a task, later calls change its status.
 
 use std::collections::HashMap;
 
@@ -7,12 +7,14 @@ use serde_json::Value;
 use super::ItemKind;
 use super::units::Unit;
 
-/// The entries of a native session by their numbers. Numbers begin anew in each, and it is over once it was summed up.
+/// Tasks of a native session by number. Each native session numbers its tasks from the start, and compaction ends a
+/// native session.
 #[derive(Debug, Default)]
 pub(super) struct Tasks(HashMap<String, String>);
 
 impl Tasks {
-    /// What a call that went well says of an entry: which one it is, and where it stands.
+    /// Applies a successful call to the list. Returns the text of the task and the kind that reflects its status;
+    /// `None` if the call does not create a task or change the status of one in the list.
     pub(super) fn called(
         &mut self,
         name: &str,
@@ -30,7 +32,7 @@ impl Tasks {
             "TaskUpdate" => {
                 let text = self.0.get(args["taskId"].as_str()?)?.clone();
                 let kind = match args["status"].as_str()? {
-                    // One that is dropped is as little to do as one that is done.
+                    // A deleted task needs no work either.
                     "completed" | "deleted" => ItemKind::Done,
                     "in_progress" => ItemKind::Focus,
                     _ => ItemKind::Pending,

@@ -14,7 +14,7 @@ fn turn(n: u32, prompt: &str, answer: &str) -> ToldTurn {
     }
 }
 
-/// A call of a tool and what came of it.
+/// Creates the messages of a tool call and its result.
 fn call(name: &str, args: &str, response: &str, is_error: bool) -> Vec<Message> {
     let at = Timestamp::UNIX_EPOCH;
     let call = Part::FunctionCall {
@@ -196,7 +196,7 @@ fn what_is_open_stands_apart_from_what_was_decided_before_it() {
         decided.len() == 1 && !decided[0].contains(reset),
         "{decided:?}"
     );
-    // The agent only repeated it.
+    // The agent only repeated the user's rule.
     assert!(texts(&made, ItemKind::Done).is_empty());
 }
 
@@ -354,7 +354,7 @@ fn what_is_pinned_stays_however_little_room_there_is() {
         &words,
     );
     assert!(after.item(id).is_some());
-    // And so does what was asked for last.
+    // The last request is retained as well.
     assert_eq!(texts(&after, ItemKind::Request), ["What now?"]);
     assert!(words(&written(&after)) < 60, "{}", written(&after));
 }

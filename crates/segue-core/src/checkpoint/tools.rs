@@ -1,4 +1,4 @@
-//! What tools did in a turn: files, commands, checks, and lists of what is to be done.
+//! Extraction of tool actions from a turn: changed files, commands, checks, plans and task lists.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,27 +11,28 @@ use super::units::Unit;
 use crate::noted::words_in_answer;
 use crate::{Change, Json, Message, Part, effects};
 
-/// Something that the use of tools tells.
+/// A tool action: a changed file, a command, a check, or a step of a plan or a task list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Deed {
     pub(super) kind: ItemKind,
     pub(super) text: String,
     pub(super) subject: String,
-    /// The message that tells it, from 0.
+    /// Index of the message that contains the action, from 0.
     pub(super) message: u32,
 }
 
-/// What the subject of a step of a plan begins with.
+/// Prefix of the subject of a plan step.
 pub(super) const STEP: &str = "step: ";
 
-/// What is said of a command that did.
+/// Text of an item for a command that succeeded.
 pub(super) const WENT_WELL: &str = "went well";
 
-/// How much of a command, and of what it said, is kept.
+/// Maximum bytes of a command (`COMMAND`) and of a line of its output (`SAID`) in an item.
 const COMMAND: usize = 160;
 const SAID: usize = 200;
 
-/// What the tools did in the messages of a turn, of an agent that worked in `cwd` and has these tasks.
+/// Extracts the tool actions from the messages of a turn. `cwd` is the agent's working directory. `tasks` is the
+/// agent's task list, which the calls update.
 pub(super) fn deeds(messages: &[Message], cwd: &str, tasks: &mut Tasks) -> Vec<Deed> {
     let mut deeds = Vec::new();
     let mut gone: HashSet<String> = HashSet::new();
@@ -40,7 +41,7 @@ pub(super) fn deeds(messages: &[Message], cwd: &str, tasks: &mut Tasks) -> Vec<D
         for part in &message.parts {
             let (call, args) = match part {
                 Part::FunctionCall { id, name, args } => (Some((id, name.as_str())), args),
-                // A plan that the agent announced by itself is on record like that.
+                // segue records a plan that the agent sent without a tool call in this form.
                 Part::Unknown(args) => (None, args),
                 _ => continue,
             };
@@ -79,7 +80,7 @@ pub(super) fn deeds(messages: &[Message], cwd: &str, tasks: &mut Tasks) -> Vec<D
     }
     let last = u32::try_from(messages.len().saturating_sub(1)).unwrap_or(u32::MAX);
     let files = effects(messages, cwd).files.into_iter();
-    // What was done to a file before it was moved away is told of the one that it is now.
+    // Other changes of a moved or removed file are omitted, because the items of the move or removal replace them.
     let files = files.filter(|file| !gone.contains(&file.path));
     deeds.extend(files.map(|file| {
         Deed {
@@ -97,7 +98,7 @@ pub(super) fn deeds(messages: &[Message], cwd: &str, tasks: &mut Tasks) -> Vec<D
     deeds
 }
 
-/// What a file is that was moved or removed, and what it is now.
+/// Returns the file items for a move (old and new path) or for a removal.
 fn renamed(moved: Moved, message: u32) -> Vec<Deed> {
     let deed = |subject: String, text: String| Deed {
         kind: ItemKind::File,
@@ -114,14 +115,14 @@ fn renamed(moved: Moved, message: u32) -> Vec<Deed> {
     }
 }
 
-/// What came of a call.
+/// The result of a tool call.
 struct Answer {
     failed: bool,
     code: Option<i64>,
     text: String,
 }
 
-/// The answers by the call that they are for; they are long, and few are read.
+/// Unparsed results by the id of their call. They are parsed on demand, because they are long and few are needed.
 type Answers<'a> = HashMap<&'a str, (&'a Json, bool)>;
 
 fn answers(messages: &[Message]) -> Answers<'_> {
@@ -148,7 +149,8 @@ impl Answer {
     }
 }
 
-/// The exit code of a command, where it is told.
+/// Returns the exit code of a command, from a field of its result or from the beginning or end of its output. `None` if
+/// neither contains one.
 fn code(value: &Value, text: &str) -> Option<i64> {
     let keys = ["exit_code", "exitCode", "code"];
     let fields = [value, &value["metadata"]];
@@ -175,7 +177,7 @@ fn code(value: &Value, text: &str) -> Option<i64> {
     })
 }
 
-/// The command that a call runs.
+/// Returns the first nonempty line of the command that a call runs; `None` if the call runs no command.
 fn command(args: &Value) -> Option<String> {
     let given = ["command", "cmd"].iter().find_map(|key| {
         let given = &args[*key];
@@ -184,7 +186,7 @@ fn command(args: &Value) -> Option<String> {
             Value::Array(words) => {
                 let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
                 match words.as_slice() {
-                    // A shell is only in between.
+                    // The program is only the shell that runs the line.
                     [_, "-c" | "-lc", line] => Some((*line).to_owned()),
                     words => Some(words.join(" ")),
                 }
@@ -223,7 +225,8 @@ fn ran(line: &str, answer: Option<&Answer>, message: u32) -> Deed {
     }
 }
 
-/// The line of an output that tells most of a failure: the first that speaks of one, else the last.
+/// Returns the most informative line of an output: the first that mentions a failure, otherwise the last. `None` if all
+/// lines are empty.
 pub(super) fn telling<'a>(lines: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
     let lines = lines.map(str::trim).filter(|line| !line.is_empty());
     let speaks = |line: &&str| {
@@ -243,7 +246,7 @@ pub(super) fn telling<'a>(lines: impl Iterator<Item = &'a str> + Clone) -> Optio
     lines.clone().find(speaks).or_else(|| lines.last())
 }
 
-/// Whether a command checks the work.
+/// Returns `true` if a command checks the work, such as a build, a test run or a linter.
 fn is_check(line: &str) -> bool {
     let words = [
         "test", "tests", "check", "build", "lint", "clippy", "pytest", "jest", "vitest", "tsc",
@@ -253,7 +256,7 @@ fn is_check(line: &str) -> bool {
         .any(|word| words.contains(&word))
 }
 
-/// Whether a command changes nothing and tells nothing of the work: nobody asks later how it went.
+/// Returns `true` if a command only reads. Such a command becomes an item only if it fails.
 fn only_looks(line: &str) -> bool {
     let looks = |command: &str| {
         let mut words = command.split_whitespace();
@@ -273,7 +276,8 @@ fn only_looks(line: &str) -> bool {
     !line.contains('>') && line.split(['|', '&', ';']).all(looks)
 }
 
-/// The steps of a plan that a call writes down, each with where it stands.
+/// Returns the steps of a plan in the arguments of a call, each with the kind that reflects its status. Omits cancelled
+/// steps.
 fn planned(args: &Value, message: u32) -> Vec<Deed> {
     let lists = ["todos", "plan"].iter().map(|key| &args[*key]);
     let steps = lists.filter_map(Value::as_array).flatten();

@@ -1,4 +1,4 @@
-//! The sentences of a text, one by one.
+//! Splitting of a text into paragraphs and sentences.
 
 use super::pasted::is_fence;
 use super::tools::telling;
@@ -6,14 +6,14 @@ use super::voice::{Voice, voices};
 use crate::Role;
 use crate::session::one_line;
 
-/// The longest sentence that is kept; of a longer one its beginning is.
+/// Maximum bytes of a sentence. A longer one is cut at the end.
 const LONGEST: usize = 600;
 
-/// One sentence, one entry of a list or one heading, on one line.
+/// A sentence, a list entry or a heading, on one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Unit {
     pub(super) text: String,
-    /// The same in small letters, each word between blanks and nothing else: what cues are looked for in.
+    /// The text in lower case, each word between spaces and without punctuation around it. Cues are matched against it.
     pub(super) plain: String,
 }
 
@@ -24,20 +24,20 @@ impl Unit {
         Self { text, plain }
     }
 
-    /// This and what was said right after it.
+    /// Joins this sentence and the next one.
     pub(super) fn and(&self, next: &Self) -> Self {
         Self::new(&format!("{} {}", self.text, next.text))
     }
 
-    /// How much it names that is no word of every day: a tokenizer knows those as wholes, and takes names, paths and
-    /// numbers apart. From 0 to 12.
+    /// Returns how specific the sentence is, from 0 to 12: the number of tokens beyond one per word. A tokenizer
+    /// encodes a common word as one token and splits names, paths and numbers.
     pub(super) fn specificity(&self, count: &dyn Fn(&str) -> u64) -> u32 {
         let words = self.words().count() as u64;
         let more = count(&self.plain).saturating_sub(words);
         u32::try_from(more.min(12)).unwrap_or(12)
     }
 
-    /// The paths of files that it names.
+    /// Returns the file paths in the sentence: words with a slash and a file extension.
     pub(super) fn paths(&self) -> impl Iterator<Item = &str> {
         let marks = |c: char| {
             !(c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '~' | '@' | '+'))
@@ -59,36 +59,36 @@ impl Unit {
         })
     }
 
-    /// Its words.
+    /// Returns the words of `plain`.
     pub(super) fn words(&self) -> impl Iterator<Item = &str> {
         self.plain.split(' ').filter(|word| !word.is_empty())
     }
 }
 
-/// Sentences that stand together.
+/// Consecutive sentences with the same form and author.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Paragraph {
     pub(super) form: Form,
-    /// Who says it; of what a machine wrote there is only the line that tells most.
+    /// Author of the paragraph. Machine output is reduced to its most informative line.
     pub(super) voice: Voice,
     pub(super) units: Vec<Unit>,
 }
 
-/// What a paragraph looks like.
+/// Layout of a paragraph.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Form {
-    /// Like any other.
+    /// Ordinary text.
     #[default]
     Prose,
-    /// An entry of a list, a row of a table, a quoted line.
+    /// A list entry, a table row or a quoted line.
     Entry,
-    /// The same with a box that is ticked or not.
+    /// A list entry with a checkbox.
     Box { ticked: bool },
     /// A heading.
     Heading,
 }
 
-/// The paragraphs of what somebody said. What stands in a block of code is none.
+/// Splits a message into paragraphs. Omits code blocks.
 pub(super) fn paragraphs(text: &str, role: Role) -> Vec<Paragraph> {
     let lines: Vec<&str> = text.lines().collect();
     let voices = voices(&lines, role);
@@ -100,7 +100,7 @@ pub(super) fn paragraphs(text: &str, role: Role) -> Vec<Paragraph> {
     reading.paragraphs
 }
 
-/// A text that is read line by line.
+/// State while a text is parsed line by line.
 #[derive(Default)]
 struct Reading<'a> {
     paragraphs: Vec<Paragraph>,
@@ -123,7 +123,7 @@ impl<'a> Reading<'a> {
 
     fn outside_code(&mut self, line: &'a str, voice: Voice) {
         if line.is_empty() {
-            // Output may have empty lines in it, and goes on below them.
+            // `pasted` does not end, because output may contain empty lines.
             self.end_paragraph();
         } else if voice == Voice::Machine {
             self.end_paragraph();
@@ -133,7 +133,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// A line that somebody said.
+    /// Adds a line that is not machine output.
     fn said(&mut self, line: &str, voice: Voice) {
         self.end_pasted();
         if voice != self.voice {
@@ -148,7 +148,7 @@ impl<'a> Reading<'a> {
             self.voice = voice;
             self.lines.push_str(&said);
         } else if is_rule(line) {
-            // What stands above it are the names of the columns.
+            // The line above the separator contains the column names.
             self.lines.clear();
         } else {
             self.add(line);
@@ -180,7 +180,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// Of lines that were pasted the one that tells most.
+/// Reduces pasted lines to the most informative one.
 fn told_most(pasted: &[&str]) -> Option<Paragraph> {
     let units = vec![Unit::new(telling(pasted.iter().copied())?)];
     Some(Paragraph {
@@ -204,7 +204,8 @@ fn paragraph(text: &str, form: Form, voice: Voice) -> Option<Paragraph> {
     (!units.is_empty()).then_some(Paragraph { form, voice, units })
 }
 
-/// What a line says that begins something of its own: an entry of a list, a row of a table, a heading, a quoted line.
+/// Parses a line that starts a new paragraph: a list entry, a table row, a heading or a quoted line. `None` for any
+/// other line.
 fn begun(line: &str) -> Option<(String, Form)> {
     if is_rule(line) {
         return None;
@@ -227,12 +228,12 @@ fn begun(line: &str) -> Option<(String, Form)> {
     Some((entry.to_owned(), Form::Entry))
 }
 
-/// Whether a line is the one between the names of a table's columns and its rows.
+/// Returns `true` if a line separates the header of a table from its rows.
 fn is_rule(line: &str) -> bool {
     line.starts_with('|') && line.contains("--") && line.chars().all(|c| "|-: ".contains(c))
 }
 
-/// What an entry of a list or a quoted line says.
+/// Returns the text of a list entry or a quoted line without its mark; `None` for any other line.
 fn entry(line: &str) -> Option<&str> {
     for mark in ["- ", "* ", "+ ", "• ", "> "] {
         if let Some(rest) = line.strip_prefix(mark) {
@@ -245,7 +246,8 @@ fn entry(line: &str) -> Option<&str> {
     rest.strip_prefix(' ').map(str::trim_start)
 }
 
-/// Splits a paragraph where a sentence ends: at a mark with a blank after it, unless that is a short form.
+/// Splits a paragraph into sentences. A sentence ends at `.`, `!` or `?` before whitespace, except after an
+/// abbreviation, and at `。`, `！` or `？`.
 fn sentences(paragraph: &str) -> impl Iterator<Item = &str> {
     let mut rest = paragraph;
     std::iter::from_fn(move || {
@@ -281,7 +283,7 @@ fn sentence_end(text: &str) -> usize {
     text.len()
 }
 
-/// Whether the word before a point is one that is written with it.
+/// Returns `true` if the word before a period is an abbreviation.
 fn is_short_form(before: &str) -> bool {
     let word = before
         .rsplit(|c: char| c.is_whitespace() || c == '(')
@@ -291,7 +293,7 @@ fn is_short_form(before: &str) -> bool {
     known.iter().any(|short| word.eq_ignore_ascii_case(short))
 }
 
-/// Whether there is something in it at all.
+/// Returns `true` if the text contains at least two letters or digits.
 fn is_said(text: &str) -> bool {
     text.chars().filter(|c| c.is_alphanumeric()).count() >= 2
 }
@@ -302,12 +304,13 @@ fn shortened(line: &str) -> String {
     }
     let end = line.floor_char_boundary(LONGEST);
     let kept = line.get(..end).unwrap_or(line);
-    // Not in the middle of a word, if there is another way.
+    // Cut between two words, if possible.
     let kept = kept.rsplit_once(' ').map_or(kept, |(kept, _)| kept);
     format!("{kept} …")
 }
 
-/// Small letters and digits, with the marks that belong to words and names; each word between blanks.
+/// Normalises a text for matching: lower-case letters, digits, and the marks within words and names. Each word is
+/// between spaces.
 pub(super) fn plain(text: &str) -> String {
     let is_mark = |c: char| matches!(c, '\'' | '.' | '-' | '_');
     let mut plain = String::with_capacity(text.len() + 2);
@@ -316,7 +319,7 @@ pub(super) fn plain(text: &str) -> String {
     for c in text.chars().chain([' ']) {
         match c {
             'A'..='Z' => plain.push(c.to_ascii_lowercase()),
-            // A mark belongs to a word only within it.
+            // A mark at the start of a word is dropped, because marks count only within a word.
             '’' | '\'' | '_' | '.' | '-' if plain.len() == begins => {}
             '’' => plain.push('\''),
             'a'..='z' | '0'..='9' | '/' | '\'' | '_' | '.' | '-' => plain.push(c),

@@ -1,4 +1,4 @@
-//! One version of a checkpoint among those of a session.
+//! A version of a session's checkpoint.
 
 use jiff::Timestamp;
 
@@ -6,24 +6,24 @@ use super::Author;
 use crate::TurnId;
 use crate::names::names;
 
-/// Why a version was made.
+/// Reason for which a version was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Occasion {
-    /// What was said came near the budget.
+    /// The context came near the budget.
     Budget,
-    /// The person asked for it.
+    /// The user requested it.
     Asked,
-    /// A new native session had to be told more than there was room for.
+    /// The brief for a new native session exceeded its budget.
     Told,
-    /// A summariser had something to add.
+    /// A summariser refined the checkpoint.
     Summed,
-    /// The person pinned an item, or no longer.
+    /// The user pinned or unpinned an item.
     Pinned,
-    /// The person wrote it.
+    /// The user edited the checkpoint.
     Edited,
-    /// The person went back to an earlier version.
+    /// The user restored an earlier version.
     Restored,
-    /// It came with an imported session.
+    /// The version was imported with its session.
     Imported,
 }
 
@@ -38,33 +38,33 @@ names!(Occasion {
     Imported => "imported",
 });
 
-/// A version of a checkpoint, but for its content.
+/// Metadata of a version of a checkpoint, without its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Version {
-    /// Its number within the session, from 1.
+    /// Number of the version within the session, from 1.
     pub n: u32,
-    /// The turn it hangs on.
+    /// Turn that the version is attached to.
     pub turn: TurnId,
-    /// The number of the last turn that it sums up.
+    /// Number of the last turn that the version summarises.
     pub covers: u32,
-    /// How many tokens it takes to tell it.
+    /// Size of the rendered version, in tokens.
     pub tokens: u64,
-    /// How many tokens it stands for: those of the version before and of all that was said since.
+    /// Tokens that the version replaces: those of the previous version and of all messages since then.
     pub replaced: u64,
-    /// Who made it.
+    /// Author of the version.
     pub by: Author,
-    /// On which occasion.
+    /// Reason for which the version was made.
     pub why: Occasion,
-    /// When.
+    /// Time at which the version was made.
     pub at: Timestamp,
-    /// The number of the last turn that a summariser had read who made it; 0 if somebody else did.
+    /// Number of the last turn that the summariser had read, if a summariser made this version; otherwise 0.
     pub read: u32,
-    /// The highest number that one of its items has.
+    /// Highest id among the items of the version.
     pub last_item: u32,
 }
 
 impl Version {
-    /// How many tokens fewer it takes than what it stands for.
+    /// Returns the number of tokens that the version saves over the text that it replaces.
     #[must_use]
     pub fn saved(&self) -> u64 {
         self.replaced.saturating_sub(self.tokens)

@@ -1,11 +1,11 @@
-//! A checkpoint in words, as it is told and shown.
+//! Rendering of a checkpoint as text, for briefs and for the user.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use super::{Checkpoint, Item, ItemKind};
 
-/// What the items of a kind are headed with.
+/// Returns the heading of the items of a kind. The edit form parses these headings.
 #[must_use]
 pub fn headed(kind: ItemKind) -> &'static str {
     match kind {
@@ -26,13 +26,13 @@ pub fn headed(kind: ItemKind) -> &'static str {
     }
 }
 
-/// Its items by kind, each with the number of the turn that it comes from.
+/// Renders the items by kind, each with the number of its turn.
 #[must_use]
 pub fn written(checkpoint: &Checkpoint) -> String {
     by_kind(checkpoint, line)
 }
 
-/// The same, each with its own number as well, so that it can be named.
+/// Renders the items like `written`, each with its id as well, so that an answer can refer to it.
 pub(super) fn numbered(checkpoint: &Checkpoint) -> String {
     by_kind(checkpoint, |item| {
         let line = line(item);
@@ -66,7 +66,7 @@ fn by_kind(checkpoint: &Checkpoint, line: impl Fn(&Item) -> String) -> String {
     text
 }
 
-/// One item on one line.
+/// Renders an item on one line.
 pub(super) fn line(item: &Item) -> String {
     let text = on_one_line(&item.text);
     match (&item.subject, item.kind) {
@@ -77,7 +77,7 @@ pub(super) fn line(item: &Item) -> String {
     }
 }
 
-/// A text on one line, whatever it came with: a second line could pass for another item, or for a rule of the user.
+/// Replaces line breaks by spaces, because a second line could pass for another item or for a rule of the user.
 pub(super) fn on_one_line(text: &str) -> Cow<'_, str> {
     let ends = |c: char| {
         matches!(

@@ -1,4 +1,4 @@
-//! The one encoding of a context as it is written to disk, versioned.
+//! Encoding of a project context on disk, with a version number.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use super::{
     Commit, Context, Document, FeatureContext, Source, Structure, TaskContext, TaskSummary,
 };
 
-/// The version written by this build.
+/// Version that this build writes.
 const VERSION: u32 = 1;
 
 #[derive(Serialize, Deserialize)]
@@ -70,12 +70,12 @@ struct SummaryShape {
     description: Option<String>,
 }
 
-/// Why something that was written as a context can't be read.
+/// Error of a stored text that cannot be decoded as a project context.
 #[derive(Debug, thiserror::Error)]
 #[error("this is no context: {0}")]
 pub struct ContextError(String);
 
-/// Encodes a context and what it was gathered from.
+/// Encodes a project context and the sources from which it was gathered.
 #[must_use]
 pub fn encode_context(context: &Context, sources: &[Source]) -> String {
     let context = context.clone();
@@ -107,11 +107,12 @@ pub fn encode_context(context: &Context, sources: &[Source]) -> String {
             .map(|source| (source.name.clone(), source.stamp.clone()))
             .collect(),
     };
-    // Serialising strings and numbers into a String has nothing that can fail.
+    // Serialising strings and numbers into a `String` cannot fail.
     serde_json::to_string(&shape).unwrap_or_default()
 }
 
-/// Decodes a context and what it was gathered from.
+/// Decodes a project context and the sources from which it was gathered. Fails if the text is not valid JSON of this
+/// form or has another version.
 pub fn decode_context(text: &str) -> Result<(Context, Vec<Source>), ContextError> {
     let shape: Shape =
         serde_json::from_str(text).map_err(|error| ContextError(error.to_string()))?;

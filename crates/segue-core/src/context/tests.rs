@@ -141,7 +141,7 @@ fn what_is_too_long_is_cut_at_a_line() {
         ("short", 10, "short"),
         ("one\ntwo\nthree", 10, "one\ntwo\n"),
         ("one\ntwo\n", 8, "one\ntwo\n"),
-        // A line alone is cut where it has to be, never within a character.
+        // A single long line is cut at the limit, but never within a character.
         ("äöü", 3, "ä"),
         ("a\nbbbbbbbbbbbbbbbb", 10, "a\nbbbbbbbb"),
         ("anything", 0, ""),

@@ -1,11 +1,11 @@
-//! A context in words, as an agent is told.
+//! Text form of a project context, for the brief.
 
 use std::fmt::Write as _;
 
 use super::{Context, Document, FeatureContext, Structure, TaskContext, TaskSummary};
 
 impl Context {
-    /// It in words; empty if nothing is known.
+    /// Renders the project context. Empty if the context is empty.
     #[must_use]
     pub fn written(&self) -> String {
         let mut parts: Vec<String> = Vec::new();
@@ -13,7 +13,7 @@ impl Context {
         if !self.commits.is_empty() {
             let mut text = "# Recent commits\n".to_owned();
             for commit in &self.commits {
-                // Of the time only the day; the rest is noise to whoever wants to know what happened.
+                // The time of day is omitted, because it does not help an agent to understand the history.
                 let day = commit.date.split('T').next().unwrap_or_default();
                 let _ = writeln!(
                     text,

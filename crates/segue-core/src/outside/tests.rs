@@ -14,7 +14,7 @@ fn ours(started: i64, ended: Option<i64>, prompt: &str) -> Ours<'_> {
     }
 }
 
-/// One that was written down, and no more.
+/// Builds a turn that was recorded but never sent.
 fn unsent(started: i64, ended: Option<i64>, prompt: &str) -> Ours<'_> {
     Ours {
         sent: false,
@@ -36,7 +36,8 @@ type Aligned<'a> = (&'a str, &'a [Ours<'a>], Vec<Theirs<'a>>, Vec<Option<usize>>
 fn native_turns_are_ours_or_made_elsewhere() {
     let two = [ours(10, Some(20), "one"), ours(30, Some(40), "two")];
     let cut = [ours(10, Some(20), "one"), ours(30, None, "go on")];
-    // Written down at ten, never sent, and closed at sixty when it was found; one was made elsewhere meanwhile.
+    // The first turn was recorded at 10, never sent, and closed at 60 by recovery; the user made a turn outside segue
+    // in between.
     let late = [unsent(10, Some(60), "one"), ours(30, Some(35), "by hand")];
     let waiting = [ours(10, Some(20), "one"), unsent(30, None, "go on")];
     let briefed = format!("the story so far\n{END_OF_RECORD}\n\ngo  on");

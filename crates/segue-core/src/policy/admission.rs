@@ -1,33 +1,33 @@
-//! Whether a prompt is let through to an agent, and what becomes of one that was refused.
+//! Admission of prompts, and the next action after a prompt failed.
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Policy, Rest, Setback, Standing, setback};
 use crate::{Failure, FailureClass, ProviderId};
 
-/// How long a prompt waits by itself; whoever would have to wait longer is told.
+/// Maximum time that a prompt waits automatically. A longer wait is reported to the caller.
 pub const LONGEST_WAIT: SignedDuration = SignedDuration::from_secs(60);
 
-/// What the caller wants where an agent is not to be asked yet.
+/// Preference of the caller for the case that a provider must not be used yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Haste {
-    /// Wait, if it is not for long.
+    /// Wait, if the wait is short.
     #[default]
     Wait,
-    /// Be told.
+    /// Return without waiting.
     Refuse,
-    /// Ask all the same.
+    /// Send the prompt anyway.
     Ignore,
 }
 
-/// Why an agent is not asked yet.
+/// Reason for which a provider must not be used yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pause {
-    /// It failed.
+    /// The last turn failed.
     Failed,
-    /// What the user may spend is spent.
+    /// The user's quota is used up.
     Quota,
-    /// Too much was asked.
+    /// The provider received too many requests.
     RateLimited,
 }
 
@@ -39,7 +39,7 @@ impl Pause {
         }
     }
 
-    /// In words.
+    /// Returns the reason as text for the user.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
@@ -50,42 +50,43 @@ impl Pause {
     }
 }
 
-/// Whether a prompt is let through to an agent.
+/// Decision on whether a prompt may be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Admission {
-    /// At once.
+    /// The prompt may be sent now.
     Go,
-    /// Then.
+    /// The prompt waits until this time.
     Wait(Timestamp, Pause),
-    /// To this one instead, since the agent rests until then.
+    /// The prompt is sent to this provider, because the intended one has a cooldown until this time.
     HandOver(ProviderId, Timestamp, Pause),
-    /// Not before then.
+    /// The prompt may not be sent before this time.
     NotYet(Timestamp, Pause),
-    /// Not at all: one leg after another ended by errors.
+    /// The prompt may not be sent, because one leg after another ended by errors.
     Hopeless,
 }
 
-/// What is known when a prompt comes.
+/// Input of [`admit`].
 #[derive(Debug, Clone, Copy)]
 pub struct Arrival<'a> {
-    /// Now.
+    /// Current time.
     pub now: Timestamp,
-    /// How the session fares with the agent.
+    /// Health of the provider in the session.
     pub standing: Standing,
-    /// The agent's rest, if it rests.
+    /// Cooldown of the provider; `None` if it has none.
     pub rest: Option<&'a Rest>,
-    /// What the caller wants.
+    /// Preference of the caller for waits.
     pub haste: Haste,
-    /// Whether the caller wants this prompt sent though one leg after another failed.
+    /// Whether the caller forces the prompt even though one leg after another failed.
     pub anyway: bool,
-    /// Who could go on instead, the preferred ones first.
+    /// Providers that could replace this one, in order of preference.
     pub others: &'a [ProviderId],
 }
 
-/// Whether a prompt is let through.
+/// Decides whether a prompt may be sent.
 ///
-/// A rest of at most [`LONGEST_WAIT`] is waited out, since a handover costs the native session; for a longer one
-/// another agent goes on. Errors are no reason for a handover: they may be the prompt's.
+/// The prompt waits for the end of a cooldown of at most [`LONGEST_WAIT`], because a handover would lose the native
+/// session. During a longer cooldown, another provider replaces this one. Errors do not cause a handover, because the
+/// prompt itself may be their cause.
 #[must_use]
 pub fn admit(arrival: &Arrival<'_>, policy: &Policy) -> Admission {
     let Arrival { now, standing, .. } = *arrival;
@@ -103,7 +104,7 @@ pub fn admit(arrival: &Arrival<'_>, policy: &Policy) -> Admission {
     let latest = now
         .checked_add(policy.longest_rest(&standing))
         .unwrap_or(Timestamp::MAX);
-    // Whoever knows that it failed so often does not want to wait for it.
+    // A caller that forces the prompt is aware of the failures and does not want to wait.
     let failed = standing.retry_at.filter(|_| !arrival.anyway);
     let failed = failed.map(|until| until.min(latest));
     let failed = failed.map(|until| (until, Pause::Failed));
@@ -125,36 +126,36 @@ fn is_short(until: Timestamp, now: Timestamp) -> bool {
     until.duration_since(now) <= LONGEST_WAIT
 }
 
-/// What is known when an agent has failed a prompt.
+/// Input of [`after_refusal`].
 #[derive(Debug, Clone, Copy)]
 pub struct Refused<'a> {
-    /// Now.
+    /// Current time.
     pub now: Timestamp,
-    /// Why.
+    /// The failure of the prompt.
     pub failure: &'a Failure,
-    /// Whether the agent said or did anything before.
+    /// Whether the agent produced output or performed an action before the failure.
     pub heard: bool,
-    /// Whether the prompt has waited for this agent before.
+    /// Whether the prompt already waited for this agent.
     pub waited: bool,
-    /// What the caller wants.
+    /// Preference of the caller for waits.
     pub haste: Haste,
-    /// Who could go on instead, the preferred ones first.
+    /// Providers that could replace this one, in order of preference.
     pub others: &'a [ProviderId],
 }
 
-/// What becomes of a prompt that an agent has failed.
+/// Next action after a prompt failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next {
-    /// The turn is over.
+    /// End the turn.
     Settle,
-    /// The same agent is asked again then.
+    /// Send the prompt to the same agent at this time.
     Wait(Timestamp),
-    /// Another one is asked.
+    /// Send the prompt to another provider.
     HandOver(ProviderId),
 }
 
-/// What becomes of a prompt that an agent has failed. Only one that was refused for a limit, before anything came of
-/// it, is sent again: what was begun may have had its effects.
+/// Decides on the next action after a prompt failed. Only a prompt that was refused because of a limit, before the
+/// agent produced any output, is sent again, because a prompt that the agent started to process may have had effects.
 #[must_use]
 pub fn after_refusal(refused: &Refused<'_>) -> Next {
     let Refused { failure, now, .. } = *refused;
@@ -166,7 +167,7 @@ pub fn after_refusal(refused: &Refused<'_>) -> Next {
         Some(until) if refused.haste == Haste::Wait && !refused.waited => return Next::Wait(until),
         _ => {}
     }
-    // Without a time, a rate is a matter of seconds.
+    // A rate limit without a retry time usually ends within seconds.
     if failure.class == FailureClass::RateLimited && failure.retry_at.is_none() {
         return Next::Settle;
     }
@@ -174,7 +175,7 @@ pub fn after_refusal(refused: &Refused<'_>) -> Next {
     other.map_or(Next::Settle, Next::HandOver)
 }
 
-/// Whether a turn that failed so was ended by the policy rather than by the agent: asking again at once is no use.
+/// Returns `true` if the policy rather than the agent ended a failed turn, so that an immediate retry is useless.
 #[must_use]
 pub fn is_policy_stop(failure: &Failure, now: Timestamp) -> bool {
     match failure.class {

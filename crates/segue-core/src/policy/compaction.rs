@@ -1,21 +1,22 @@
-//! When what was said is summed up by itself.
+//! Conditions of automatic compaction.
 
 use crate::Session;
 
-/// In which sessions that happens.
+/// Sessions that segue compacts automatically.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum AutoCompaction {
-    /// In those with a role: they live within a budget.
+    /// Sessions with a role, because they run within a budget.
     #[default]
     WithRole,
-    /// In all of them.
+    /// All sessions.
     Always,
-    /// In none; it is done only where it is asked for, or where a new native session could not be told otherwise.
+    /// No sessions. segue compacts only on request, or if the brief of a new native session would not fit otherwise.
     Never,
 }
 
 impl AutoCompaction {
-    /// What is configured comes to: a switch, if there is one; else whoever sets a budget wants it kept.
+    /// Derives the setting from the configuration. The switch decides if it is set. Otherwise a configured budget
+    /// enables compaction in all sessions, because a user who sets a budget wants segue to stay within it.
     #[must_use]
     pub fn of(switch: Option<bool>, budget_is_set: bool) -> Self {
         match (switch, budget_is_set) {
@@ -25,7 +26,7 @@ impl AutoCompaction {
         }
     }
 
-    /// Whether it happens in a session.
+    /// Returns `true` if segue compacts a session automatically.
     #[must_use]
     pub fn applies_to(self, session: &Session) -> bool {
         let purpose = session.purpose.as_ref();
@@ -37,16 +38,15 @@ impl AutoCompaction {
     }
 }
 
-/// Whether a native session that holds so many tokens is to be followed by one that is told less: from 0.9 of the budget
-/// on.
+/// Returns `true` if a native session that contains `held` tokens is to be compacted: from 90 % of the budget on.
 #[must_use]
 pub fn is_due(held: u64, budget: u64) -> bool {
     u128::from(held) * 10 >= u128::from(budget) * 9
 }
 
-/// Whether it helps a native session that holds so many tokens, and near the budget, to be followed by another one that
-/// has to be told `least` of them at least: it frees a tenth of the budget, or there is no other way to stay within it.
-/// Else each turn would be followed by another one, for nothing.
+/// Returns `true` if compaction helps a native session that contains `held` tokens, close to the budget. `least` is the
+/// minimum size of the brief of the next native session. Compaction helps if it frees a tenth of the budget, or if the
+/// budget is already used up. Otherwise each turn would cause another compaction without benefit.
 #[must_use]
 pub fn is_worth_it(held: u64, least: u64, budget: u64) -> bool {
     held >= budget || u128::from(held.saturating_sub(least)) * 10 >= u128::from(budget)
@@ -64,7 +64,7 @@ mod tests {
             (90_000, 80_001, 100_000, false),
             (99_999, 95_000, 100_000, false),
             (90_000, 95_000, 100_000, false),
-            // Whatever is freed, it is over the budget.
+            // The budget is used up, so the number of freed tokens does not matter.
             (100_000, 95_000, 100_000, true),
             (0, 0, 0, true),
             (u64::MAX - 1, 0, u64::MAX, true),
@@ -98,7 +98,7 @@ mod tests {
             (89_999, 100_000, false),
             (90_000, 100_000, true),
             (100_001, 100_000, true),
-            // Nine tenths of it are no whole number.
+            // The exact limit is 2,250 of 2,500 and 9.9 of 11.
             (2_249, 2_500, false),
             (2_250, 2_500, true),
             (9, 11, false),

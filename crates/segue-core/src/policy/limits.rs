@@ -1,18 +1,18 @@
-//! How much context a native session may hold.
+//! Limits for the context size of a native session.
 
 use std::collections::BTreeMap;
 
 use crate::model::of_model;
 use crate::{Leg, ProviderId, Usage};
 
-/// The sizes above which a leg is over, in tokens; 0 is none.
+/// Context sizes above which a leg ends, in tokens; 0 for no limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContextLimits {
-    /// For all that is not named below.
+    /// Default limit, for providers and models that are not listed below.
     pub usual: u64,
-    /// For an agent.
+    /// Limits by provider.
     pub providers: BTreeMap<ProviderId, u64>,
-    /// For a model, by how its name begins.
+    /// Limits by prefix of the model name.
     pub models: BTreeMap<String, u64>,
 }
 
@@ -27,7 +27,7 @@ impl Default for ContextLimits {
 }
 
 impl ContextLimits {
-    /// The limit of a model, else of its agent, else the usual one; none if there is none.
+    /// Returns the limit of the model, else that of the provider, else the default; `None` if there is no limit.
     #[must_use]
     pub fn of(&self, provider: &ProviderId, model: Option<&str>) -> Option<u64> {
         let of_model = model.and_then(|model| of_model(&self.models, model));
@@ -36,8 +36,9 @@ impl ContextLimits {
     }
 }
 
-/// How many tokens a leg holds after a turn, if that is more than it may hold: the size of its last request, or, where
-/// its agent never told one, all that was spent on it. What is not known is not too much.
+/// Returns the context size of a leg after a turn, in tokens, if it exceeds the limit; otherwise `None`. The size is
+/// that of the last request or, if the agent never reported one, the sum of all tokens spent on the leg. An unknown
+/// size does not exceed the limit.
 #[must_use]
 pub fn is_full(leg: &Leg, turn: Usage, limit: u64) -> Option<u64> {
     let context = turn.context_tokens.or(leg.context_tokens);

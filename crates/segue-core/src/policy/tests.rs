@@ -46,7 +46,7 @@ fn failures_are_the_agents_its_limits_or_the_users() {
     }
 }
 
-/// Lets failures happen one after the other; what was held against the agent after each, and whether the leg ended.
+/// Applies failures one after the other. Returns the recorded health after each, and whether the leg ended.
 fn story(policy: &Policy, failures: &[Failure]) -> Vec<(u32, u32, u32, Option<i64>, bool)> {
     let mut standing = Standing::default();
     let told = failures.iter().map(|failure| {
@@ -139,7 +139,7 @@ fn the_limits_are_the_users() {
     };
     let told = story(&strict, &[crash()]);
     assert!(told[0].4 && told[0].3.is_some(), "{told:?}");
-    // So many failures that counting or multiplying them would overflow.
+    // More failures than can be counted or multiplied without overflow.
     let worn = Standing {
         failures: u32::MAX,
         limited: u32::MAX,
@@ -166,7 +166,7 @@ fn only_a_limit_with_a_time_is_a_rest() {
     }
 }
 
-/// A prompt that comes while all is well.
+/// Creates the input for a prompt to a healthy provider.
 fn arrival<'a>() -> Arrival<'a> {
     Arrival {
         now: now(),
@@ -194,7 +194,7 @@ fn rest(seconds: i64) -> Rest {
     }
 }
 
-/// Checks what becomes of a prompt that comes in a situation, by what the situation is called.
+/// Checks the admission of a prompt in named situations.
 fn check_arrivals(cases: &[(&str, Arrival<'_>, Admission)]) {
     for (name, arrival, expected) in cases {
         assert_eq!(admit(arrival, &Policy::default()), *expected, "{name}");
@@ -296,7 +296,7 @@ fn only_what_was_refused_unheard_is_sent_again() {
     let others = [provider("codex")];
     let codex = || Next::HandOver(provider("codex"));
     let wait = || Next::Wait(after(60));
-    // The failure, after how long to try again, what else is so, and what follows.
+    // The failure class, the seconds until the retry time, other conditions, and the expected action.
     let cases = [
         (Crashed, Some(5), "", Next::Settle),
         (Quota, Some(3600), "", codex()),
@@ -372,18 +372,18 @@ fn a_leg_is_full_above_its_limit() {
         ..Usage::default()
     };
     let limit = 350_000;
-    // What the leg knew before, what the turn told, and what is too much.
+    // Sizes recorded on the leg, sizes that the turn reported, and the expected excess.
     let cases = [
         (leg(None, None), turn(None, None), None),
         (leg(None, None), turn(Some(350_000), None), None),
         (leg(None, None), turn(Some(350_001), None), Some(350_001)),
-        // What was spent says nothing where the size is known.
+        // The spent tokens do not count if the context size is known.
         (leg(None, Some(900_000)), turn(Some(5), Some(900_000)), None),
         (leg(Some(9), Some(900_000)), turn(None, Some(1)), None),
         (leg(None, Some(349_999)), turn(None, Some(1)), None),
         (leg(None, Some(349_999)), turn(None, Some(2)), Some(350_001)),
         (leg(None, None), turn(None, Some(400_000)), Some(400_000)),
-        // A native session that was made smaller fits again.
+        // A native session that the agent compacted is below the limit again.
         (leg(Some(400_000), None), turn(Some(20_000), None), None),
         (leg(Some(400_000), None), turn(None, None), Some(400_000)),
         (

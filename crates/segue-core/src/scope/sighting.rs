@@ -1,44 +1,45 @@
-//! Which native session was that of a purpose, where the store does not know?
+//! Matching of native sessions to a purpose, for sessions that the store does not contain.
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Purpose, Scope, Tagged};
 use crate::{Title, TitleSource};
 
-/// How long ago a native session may have been used to be taken for the one of a feature or a task.
+/// Maximum time since the last use of a native session that can match a feature or a task.
 pub const RECENT: SignedDuration = SignedDuration::from_hours(7 * 24);
 
-/// Whether something happened recently enough; exactly seven days ago still counts.
+/// Returns `true` if `at` is at most [`RECENT`] before `now`; exactly seven days still count.
 #[must_use]
 pub fn is_recent(at: Timestamp, now: Timestamp) -> bool {
     now.duration_since(at) <= RECENT
 }
 
-/// What tells of a native session what it was for.
+/// Properties of a native session that show its purpose.
 #[derive(Debug, Clone, Copy)]
 pub struct Sighting<'a> {
-    /// The first thing that a person asked in it, from its beginning.
+    /// First prompt of the user, including its beginning; `None` if there is none.
     pub first_prompt: Option<&'a str>,
-    /// What it is called.
+    /// Title of the native session; `None` if it has none.
     pub title: Option<&'a Title>,
-    /// When something last happened in it.
+    /// Time of the last activity in the native session.
     pub updated_at: Timestamp,
 }
 
-/// By what a native session was known again.
+/// Evidence that matches a native session to a purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Evidence {
-    /// The tags at the start of its first prompt.
+    /// The tags at the start of the first prompt.
     Tag,
-    /// Its title, which is the name of the feature.
+    /// The title, which equals the name of the feature.
     Title,
 }
 
 impl Purpose {
-    /// Whether a native session was that of this purpose, and by what that is known.
+    /// Returns the evidence that a native session belongs to this purpose; `None` if it does not.
     ///
-    /// Tags are believed before a title: a session with the tags of something else is something else's, whatever it is
-    /// called. A title that was only made from the prompt says nothing, and none says anything of a task or of a role.
+    /// Tags take precedence over a title: a session with the tags of another purpose belongs to that purpose, whatever
+    /// its title is. A title that was derived from the prompt is no evidence, and no title is evidence for a task or a
+    /// role.
     #[must_use]
     pub fn is_that_of(&self, seen: &Sighting<'_>, now: Timestamp) -> Option<Evidence> {
         if !is_recent(seen.updated_at, now) || self.scope == Scope::Project {

@@ -1,15 +1,15 @@
-//! The tags at the head of a native session's first prompt: `[Feature: F] [Task: T/S] [Role: R]`.
+//! Tags at the start of a native session's first prompt: `[Feature: F] [Task: T/S] [Role: R]`.
 //!
-//! They are how a session is known again when the store is lost. They count only at the very start of the first prompt
-//! of a person: what follows, or what an agent wrote, is text.
+//! segue identifies a session by them if the store is lost. Tags count only at the very start of the user's first
+//! prompt: tags in later text, or in text of an agent, are ordinary text.
 
 use super::{Purpose, RoleName, Scope, TaskId, TaskState};
 use crate::FeatureId;
 
-/// What is between a heading and the prompt.
+/// Separator between the heading and the prompt.
 const GAP: &str = "\n\n";
 
-/// The tags of a scope; none for a project, which needs none.
+/// Renders the tags of a scope; `None` for a project, which needs none.
 pub(super) fn of_scope(scope: &Scope) -> Option<String> {
     let feature = scope
         .feature()
@@ -22,22 +22,22 @@ pub(super) fn of_scope(scope: &Scope) -> Option<String> {
     }
 }
 
-/// The tag of a role.
+/// Renders the tag of a role; `None` if there is no role.
 pub(super) fn of_role(role: Option<&RoleName>) -> Option<String> {
     role.map(|role| format!("[Role: {role}]"))
 }
 
-/// A prompt, apart from the tags it begins with.
+/// A prompt, split into its tags and its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tagged<'a> {
-    /// What the tags say.
+    /// Purpose in the tags.
     pub purpose: Purpose,
-    /// What follows them.
+    /// Text after the tags.
     pub rest: &'a str,
 }
 
 impl<'a> Tagged<'a> {
-    /// Reads the tags that a prompt begins with; none if it begins with anything else.
+    /// Parses the tags at the start of a prompt; `None` if the prompt begins with anything else.
     #[must_use]
     pub fn read(prompt: &'a str) -> Option<Self> {
         let mut rest = prompt.trim_start();
@@ -58,12 +58,12 @@ impl<'a> Tagged<'a> {
         let role = tag(&mut rest, "Role", |name| RoleName::parse(name).ok());
         Some(Self {
             purpose: Purpose { scope, role },
-            // What we wrote comes off exactly; a person may have left any blanks.
+            // The separator that segue wrote is removed exactly; a user may have typed any whitespace.
             rest: rest.strip_prefix(GAP).unwrap_or_else(|| rest.trim_start()),
         })
     }
 
-    /// A prompt without the tags it begins with, unless there is nothing else in it.
+    /// Removes the tags at the start of a prompt, unless the prompt contains no other text.
     #[must_use]
     pub fn strip(prompt: &'a str) -> &'a str {
         let rest = Self::read(prompt).map(|tagged| tagged.rest);
@@ -71,8 +71,8 @@ impl<'a> Tagged<'a> {
     }
 }
 
-/// Takes one tag with a name that can be one, and the blanks after it. All tags are on one line, so that what a prompt
-/// begins with is never taken for a part of its heading.
+/// Parses a tag with a valid name, and removes it and the spaces after it from `rest`. All tags are on one line, so
+/// that the first line of a prompt is never parsed as part of its heading.
 fn tag<T>(rest: &mut &str, what: &str, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
     let inside = rest.strip_prefix('[')?.strip_prefix(what)?;
     let (name, after) = inside.strip_prefix(": ")?.split_once(']')?;
@@ -82,7 +82,7 @@ fn tag<T>(rest: &mut &str, what: &str, parse: impl Fn(&str) -> Option<T>) -> Opt
 }
 
 impl Purpose {
-    /// The line that the first prompt of a new native session is headed with; none for a project.
+    /// Returns the heading for the first prompt of a new native session; `None` for a project.
     #[must_use]
     pub fn heading(&self) -> Option<String> {
         let scope = of_scope(&self.scope)?;
@@ -92,7 +92,8 @@ impl Purpose {
         })
     }
 
-    /// The same for a first prompt that nothing else comes before: one that begins with these tags needs no others.
+    /// Returns the heading for a first prompt without a brief; `None` for a project, or if the prompt already begins
+    /// with the same tags.
     #[must_use]
     pub fn heading_over(&self, prompt: &str) -> Option<String> {
         let same = |tagged: Tagged<'_>| tagged.purpose == *self;

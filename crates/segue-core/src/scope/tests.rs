@@ -23,7 +23,7 @@ fn purpose(scope: Scope, role: Option<&str>) -> Purpose {
     }
 }
 
-/// Every sort of purpose, with its heading and its key.
+/// Returns all kinds of purposes, each with its heading and its key.
 fn purposes() -> Vec<(Purpose, Option<&'static str>, &'static str)> {
     vec![
         (purpose(Scope::Project, None), None, "[Project]"),
@@ -60,7 +60,7 @@ fn purposes() -> Vec<(Purpose, Option<&'static str>, &'static str)> {
     ]
 }
 
-/// A first prompt under its heading.
+/// Returns a first prompt with its heading.
 fn head(purpose: &Purpose, prompt: &str) -> String {
     purpose.heading_over(prompt).map_or_else(
         || prompt.to_owned(),
@@ -74,7 +74,7 @@ fn a_purpose_has_one_heading_and_one_key() {
         assert_eq!(purpose.heading().as_deref(), heading);
         assert_eq!(purpose.key(), key);
     }
-    // What other programs ran together by joining names stays apart.
+    // Names that are equal after joining, as other programs join them, have different keys.
     let apart = [
         task(Some("a-b"), "c", "s"),
         task(Some("a"), "b-c", "s"),
@@ -237,7 +237,7 @@ fn a_week_is_seven_times_twenty_four_hours() {
         (week, true),
         (week + moment, false),
         (SignedDuration::from_hours(192), false),
-        // A clock that went ahead makes nothing old.
+        // A timestamp in the future, from a clock that was ahead, counts as recent.
         (-SignedDuration::from_hours(1), true),
     ] {
         assert_eq!(is_recent(now - ago, now), expected, "{ago}");

@@ -1,4 +1,4 @@
-//! Sums by day, by agent, by model and so on.
+//! Sums of usage by day, provider, model and so on.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -8,20 +8,20 @@ use jiff::civil::Date;
 use super::{Prices, Spent, Sum};
 use crate::names::names;
 
-/// What is put together.
+/// Criterion by which usage is grouped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
-    /// What was spent on one day.
+    /// Usage on one day.
     Day,
-    /// In one week, which begins with a Monday.
+    /// Usage in one week, which begins on Monday.
     Week,
-    /// In one month.
+    /// Usage in one month.
     Month,
-    /// By one agent.
+    /// Usage of one provider.
     Provider,
-    /// With one model.
+    /// Usage of one model.
     Model,
-    /// In one project.
+    /// Usage in one project.
     Project,
 }
 
@@ -35,7 +35,7 @@ names!(By {
 });
 
 impl By {
-    /// Whether it is about when.
+    /// Returns `true` if the criterion is a period of time.
     #[must_use]
     pub fn is_time(self) -> bool {
         matches!(self, Self::Day | Self::Week | Self::Month)
@@ -47,7 +47,7 @@ impl By {
             Self::Day => Key::Time(day),
             Self::Week => {
                 let since_monday = i64::from(day.weekday().to_monday_zero_offset());
-                // The first days there are have no Monday before them.
+                // The first days of the calendar have no Monday before them.
                 let monday = day.checked_sub(jiff::Span::new().days(since_monday));
                 Key::Time(monday.unwrap_or(day))
             }
@@ -59,37 +59,37 @@ impl By {
     }
 }
 
-/// What tells one group from the others.
+/// Key of a group.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
-    /// The first day of it.
+    /// First day of the period.
     Time(Date),
-    /// Its name; none where that is not known.
+    /// Name of the provider, model or project; `None` if it is unknown.
     Name(Option<String>),
 }
 
-/// What belongs together.
+/// Usage with the same key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
-    /// Which.
+    /// Key of the group.
     pub key: Key,
-    /// All of it.
+    /// Sum of the group.
     pub sum: Sum,
-    /// Its parts, where it was to be taken apart further.
+    /// Groups of the next level; empty if there is none.
     pub parts: Vec<Group>,
 }
 
-/// What was spent in all.
+/// All usage, with its groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spending {
-    /// Its parts: times in their order, else the largest first.
+    /// Groups of the first level: periods in chronological order, all others by size, largest first.
     pub groups: Vec<Group>,
-    /// All of it.
+    /// Sum of all usage.
     pub total: Sum,
 }
 
 impl Spending {
-    /// Adds up what was spent, and takes it apart level by level.
+    /// Sums usage, and groups it by the criteria in `by`, one level for each.
     #[must_use]
     pub fn of(spent: &[Spent], by: &[By], prices: &Prices) -> Self {
         let spent: Vec<&Spent> = spent.iter().collect();
@@ -99,7 +99,7 @@ impl Spending {
         }
     }
 
-    /// Which part of all tokens a group is, from 0 to 1. None where there are none.
+    /// Returns the fraction of all tokens that a sum contains, from 0 to 1; `None` if no tokens are known.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a share needs a few digits")]
     pub fn share(&self, of: &Sum) -> Option<f64> {

@@ -1,26 +1,26 @@
-//! What tokens cost, as the user wrote it down.
+//! Token prices, as configured by the user.
 
 use std::collections::BTreeMap;
 
 use crate::model::of_model;
 use crate::{Cost, Usage};
 
-/// What a model costs, each for a million tokens.
+/// Price of a model per million tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Price {
-    /// What is sent to it.
+    /// Price of input tokens.
     pub input: Cost,
-    /// What it writes.
+    /// Price of output tokens.
     pub output: Cost,
-    /// What is sent to it and comes from a cache.
+    /// Price of input tokens that come from a cache.
     pub cached: Cost,
 }
 
 impl Price {
-    /// What this usage costs. Unknown, if it does not tell both what was sent and what was written.
+    /// Returns the cost of a usage; `None` if its input or its output tokens are unknown.
     pub(super) fn of(&self, usage: &Usage) -> Option<Exact> {
         let (input, output) = (usage.input_tokens?, usage.output_tokens?);
-        // Cached tokens are among those that were sent; an agent may tell of more of them than it sent.
+        // Cached tokens are part of the input, but an agent may report more cached tokens than input tokens.
         let cached = usage.cached_tokens.unwrap_or(0).min(input);
         let parts = [
             (input - cached, self.input),
@@ -33,7 +33,7 @@ impl Price {
     }
 }
 
-/// A cost in millionths of a millionth of a dollar: what a token costs is no whole number of anything larger.
+/// A cost in millionths of a millionth of a dollar, because the price of a token is not an integer in larger units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Exact(u128);
 
@@ -48,18 +48,19 @@ impl Exact {
     }
 }
 
-/// The prices of models, by how their names begin.
+/// Prices of models by prefix of the model name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Prices(BTreeMap<String, Price>);
 
 impl Prices {
-    /// Whether there are none.
+    /// Returns `true` if no prices are configured.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The price of a model: that of the longest name it begins with. `maker/model` also goes by `model`.
+    /// Returns the price of the longest prefix that matches the model name; `None` if there is none. A model
+    /// `maker/model` also matches a prefix of `model`.
     #[must_use]
     pub fn of(&self, model: &str) -> Option<&Price> {
         of_model(&self.0, model)

@@ -74,9 +74,9 @@ fn cached_tokens_are_charged_once() {
         (used(1_000_000, 1_000_000, 0), Some(1_500_000)),
         // 100,000 at 15, 900,000 at 1.5, 10,000 at 75.
         (used(1_000_000, 900_000, 10_000), Some(3_600_000)),
-        // More from the cache than was sent.
+        // More cached tokens than input tokens.
         (used(10, 1000, 0), Some(15)),
-        // 1.5 millionths are two.
+        // 1.5 millionths are rounded to two.
         (used(1, 1, 0), Some(2)),
         (used(u64::MAX, 0, 0), Some(u64::MAX)),
         (
@@ -113,7 +113,7 @@ fn a_cost_that_lacks_parts_says_so() {
     let free = spent(day, "opencode", "free-1", used(10, 0, 10));
     let reported = Spent {
         cost: Some(dollars(0.25)),
-        // There is a price for it as well.
+        // The price list has a price for the model as well.
         ..opus.clone()
     };
     let cases: [(Vec<&Spent>, Paid, u64); 8] = [
@@ -182,7 +182,7 @@ fn key(group: &Group) -> String {
     }
 }
 
-/// Groups in words: their keys and tokens.
+/// Formats groups as their keys and tokens.
 fn told(groups: &[Group]) -> String {
     let told = |group: &Group| {
         let tokens = group.sum.tokens().map_or("?".to_owned(), |n| n.to_string());

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{Json, Role};
 
-/// What a call with this answer did.
+/// Returns the effects of a call with this response, as text.
 fn done(name: &str, args: Value, answer: Answer) -> String {
     let call = Part::FunctionCall {
         id: "c".into(),
@@ -49,7 +49,7 @@ fn ok(response: Value) -> Answer {
     Answer::Gave(response)
 }
 
-/// An answer with the change to a file.
+/// Builds a response with a diff of a file.
 fn shown(path: &str, diff: &str) -> Answer {
     let diff = json!({"path": path, "patch": diff});
     ok(json!({"output": "ok", "diffs": [diff]}))
@@ -180,7 +180,7 @@ fn gemini_cli_and_those_that_speak_acp_have_their_own_names() {
             ok(json!("")),
             "1 commands",
         ),
-        // A call has a title for a name.
+        // The name of the call is a title.
         ("Writing to a.txt", json!({}), made, "created a.txt"),
         ("Remove a.txt", json!({}), removed, "deleted a.txt"),
     ]);

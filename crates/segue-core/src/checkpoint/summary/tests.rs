@@ -157,14 +157,14 @@ fn what_is_stated_is_added_and_what_is_settled_is_done() {
         ],
         loop_state: None,
     };
-    // Since it was asked one was pinned, one has another meaning, and there is a new one.
+    // Since the summariser received `seen`, one item was pinned, one has another text, and one was added.
     let mut to = seen.clone();
     to.items[1].pinned = true;
     to.items[2].text = "drop the crate".into();
     to.items.push(item(4, ItemKind::Directive, "no panics"));
     let stated = [
         (ItemKind::Decision, "SQLite, since it is one file"),
-        // Says the same as something open, and settles nothing by that.
+        // A statement with the text of an open item does not settle that item.
         (ItemKind::Done, "drop the crate from the docs today"),
     ];
     let after = summed(&stated, &[1, 2, 3]).applied(&seen, &to, 9, 1_000, &words);
