@@ -1,4 +1,4 @@
-//! How long a brief of 100,000 tokens takes, from a session of 10,000 messages.
+//! Benchmark of a brief of 100,000 tokens, composed from a session of 10,000 messages.
 //!
 //! `cargo bench -p segue-engine --bench brief`; docs/benchmarks.md explains the table.
 
@@ -63,7 +63,7 @@ async fn measure(name: &str, messages: usize, words: usize, rounds: usize) -> [S
     let (engine, conversation) = stage(directory.path(), messages, words).await;
     let mut times = Vec::new();
     let mut tokens = 0;
-    // The first one fills in counts and reads from the disk.
+    // The first round is not measured, because it fills in token counts and reads from disk.
     for round in 0..=rounds {
         let begun = Instant::now();
         let preview = engine.preview(&conversation, None, "go on").await.unwrap();
@@ -117,7 +117,7 @@ async fn stage(directory: &Path, messages: usize, words: usize) -> (Engine, Conv
     (engine, conversation)
 }
 
-/// A question, a call of a tool, its answer, and an answer.
+/// Creates a turn with a question, a tool call, the result of the call, and an answer.
 fn turn(n: usize, words: usize, at: Timestamp) -> AdoptedTurn {
     let id = format!("call-{n}");
     let call = Part::FunctionCall {

@@ -1,4 +1,4 @@
-//! A session goes on with another agent, which is told what was said.
+//! Hands a session off to another agent, which gets a brief of it.
 //!
 //! `cargo run -p segue-engine --example handoff`
 

@@ -1,4 +1,4 @@
-//! What agents can do, two sessions at once, a list of what there is, and one of them resumed.
+//! Prints the capabilities of agents, runs two sessions at once, lists them and resumes one.
 //!
 //! `cargo run -p segue-engine --example orchestrator`
 
@@ -30,7 +30,7 @@ async fn orchestrate(engine: Engine, project: Project) -> Result<()> {
         println!("{name} can {}", can.join(", "));
     }
 
-    // An engine is shared by all tasks; one session runs one turn at a time, several sessions run at once.
+    // All tasks share one engine. A session runs one turn at a time; several sessions run at once.
     let engine = Arc::new(engine);
     let mut turns = JoinSet::new();
     for (feature, provider) in [("login", "rehearsal"), ("search", "understudy")] {
@@ -70,7 +70,7 @@ async fn orchestrate(engine: Engine, project: Project) -> Result<()> {
         .find(|report| report.provider == ProviderId::rehearsal());
     let request = ChatRequest {
         target: Target::Session(login.context("nobody planned the login")?.session.clone()),
-        // Fail rather than begin anew, should the agent not know its session any more.
+        // Fails if the agent no longer has its session, instead of starting a new one.
         strict: true,
         ..ChatRequest::new("go on", project)
     };

@@ -1,4 +1,5 @@
-//! Get or create the session of a feature, add a message without asking an agent, and see what an agent would be told.
+//! Gets or creates the session of a feature, adds a message without sending a prompt, and prints the brief for an
+//! agent.
 //!
 //! `cargo run -p segue-engine --example scope`
 
@@ -37,12 +38,12 @@ async fn scope(engine: Engine, project: Project) -> Result<()> {
     let preview = engine.preview(&conversation, None, prompt).await?;
     println!("{}", preview.brief.with(prompt));
 
-    // The same session by its purpose; nobody needs to know its id.
+    // The purpose finds the same session, so the caller need not store its id.
     let request = ChatRequest {
         target: Target::Scope(purpose),
         ..ChatRequest::new(prompt, project)
     };
-    // Whoever does not care for events lets their other end go.
+    // The receiver is dropped before the call, because this example reads no events.
     let (events, _) = mpsc::channel(1);
     let report = engine.chat(request, events).await?;
     println!("---\n{}", report.text.unwrap_or_default().trim_end());

@@ -1,4 +1,4 @@
-//! One turn: what happens as it happens, a permission request that is answered, and Ctrl-C to stop.
+//! Runs one turn: prints events as they arrive, answers a permission request, and stops on Ctrl-C.
 //!
 //! `cargo run -p segue-engine --example turn`
 
@@ -22,7 +22,8 @@ fn main() -> Result<ExitCode> {
 async fn turn(engine: Engine, project: Project) -> Result<()> {
     let (stop, stopped) = watch::channel(Stop::No);
     tokio::spawn(async move {
-        // The first one asks the agent to stop, the second one ends it. Either way the turn is recorded as cancelled.
+        // The first Ctrl-C asks the agent to stop, the second one ends it. In both cases the turn is recorded as
+        // cancelled.
         for how in [Stop::Ask, Stop::Now] {
             if tokio::signal::ctrl_c().await.is_ok() {
                 stop.send_replace(how);
@@ -34,7 +35,7 @@ async fn turn(engine: Engine, project: Project) -> Result<()> {
         stop: stopped,
         ..ChatRequest::new("rehearse: think hm; tool; ask; say all is done", project)
     };
-    // Whoever is slow to listen slows the agent down; nothing is lost, and what was said is on the disk meanwhile.
+    // A slow receiver slows the agent down, but loses nothing: segue writes messages to disk as they arrive.
     let (sender, mut events) = mpsc::channel(32);
     let listening = async {
         while let Some(event) = events.recv().await {
@@ -62,12 +63,13 @@ fn tell(event: TurnEvent) -> std::io::Result<()> {
         TurnEvent::Tool(call) => println!("tool: {} ({})", call.name, call.status.as_str()),
         TurnEvent::Ask(request, answer) => {
             println!("asks: {}", request.call.name);
-            // Whoever stopped meanwhile needs no answer. Letting `answer` go would refuse.
+            // A turn that has stopped needs no answer, so an error is ignored. Dropping `answer` would refuse the
+            // request.
             let _ = answer.send(request.allow_once());
         }
         TurnEvent::Decided(decision) => println!("decided: {}", decision.text),
         TurnEvent::Ended { .. } => println!(),
-        // More of it: what was saved, plans, figures.
+        // Other events are ignored: saved messages, plans, usage.
         _ => {}
     }
     Ok(())

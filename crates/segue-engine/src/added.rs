@@ -1,8 +1,8 @@
-//! Messages that are put into a session without asking an agent.
+//! Messages that a caller adds to a session without sending a prompt to an agent.
 //!
-//! One is a turn of its own: it has ended, and was sent to nobody. So it stays where it is in the story, can be reverted
-//! and forked at, and is part of every brief. A leg that goes on was not told of it, so the next prompt tells it
-//! (`untold` in segue-core).
+//! Each message is a turn of its own, which has ended and was sent to no agent. It therefore has a fixed position in
+//! the chain, can be reverted and forked at, and is part of every brief. A leg that is resumed has not received it, so
+//! the next prompt includes it (`untold` in segue-core).
 
 use segue_core::{Decision, Message, Role, SessionId, ToldTurn, Turn, untold, with_added};
 
@@ -10,36 +10,36 @@ use crate::outside::Ahead;
 use crate::pieces::joined;
 use crate::{Engine, EngineError, counted};
 
-/// Who says a message that is added.
+/// Author of a message that a caller adds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Speaker {
-    /// The person, or the program in their place.
+    /// The user, or a program that acts for the user.
     User,
-    /// An agent or a model, which answered elsewhere.
+    /// An agent or a model that answered outside segue.
     Assistant,
 }
 
-/// A message that was added.
+/// Result of adding a message.
 #[derive(Debug, Clone)]
 pub struct Added {
-    /// The number of the turn that it is.
+    /// Number of the turn that contains the message.
     pub turn: u32,
-    /// What segue decided by itself on the way.
+    /// Automatic decisions that segue made during the call.
     pub decisions: Vec<Decision>,
 }
 
 impl Engine {
-    /// Puts a message into a session without asking an agent. It is on the disk when this returns.
+    /// Adds a message to a session without sending a prompt to an agent. The message is on disk when this returns.
     ///
-    /// Whoever carries the session next is told of it: a native session that goes on with the next prompt, and a new
-    /// one with the brief. A session that somebody is at work in is refused, as by [`Engine::chat`].
+    /// The agent that runs the session next receives the message: a resumed native session with its next prompt, a new
+    /// one with its brief. Fails if the session is in use, as [`Engine::chat`] does.
     pub async fn add_message(
         &self,
         session: &SessionId,
         speaker: Speaker,
         text: &str,
     ) -> Result<Added, EngineError> {
-        // As for a prompt: what its native session took back is followed before, and not after and with this.
+        // As for a prompt, a rewind in the native session is applied first, because it would drop this message later.
         let ahead = Ahead::Prompt { strict: false };
         let (hold, decisions) = self.hold_idle(session, ahead).await?;
         let role = match speaker {
@@ -56,8 +56,8 @@ impl Engine {
         })
     }
 
-    /// What is sent to an agent that goes on with its native session, which knows `before` but for what was added to
-    /// it.
+    /// Returns the prompt for a resumed native session, preceded by the messages that were added to `before` and that
+    /// the native session has not received. `None` if no messages were added.
     pub(crate) async fn reminded(
         &self,
         before: &[Turn],

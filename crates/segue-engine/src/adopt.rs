@@ -1,4 +1,4 @@
-//! A native session becomes one of ours, with all that was said in it.
+//! Adoption: a native session becomes a session of segue, with all its turns.
 
 use std::ops::ControlFlow;
 
@@ -13,36 +13,36 @@ use segue_store::{Adopted, AdoptedTurn, NewSession, StoreError};
 use crate::native::keeper;
 use crate::{Engine, EngineError, Native, counted};
 
-/// What a native session is called that nobody named and in which nothing was said.
+/// Title of an adopted session that has neither a title nor a prompt.
 const NAMELESS: &str = "a session without a name";
 
-/// What is known of a native session beside what it tells of itself.
+/// Information about a native session that its own files do not contain.
 #[derive(Clone, Copy)]
 pub(crate) enum Beside<'a> {
-    /// Nothing.
+    /// No information.
     Nothing,
-    /// What it is for, and why.
+    /// Purpose of the native session, and the evidence for it.
     Purpose(&'a Purpose, &'a str),
-    /// Which session of ours it carried before that was deleted, and what that was called.
+    /// Id and title of the deleted session that used the native session before.
     Was(&'a SessionId, &'a Title),
 }
 
-/// What a native session tells of itself.
+/// Information that the files of a native session contain.
 struct Told {
-    /// What it is called, where it is called anything.
+    /// Title; `None` if the native session has neither a title nor a prompt.
     title: Option<Title>,
-    /// What its tags say that it is for.
+    /// Purpose in the tags of the first prompt; `None` if it has no tags.
     purpose: Option<Purpose>,
-    /// What was said in it.
+    /// Turns, in the form in which the store adopts them.
     turns: Vec<AdoptedTurn>,
-    /// Where it belongs.
+    /// Project in which the native session works.
     project: Project,
 }
 
 impl Engine {
-    /// The session that carries a native one; it is made now, out of all that was said there, if there is none yet. It
-    /// is then for what its own tags say, or else for the purpose it is known to have `beside`. That it was made is noted
-    /// in its log, and to be said.
+    /// Returns the session that uses a native session. If no session does, creates one from all turns of the native
+    /// session. The purpose of the new session is the one in the native session's own tags, or else the one in
+    /// `beside`. The decision to create it is logged in the session, and returned so that the caller can report it.
     pub(crate) async fn adopt(
         &self,
         provider: &ProviderId,
@@ -62,7 +62,7 @@ impl Engine {
         };
         let told = match &found {
             Some(native) => self.told_by(native, project)?,
-            // Only the agent itself knows what was said there.
+            // segue cannot read the messages of this native session; only its agent can.
             None => Told {
                 title: None,
                 purpose: None,
@@ -96,7 +96,7 @@ impl Engine {
         }
         let session = new.id.clone();
         match self.store.adopt(new, self.world.me.clone(), native).await {
-            // Somebody else was quicker.
+            // A concurrent process adopted the native session first.
             Err(StoreError::Carried(carrier)) => Ok((self.existing(&carrier).await?, None)),
             Err(error) => Err(error.into()),
             Ok(lease) => {
@@ -115,7 +115,8 @@ impl Engine {
         }
     }
 
-    /// The session of ours that a native one becomes; said, and noted in its log.
+    /// Adopts a native session. The decision is logged in the new session, and returned so that the caller can report
+    /// it; `None` if a session uses the native session already.
     pub async fn take_over(
         &self,
         native: &Native,
@@ -127,12 +128,13 @@ impl Engine {
         self.adopt(&provider, id, here, Beside::Nothing).await
     }
 
-    /// Who drives the sessions of an agent, or will.
+    /// Returns the provider that drives the native sessions of `keeper`, or that will once it is configured.
     pub(crate) fn driver_to_be(&self, keeper: &ProviderId) -> ProviderId {
         self.driver(keeper).unwrap_or_else(|| usual_driver(keeper))
     }
 
-    /// A session to be made now, under an id that is free: what it is made of is too large to be handed over twice.
+    /// Prepares a session under a free id. The id is checked first, because the turns are too large to pass to the
+    /// store twice.
     async fn free_session(
         &self,
         project: &Project,
@@ -148,7 +150,7 @@ impl Engine {
         }
     }
 
-    /// The session of ours whose active leg is this native session.
+    /// Returns the session whose active leg runs on this native session; `None` if no session does.
     pub(crate) async fn carrier(
         &self,
         provider: &ProviderId,
@@ -163,7 +165,7 @@ impl Engine {
         Ok(None)
     }
 
-    /// What a native session tells of itself.
+    /// Reads a native session. `here` is the project if the native session's files name none.
     fn told_by(&self, native: &Native, here: &Project) -> Result<Told, EngineError> {
         let survey = self.survey(&native.session)?;
         let mut turns = Vec::new();
@@ -192,8 +194,8 @@ impl Engine {
     }
 }
 
-/// Leaves of a first prompt what the person said; tells what its tags say. What the agent was told before it is
-/// kept behind it, in our own name: where nothing else is left, that is all there is of what was said before.
+/// Reduces a first prompt to the text that the user wrote, and returns the purpose in its tags. The brief before that
+/// text becomes a system message after the prompt, because it may be all that remains of the earlier conversation.
 pub(crate) fn bare(turn: &mut NativeTurn) -> Option<Purpose> {
     let prompt = turn.messages.first_mut()?;
     let at = prompt.at;
@@ -211,8 +213,9 @@ pub(crate) fn bare(turn: &mut NativeTurn) -> Option<Purpose> {
     purpose
 }
 
-/// A turn that was made elsewhere. Its prompt is bare, unless it only begins with what might be tags: those count in a
-/// native session's first prompt.
+/// Converts a turn that was made outside segue, and removes a brief from its prompt. A prompt without a brief stays
+/// unchanged even if it begins with text that looks like tags, because tags count only in a native session's first
+/// prompt.
 pub(crate) fn made_elsewhere(mut turn: NativeTurn, now: jiff::Timestamp) -> AdoptedTurn {
     let prompt = turn.messages.first().map(Message::words);
     if prompt.is_some_and(|prompt| !Sent::read(&prompt).brief.is_empty()) {
@@ -239,7 +242,8 @@ fn adopted(mut turn: NativeTurn, now: jiff::Timestamp) -> AdoptedTurn {
     }
 }
 
-/// Who will drive the sessions of an agent that can't be driven now: itself, or what is to be configured for it.
+/// Returns the provider that will drive the sessions of an agent that segue cannot drive now: the agent itself if segue
+/// has built-in support for it, or else `acp:NAME`, which the user has to configure.
 fn usual_driver(keeper: &ProviderId) -> ProviderId {
     let direct = KNOWN.iter().any(|known| known.provider == keeper.as_str());
     let over_acp = ProviderId::parse(&format!("acp:{keeper}")).ok();

@@ -1,5 +1,5 @@
-//! Native sessions that know what is wanted already: one whose leg was left is taken up again, and of one that knows
-//! more a new one branches off, by the agent's own means.
+//! Reuse of native sessions that already contain the turns of a session: a leg that ended is reopened, or the agent
+//! itself branches a new native session off from one that contains further turns.
 
 use std::ops::ControlFlow;
 
@@ -16,21 +16,22 @@ use crate::native::keeper;
 use crate::open::{OpenLeg, OpenTerms};
 use crate::{Engine, EngineError};
 
-/// A place in a native session that a new one can branch off at.
+/// A point in a native session from which a new one can branch off.
 pub(crate) struct Branching {
     pub(crate) point: NativePoint,
-    /// The number of our turn that it comes after.
+    /// Number of the recorded turn that the point follows.
     turn: u32,
-    /// Whether the native session is that of another session, which this one was forked from.
+    /// Whether the native session belongs to another session, from which this one was forked.
     forked: bool,
 }
 
-/// How many sessions a fork of a fork is followed back through.
+/// Maximum number of sessions to follow from a fork back to its origins.
 const FORKS: usize = 20;
 
 impl Engine {
-    /// Goes on with a leg that was left, where the head is back at its tip and the newest leg can't carry the next
-    /// prompt. It has to be told, and what was said there meanwhile to be taken in.
+    /// Reopens a leg that ended, if the head is back at its tip and the newest leg cannot run the next prompt. The
+    /// caller must report the decision, and apply the turns that were made in the native session since then. `None` if
+    /// no leg is reopened.
     pub(crate) async fn take_up_again(
         &self,
         lease: &Lease,
@@ -44,7 +45,7 @@ impl Engine {
         if last.is_some_and(|leg| leg.provider == *provider && can_go_on(leg, chain)) {
             return Ok(None);
         }
-        // A native session that was taken up before has gone on since: only where it was left last counts.
+        // A native session that was reopened before has received turns since then, so only its newest leg counts.
         let is_newest = |leg: &Leg| {
             let same = |later: &Leg| {
                 (&later.provider, &later.native_id) == (&leg.provider, &leg.native_id)
@@ -66,7 +67,7 @@ impl Engine {
         };
         let at = (self.world.now)();
         match self.store.take_up_leg(lease, leg.id, why, at).await {
-            // Somebody else goes on with it.
+            // A different session uses the native session.
             Err(StoreError::Carried(_)) => return Ok(None),
             outcome => outcome?,
         };
@@ -78,8 +79,8 @@ impl Engine {
         Ok(Some(Decision::new(DecisionKind::Opened, text)))
     }
 
-    /// Whether the last word on the tip of a leg was had on its native session: where an agent failed, another one may
-    /// have answered.
+    /// Returns `true` if the last attempt at the tip of a leg ran on its native session, or if the tip has no attempts.
+    /// After a failure, another agent may have answered instead.
     async fn answered(&self, leg: &Leg, legs: &[Leg]) -> Result<bool, EngineError> {
         let Some(tip) = leg.tip else {
             return Ok(false);
@@ -97,8 +98,8 @@ impl Engine {
         }
     }
 
-    /// Where a native session can branch off that knows the turns `before` and nothing else; none if the agent can't do
-    /// that, or if there is any doubt.
+    /// Finds the point from which a native session can branch off that contains exactly the turns `before`. `None` if
+    /// the agent cannot branch, or if the point is in doubt.
     pub(crate) async fn branching(
         &self,
         session: &Session,
@@ -136,8 +137,8 @@ impl Engine {
         Ok(None)
     }
 
-    /// The legs whose native sessions may know a turn, the likeliest first, each with its session: the one that carried
-    /// it; all of them for a turn that was made without us.
+    /// Returns the legs whose native sessions may contain a turn, the likeliest first, each with its session: the leg
+    /// of the turn's last attempt, or all legs if the turn was made outside segue.
     async fn legs_with(
         &self,
         session: &Session,
@@ -163,7 +164,8 @@ impl Engine {
         Ok(all)
     }
 
-    /// Where in a native session the turns with these prompts end.
+    /// Finds the point in a native session at which the turns with these prompts end. `None` if the native session is
+    /// missing, archived or in another directory, or if the point is in doubt.
     async fn point(
         &self,
         session: &Session,
@@ -177,7 +179,7 @@ impl Engine {
             .into_iter()
             .find(|native| native.session.head.id == *id)?;
         let native = native.session;
-        // What branches off works where the other one does.
+        // A branch works in the directory of the native session that it comes from.
         if native.head.cwd.as_ref() != Some(&session.project.cwd) {
             return None;
         }
@@ -191,7 +193,7 @@ impl Engine {
         .await
     }
 
-    /// Writes down that a branch carries the session from here on.
+    /// Records a leg on a branch, which runs the session from now on.
     pub(crate) async fn begin_branch(
         &self,
         opening: Opening,
@@ -225,7 +227,7 @@ impl Engine {
     }
 }
 
-/// Where in a native session the turns with these prompts end; none where that can't be told.
+/// Finds the point in a native session at which the turns with these prompts end; `None` if the point is in doubt.
 fn place(
     catalog: &segue_catalog::Catalog,
     native: &NativeSession,
@@ -262,7 +264,7 @@ fn place(
     })
 }
 
-/// What the last record of a turn is called.
+/// Returns the key of the last record of a turn; `None` if its records have no keys or cannot be read.
 fn last_record(
     catalog: &segue_catalog::Catalog,
     native: &NativeSession,

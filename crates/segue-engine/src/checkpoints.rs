@@ -1,5 +1,5 @@
-//! Checkpoints as a person sees and changes them. None of this ends a leg: what is changed is told to the next native
-//! session.
+//! Checkpoints as the user views and changes them. No change ends a leg: it takes effect in the brief of the next
+//! native session.
 
 use std::collections::HashSet;
 
@@ -13,111 +13,111 @@ use crate::hold::Hold;
 use crate::outside::Ahead;
 use crate::{Conversation, Engine, EngineError};
 
-/// Where a version stands.
+/// Status of a version relative to the head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// It is what the next native session is told.
+    /// The active version, which the next brief contains.
     InForce,
-    /// A later one took its place.
+    /// A version on the path to the head that a later one replaced.
     Earlier,
-    /// It sums up turns that do not lead to where the session is now.
+    /// A version that covers turns which do not lead to the head.
     Elsewhere,
 }
 
-/// A version, and all that is to be known about it at a glance.
+/// A version with its content and its status.
 #[derive(Debug, Clone)]
 pub struct CheckpointView {
-    /// The version.
+    /// Metadata of the version.
     pub version: Version,
-    /// What it says.
+    /// Content of the version.
     pub checkpoint: Checkpoint,
-    /// Where it stands.
+    /// Status of the version relative to the head.
     pub place: Place,
-    /// How full the budget is.
+    /// Usage of the session's budget.
     pub fullness: Fullness,
-    /// How many tokens the version in force saves in all.
+    /// Tokens that the active version saves compared with the full text of all turns that it covers.
     pub total_saved: u64,
 }
 
-/// How full the budget of a session is.
+/// Usage of a session's budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fullness {
-    /// How many tokens the native session holds, by our count; where there is none that could go on, what the next one
-    /// would be told.
+    /// Tokens in the native session, by segue's count. If no native session can be resumed, the tokens of the next
+    /// brief.
     pub held: u64,
-    /// Whether there is a native session that goes on.
+    /// Whether a native session can be resumed.
     pub is_open: bool,
-    /// The budget.
+    /// Budget, in tokens.
     pub budget: u64,
-    /// Whether so much is summed up by itself in this session.
+    /// Whether automatic compaction is due in this session.
     pub is_due: bool,
 }
 
-/// A change that a person made.
+/// Result of a change by the user.
 #[derive(Debug, Clone)]
 pub struct Changed {
-    /// What is in force by it.
+    /// Version that is active after the change.
     pub view: CheckpointView,
-    /// Whether anything is different from before.
+    /// Whether the change created a version.
     pub is_new: bool,
-    /// What segue decided by itself on the way.
+    /// Automatic decisions that segue made during the call.
     pub decisions: Vec<Decision>,
 }
 
-/// Why a checkpoint can't be shown or changed.
+/// Reason why a checkpoint cannot be shown or changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CheckpointError {
-    /// There is none.
+    /// The session has no checkpoint.
     #[error("session {0} has no checkpoint yet")]
     None(SessionId),
-    /// There is none of the turns that lead to where the session is now.
+    /// The session has checkpoints, but none on the path to the head.
     #[error("session {0} has no checkpoint where it is now")]
     NoneHere(SessionId),
-    /// There is no version with that number.
+    /// The session has no version with this number.
     #[error("session {session} has no checkpoint {n}")]
     Unknown {
-        /// The session.
+        /// Id of the session.
         session: SessionId,
-        /// The number.
+        /// Number of the version.
         n: u32,
     },
-    /// It is about other turns.
+    /// The version covers turns that do not lead to the head.
     #[error("checkpoint {n} sums up turns that do not lead to where session {session} is now")]
     Elsewhere {
-        /// The session.
+        /// Id of the session.
         session: SessionId,
-        /// The number.
+        /// Number of the version.
         n: u32,
     },
-    /// There is no such item.
+    /// The version has no item with this number.
     #[error("checkpoint {n} has no item {item}")]
     NoItem {
-        /// The session.
+        /// Id of the session.
         session: SessionId,
-        /// The number of the checkpoint.
+        /// Number of the version.
         n: u32,
-        /// The number of the item.
+        /// Number of the item.
         item: u32,
     },
-    /// Somebody made another version meanwhile.
+    /// The change is out of date: a different version became active after the user began it.
     #[error("checkpoint {now} was made meanwhile, and the change is one of checkpoint {then}")]
     Outdated {
-        /// What was changed.
+        /// Number of the version that the user changed.
         then: u32,
-        /// What is in force.
+        /// Number of the version that is active now.
         now: u32,
     },
-    /// It is too long.
+    /// The checkpoint exceeds the maximum size.
     #[error("a checkpoint of {} tokens leaves too little of the budget: it may have {}", figure(*tokens), figure(*room))]
     TooLarge {
-        /// How many tokens it has.
+        /// Tokens in the checkpoint.
         tokens: u64,
-        /// How many it may have.
+        /// Maximum number of tokens.
         room: u64,
     },
 }
 
-/// What a person wants of a checkpoint.
+/// A change that the user requests.
 enum Wish {
     Pin { item: u32, pinned: bool },
     Restore(u32),
@@ -125,7 +125,7 @@ enum Wish {
 }
 
 impl Engine {
-    /// All versions that a session has, oldest first.
+    /// Returns all versions of a session with their status, oldest first.
     pub async fn versions(&self, session: &Session) -> Result<Vec<(Version, Place)>, EngineError> {
         let all = self.store.checkpoints(&session.id).await?;
         let way = self.way(session).await?;
@@ -144,7 +144,7 @@ impl Engine {
             .collect())
     }
 
-    /// One version of a session; the one in force, if no number is given.
+    /// Returns version `n` of a session, or the active version if `n` is `None`.
     pub async fn checkpoint(
         &self,
         session: &Session,
@@ -178,7 +178,7 @@ impl Engine {
         })
     }
 
-    /// How full the budget of a session is.
+    /// Computes the budget usage of a session.
     pub async fn fullness(&self, session: &Session) -> Result<Fullness, EngineError> {
         let budget = self.budget_of(&session.provider).await?;
         let legs = self.store.legs(&session.id).await?;
@@ -206,14 +206,14 @@ impl Engine {
         })
     }
 
-    /// How many tokens a new native session would be told; none if it could not be told anything.
+    /// Returns the tokens of the brief for a new native session; `None` if no brief can be composed.
     async fn told_next(&self, session: &Session) -> Option<u64> {
         let conversation = Conversation::Session(Box::new(session.clone()), SessionStatus::Idle);
         let preview = self.preview(&conversation, None, "").await.ok()?;
         Some(preview.brief.total_tokens())
     }
 
-    /// Has an item of the checkpoint in force stay whatever happens, or no longer.
+    /// Pins or unpins an item of the active version. Compaction never drops a pinned item.
     pub async fn pin(
         &self,
         session: &Session,
@@ -223,7 +223,7 @@ impl Engine {
         self.change(session, Wish::Pin { item, pinned }).await
     }
 
-    /// Has an earlier version count again. What was said after the turns that it sums up is told in full.
+    /// Makes an earlier version active. The next brief contains in full the turns after those that it covers.
     pub async fn restore_checkpoint(
         &self,
         session: &Session,
@@ -232,7 +232,8 @@ impl Engine {
         self.change(session, Wish::Restore(n)).await
     }
 
-    /// Puts what a person wrote in the place of the checkpoint in force, which was `then` when they began.
+    /// Replaces the active version by a checkpoint that the user wrote. `then` is the number of the version that the
+    /// user started from; fails if another version is active now.
     pub async fn write_checkpoint(
         &self,
         session: &Session,
@@ -256,7 +257,7 @@ impl Engine {
         })
     }
 
-    /// Makes a version on the turn of the one in force, unless it would say the same.
+    /// Adds a version on the turn of the active one, unless the content stays the same. Returns `true` if it added one.
     async fn change_held(
         &self,
         hold: &Hold,
@@ -269,7 +270,7 @@ impl Engine {
             None => None,
         };
         let Some((before, now)) = before else {
-            // One that is asked for by its number is there, or is not.
+            // The error of a restore distinguishes an unknown number from a version off the path.
             let n = match wish {
                 Wish::Restore(n) => Some(self.checkpoint(&session, Some(n)).await?.version.n),
                 Wish::Pin { .. } | Wish::Write { .. } => {
@@ -324,7 +325,7 @@ impl Engine {
                 let last = self.last_item(&session.id).await?;
                 let checkpoint = newly_numbered(&now, checkpoint, last);
                 let tokens = segue_tokens::count(&written(&checkpoint));
-                // One that is too large already may be made smaller step by step.
+                // A version that exceeds the maximum already may shrink in several changes.
                 if tokens > room && tokens > before.tokens {
                     return Err(CheckpointError::TooLarge { tokens, room }.into());
                 }
@@ -338,14 +339,14 @@ impl Engine {
         Ok(true)
     }
 
-    /// The turns that lead to the head.
+    /// Returns the turns that lead to the head.
     async fn way(&self, session: &Session) -> Result<HashSet<TurnId>, EngineError> {
         let turns = self.store.turns(&session.id).await?;
         Ok(turns.into_iter().map(|turn| turn.id).collect())
     }
 }
 
-/// The versions on the way to the head, in the order of their turns and then of their numbers: the last one is in force.
+/// Returns the versions on the path to the head, ordered by turn and then by number. The last one is active.
 pub(crate) fn leading(all: &[Version], way: &HashSet<TurnId>) -> Vec<Version> {
     let mut leading: Vec<Version> = all.to_vec();
     leading.retain(|version| way.contains(&version.turn));

@@ -1,4 +1,4 @@
-//! Compaction: what was said becomes a checkpoint, and the native session that holds all of it is over.
+//! Compaction: turns become a checkpoint, and the leg whose native session contains them in full ends.
 
 use segue_core::{
     Author, Checkpoint, Decision, DecisionKind, Leg, LegEnd, LegId, Occasion, ProviderId, Session,
@@ -13,32 +13,33 @@ use crate::outside::Ahead;
 use crate::tell::{SummedUp, told_at_first};
 use crate::{Engine, EngineError};
 
-/// How much a checkpoint may take of what role and context leave of the budget, of 100; the rest is for the newest
-/// messages, and to go on.
+/// Percent of the budget that a checkpoint may use, after role and context are subtracted. The remainder is for the
+/// newest messages and for further turns.
 const SHARE: u64 = 40;
 
-/// What it may take of the whole budget in any case, of 100: what is summed up is kept, and told as far as it can be.
+/// Percent of the complete budget that a checkpoint may use in any case, even if role and context leave less. A
+/// checkpoint that does not fit is stored nevertheless, and the brief contains as much of it as fits.
 const LEAST: u64 = 10;
 
-/// What a session comes to, now or once it is compacted.
+/// A compaction of a session, planned or done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Compaction {
-    /// What it comes to.
+    /// Checkpoint that results.
     pub checkpoint: Checkpoint,
-    /// The number of the last turn that is summed up.
+    /// Number of the last turn that the checkpoint covers.
     pub covers: u32,
-    /// How many turns are summed up that were not before.
+    /// Number of turns that the checkpoint covers and that no earlier version covers.
     pub turns: u32,
-    /// How many tokens it takes to tell it.
+    /// Tokens in the checkpoint.
     pub tokens: u64,
-    /// How many tokens that stands for.
+    /// Tokens that the checkpoint replaces.
     pub replaced: u64,
-    /// How many tokens a checkpoint may have.
+    /// Maximum number of tokens in a checkpoint.
     pub room: u64,
 }
 
 impl Compaction {
-    /// What it stands for, with how many tokens that has.
+    /// Describes the turns that the checkpoint replaces, with their number of tokens.
     #[must_use]
     pub fn stands_for(&self) -> String {
         let (turns, tokens) = (self.turns, figure(self.replaced));
@@ -50,17 +51,17 @@ impl Compaction {
     }
 }
 
-/// What came of a compaction that was asked for.
+/// Result of a compaction that the user requested.
 #[derive(Debug, Clone)]
 pub struct Compacted {
-    /// The version that was made; none if nothing was said since the last one.
+    /// Version that was created; `None` if no turn follows the last version.
     pub made: Option<(Version, Compaction)>,
-    /// What segue decided by itself on the way.
+    /// Automatic decisions that segue made during the call.
     pub decisions: Vec<Decision>,
 }
 
 impl Engine {
-    /// What a session would come to if it were compacted now. None if nothing was said since that was done last.
+    /// Plans a compaction of a session up to `head`, without storing it. `None` if no turn follows the last checkpoint.
     pub async fn compaction(
         &self,
         session: &Session,
@@ -70,7 +71,8 @@ impl Engine {
         self.compaction_for(session, head, provider).await
     }
 
-    /// The same, for an agent that is to be told it.
+    /// Plans a compaction with a checkpoint that fits the budget of `provider`. `None` if no turn follows the last
+    /// checkpoint.
     pub(crate) async fn compaction_for(
         &self,
         session: &Session,
@@ -103,21 +105,22 @@ impl Engine {
         }))
     }
 
-    /// The highest number that an item of a session's checkpoints ever had.
+    /// Returns the highest number that an item of a session's checkpoints ever had; 0 if they never had an item.
     pub(crate) async fn last_item(&self, session: &SessionId) -> Result<u32, EngineError> {
         let versions = self.store.checkpoints(session).await?;
         let numbers = versions.iter().map(|version| version.last_item);
         Ok(numbers.max().unwrap_or(0))
     }
 
-    /// Compacts a session that nobody is at work in: its next prompt opens a native session that is told the checkpoint.
+    /// Compacts a session that is not in use. Its next prompt starts a native session with the checkpoint in the brief.
     pub async fn compact(&self, session: &Session) -> Result<Compacted, EngineError> {
-        // What was said in the agent's own program is taken in before, since nobody looks there afterwards.
+        // Turns made in the agent's own program are applied first, because segue does not read this native session
+        // later.
         let ahead = Ahead::Prompt { strict: false };
         let (hold, decisions) = self.hold_idle(&session.id, ahead).await?;
         let made = self.compact_idle(&hold, &session.id).await;
         if made.as_ref().is_ok_and(Option::is_some) {
-            // What it knows in full is over.
+            // An agent that stays running still has the compacted turns in full, so it is ended.
             self.warm.end(&session.id).await;
         }
         hold.release().await;
@@ -144,7 +147,7 @@ impl Engine {
             .await
     }
 
-    /// Compacts a session that is ours, up to a turn and for an agent, and ends a leg that is over by it.
+    /// Compacts a session under its lease, up to a turn and for the budget of a provider. Ends the given leg, if any.
     pub(crate) async fn compact_held(
         &self,
         hold: &Hold,
@@ -175,10 +178,11 @@ impl Engine {
         Ok(Some((version, compaction)))
     }
 
-    /// Sums up what was said where a leg that could carry the prompt holds too much for that, which ends it; says why.
+    /// Compacts a session before a prompt, if the leg that could run the prompt has no room for it. This ends the leg.
+    /// Returns the reason; `None` if no compaction is needed.
     ///
-    /// Mostly that was done when the last turn ended. Not if that was cut off or made elsewhere, and not for a prompt that
-    /// is long itself.
+    /// In most cases, compaction happened when the last turn ended. It did not if that turn was interrupted or made
+    /// outside segue, and it does not consider a prompt that is long itself.
     pub(crate) async fn compact_ahead(
         &self,
         terms: &OpenTerms<'_>,
@@ -200,7 +204,7 @@ impl Engine {
         let budget = self.budget_of(terms.provider).await?;
         let prompt = terms.sends;
         let fits = |prompt: u64| size.saturating_add(prompt) <= budget;
-        // No text has more tokens than bytes, so that most prompts need no count.
+        // No text has more tokens than bytes, so most prompts need no exact count.
         let bytes = u64::try_from(prompt.len()).unwrap_or(u64::MAX);
         let fits = fits(bytes) || fits(segue_tokens::count(prompt));
         if fits && !self.is_due_in(session, head.id, (size, budget)).await? {
@@ -212,14 +216,15 @@ impl Engine {
         if let Some((version, compaction)) = compacted {
             return Ok(Some(done(&version, &compaction)));
         }
-        // It was summed up already, for another agent, and this one still holds all of it.
+        // The turns were compacted for another agent before, but this leg still has them in full.
         let at = (self.world.now)();
         let end = LegEnd::Compacted;
         self.store.end_leg(&hold.lease, leg.id, end, at).await?;
         Ok(Some("what was said before was summed up".to_owned()))
     }
 
-    /// Sums up what a new native session can't be told in full.
+    /// Compacts the turns that do not fit in the brief of a new native session; `None` if no turn follows the last
+    /// checkpoint.
     pub(crate) async fn compact_for(
         &self,
         hold: &Hold,
@@ -231,8 +236,8 @@ impl Engine {
         Ok(compacted.map(|(_, compaction)| SummedUp::from(compaction)))
     }
 
-    /// How many tokens a native session holds at least about, by the record: what it was told first, and all that was said
-    /// since. For where nobody counted, as where it was over before there was something to count with.
+    /// Estimates the minimum number of tokens in a native session from the record: its preamble, its checkpoint and all
+    /// later turns. Used if no count is stored, for example because a turn ended before the vocabulary was loaded.
     pub(crate) async fn held_by_record(
         &self,
         session: &Session,
@@ -252,7 +257,8 @@ impl Engine {
         Ok(fixed + told + since.iter().map(tokens_of).sum::<u64>())
     }
 
-    /// Whether what was said up to a turn is to be summed up, where the native session holds so much of a budget.
+    /// Returns `true` if the turns up to `head` are due for compaction, given the tokens in the native session and the
+    /// budget.
     pub(crate) async fn is_due_in(
         &self,
         session: &Session,
@@ -268,7 +274,7 @@ impl Engine {
         Ok(is_worth_it(size, least, budget))
     }
 
-    /// How many tokens a checkpoint of a session may have that an agent is told.
+    /// Returns the maximum number of tokens in a checkpoint for an agent.
     pub(crate) async fn room_of(
         &self,
         session: &Session,
@@ -279,7 +285,7 @@ impl Engine {
         Ok(room_within(left).max(share_of(budget, LEAST)))
     }
 
-    /// What was said after a turn with a number, up to another turn.
+    /// Loads the turns after number `n`, up to `head`.
     async fn turns_since(&self, head: TurnId, n: u32) -> Result<Vec<ToldTurn>, EngineError> {
         let said = self.store.said_since(head, n).await?;
         Ok(self.told_turns(said).await)
@@ -297,7 +303,7 @@ impl From<Compaction> for SummedUp {
     }
 }
 
-/// How many tokens a checkpoint may have of so many.
+/// Returns the maximum number of tokens in a checkpoint, given the tokens that role and context leave.
 pub(crate) fn room_within(left: u64) -> u64 {
     share_of(left, SHARE)
 }
@@ -314,7 +320,7 @@ fn tokens_of(turn: &ToldTurn) -> u64 {
     tokens.sum()
 }
 
-/// What was done, in one line.
+/// Describes a compaction in one line for the user.
 pub(crate) fn told(version: &Version, compaction: &Compaction) -> String {
     let done = done(version, compaction);
     format!("{done}; the next prompt opens a native session that is told it")

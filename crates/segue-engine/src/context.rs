@@ -1,4 +1,4 @@
-//! What an agent in a role is told of the project: gathered once, kept, and gathered anew when its sources changed.
+//! Project context for an agent in a role: gathered once, cached, and rebuilt when its sources change.
 
 mod commits;
 mod dagent;
@@ -14,48 +14,48 @@ use segue_core::{
 
 use crate::{Engine, EngineError};
 
-/// How much of the budget the documents of a context may take, of 100.
+/// Percent of the budget that the documents of a context may use.
 const SHARE: u64 = 30;
 
-/// What they have at most, however large the budget is, in bytes.
+/// Maximum size of all documents in bytes, however large the budget is.
 const MOST: u64 = 48 * 1024;
 
-/// How many bytes a token has, about.
+/// Approximate number of bytes per token.
 const BYTES: u64 = 4;
 
-/// A context, and how it came to be.
+/// A project context, with the reason why it was rebuilt or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gathered {
-    /// The context.
+    /// Context, as it is cached.
     pub kept: KeptContext,
-    /// Why it is what it is.
+    /// Reason why the context was rebuilt or not.
     pub why: Gathering,
 }
 
-/// Whether a context was gathered, and why.
+/// Reason why a context was rebuilt or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Gathering {
-    /// It was not: it is as it was kept.
+    /// The cached context is current, so it was not rebuilt.
     Kept,
-    /// There was none yet.
+    /// No context was cached.
     First,
-    /// It was asked for.
+    /// The caller requested a rebuild, and no source has changed.
     Asked,
-    /// These sources have changed.
+    /// The named sources have changed.
     Changed(Vec<String>),
 }
 
-/// What a new native session is told before all else, in a session with a role.
+/// Preamble of a brief, in a session with a role.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Told {
     pub(crate) role: String,
     pub(crate) context: String,
-    /// What of it is news to a person.
+    /// Decisions about the context to report to the user.
     pub(crate) news: Vec<Decision>,
 }
 
 impl Told {
-    /// How many tokens it takes, about: each of its lines is quoted, which costs one more.
+    /// Estimates the tokens in the preamble. Each line counts one token more, because the brief quotes it.
     pub(crate) fn tokens(&self) -> u64 {
         let of = |text: &str| {
             let lines = u64::try_from(text.lines().count()).unwrap_or(u64::MAX);
@@ -65,33 +65,33 @@ impl Told {
     }
 }
 
-/// Where to look, and for what.
+/// Inputs for gathering a context.
 struct Place {
     cwd: PathBuf,
     root: PathBuf,
     scope: Scope,
-    /// The commits, newest first; why not.
+    /// Commits, newest first, or the reason why they cannot be listed.
     commits: Result<Vec<Commit>, String>,
-    /// How many bytes documents may have together.
+    /// Maximum size of all documents together, in bytes.
     room: usize,
 }
 
 impl Engine {
-    /// The same engine, with this program to ask for commits; without one, none are told.
+    /// Sets the git program that lists commits. With `None`, contexts contain no commits.
     #[must_use]
     pub fn with_git(mut self, program: Option<PathBuf>) -> Self {
         self.git = program;
         self
     }
 
-    /// What the agent is to be in a session. A role that nobody describes any more is an error: what it may do is not
-    /// known.
+    /// Returns the role of the agent in a session; `None` if the session has no role. Fails if the role has no
+    /// description, because its limits are unknown then.
     pub fn role_of(&self, session: &Session) -> Result<Option<&RoleDescription>, EngineError> {
         let purpose = session.purpose.as_ref();
         self.described(purpose.and_then(|purpose| purpose.role.as_ref()))
     }
 
-    /// The description of a role, if one is asked for; an error if nobody describes it.
+    /// Returns the description of a role; `None` if no role is given. Fails if the role has no description.
     pub fn described(
         &self,
         role: Option<&RoleName>,
@@ -106,8 +106,8 @@ impl Engine {
         })
     }
 
-    /// What a session is told of its project, as it is now: what was kept, unless its sources have changed or it is to
-    /// be gathered `anew`. Nothing is changed.
+    /// Returns the current project context of a session: the cached one, unless its sources have changed or `anew`
+    /// requests a rebuild. Stores nothing.
     pub async fn context_of(&self, session: &Session, anew: bool) -> Result<Gathered, EngineError> {
         let before = self.store.context(&session.id).await?;
         let cwd = PathBuf::from(&session.project.cwd);
@@ -129,7 +129,7 @@ impl Engine {
             let same = !anew && known.is_some_and(|known| known == sources);
             (!same).then(|| (gather(&place), sources))
         });
-        // Whoever looks at files does not panic; if it did, what was kept would do.
+        // Reading files does not panic. If it did, the cached context would be used.
         let looked = looking.await.unwrap_or_default();
         let (context, sources, why) = match (looked, before) {
             (None, Some(kept)) => {
@@ -157,7 +157,8 @@ impl Engine {
         Ok(Gathered { kept, why })
     }
 
-    /// The same, and what was gathered is kept.
+    /// Returns the current project context of a session, as [`Engine::context_of`] does, and stores it if it was
+    /// rebuilt.
     pub async fn refresh_context(
         &self,
         session: &Session,
@@ -171,7 +172,7 @@ impl Engine {
         Ok(gathered)
     }
 
-    /// How many tokens role and context take, by what was kept of them; a role that nobody describes takes none.
+    /// Estimates the tokens in role and cached context; 0 if the session has no role or one without a description.
     pub(crate) async fn told_always(&self, session: &Session) -> Result<u64, EngineError> {
         let Ok(Some(role)) = self.role_of(session) else {
             return Ok(0);
@@ -185,7 +186,8 @@ impl Engine {
         Ok(told.tokens())
     }
 
-    /// What a new native session of a session is told of its role and the project; none without a role.
+    /// Composes the preamble for a new native session, and stores a rebuilt context if `keeps` is `true`. `None` if the
+    /// session has no role.
     pub(crate) async fn told_first(
         &self,
         session: &Session,
@@ -208,7 +210,8 @@ impl Engine {
     }
 }
 
-/// What a person should know of a context that was gathered.
+/// Describes for the user which sources of a context changed and what is missing from it. `None` if the context is the
+/// cached one, or if it is new and complete.
 fn news(gathered: &Gathered) -> Option<String> {
     let context = &gathered.kept.context;
     let spec = context
@@ -242,14 +245,14 @@ fn news(gathered: &Gathered) -> Option<String> {
     }
 }
 
-/// The top of the repository that a directory is in, or itself.
+/// Returns the root of the repository that contains a directory, or the directory itself if no repository does.
 fn root_of(cwd: &Path) -> PathBuf {
     let mut above = cwd.ancestors();
     let root = above.find(|directory| directory.join(".git").exists());
     root.unwrap_or(cwd).to_owned()
 }
 
-/// What a context is gathered from, each with what tells whether it has changed.
+/// Returns the sources of a context, each with a stamp that changes when the source does.
 fn sources(place: &Place) -> Vec<Source> {
     let source = |name: &str, stamp: String| Source {
         name: name.to_owned(),
@@ -270,7 +273,7 @@ fn sources(place: &Place) -> Vec<Source> {
     sources
 }
 
-/// What tells whether a file or a directory has changed.
+/// Returns a stamp that changes when a file or a directory does, made from its modification time and its size.
 fn stamp(path: &Path) -> String {
     let Ok(about) = path.metadata() else {
         return "none".to_owned();

@@ -1,18 +1,18 @@
-//! Counting the tokens of messages, without keeping anybody waiting who listens to an agent.
+//! Token counts of messages, made without delaying the task that reads an agent's events.
 
 use segue_core::{Message, Part, told};
 
 use crate::pieces::PIECE;
 
-/// Counts a message that was not counted yet, if that takes no time: the vocabulary is loaded, and the message is of
-/// a usual length. Others are counted when somebody needs it.
+/// Counts the tokens of a message that has no count, if that is fast: the vocabulary is loaded, and the message is at
+/// most `2 * PIECE` bytes long. Other messages are counted when a caller needs the count.
 pub(crate) fn count_if_ready(message: &mut Message) {
     if message.tokens.is_none() && length(message) <= 2 * PIECE {
         message.tokens = segue_tokens::count_if_ready(&told(message));
     }
 }
 
-/// Counts a message that was not counted yet.
+/// Returns the token count of a message, and stores it in the message if it was missing.
 pub(crate) fn count(message: &mut Message) -> u64 {
     let tokens = message
         .tokens

@@ -1,4 +1,4 @@
-//! Going on with a conversation in the agent's own program, without us.
+//! Resuming a conversation in the agent's own program, without segue.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,49 +12,50 @@ use segue_store::Holder;
 use crate::native::keeper;
 use crate::{Conversation, Engine, EngineError, Native};
 
-/// A native session that can be gone on with in the agent's own program.
+/// A native session that the agent's own program can resume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Departure {
-    /// Whose program it is.
+    /// Provider whose program resumes the session.
     pub provider: ProviderId,
-    /// What it calls the session.
+    /// Id of the session in that program.
     pub native_id: NativeId,
-    /// Where it is to be started.
+    /// Directory in which to start the program.
     pub cwd: PathBuf,
 }
 
-/// Why a conversation can't go on in the agent's own program.
+/// Reason why the agent's own program cannot resume a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Obstacle {
-    /// A process of segue's is at work in it.
+    /// A segue process is using the session.
     Held {
-        /// Which.
+        /// Id of the process.
         pid: u32,
-        /// On which machine.
+        /// Machine on which the process runs.
         host: String,
     },
-    /// A program that segue did not start is at work in it.
+    /// A program that segue did not start is using the native session.
     Busy {
-        /// Its process.
+        /// Id of the process.
         pid: u32,
-        /// What it is called.
+        /// Name of the program.
         program: String,
     },
-    /// No agent has been told anything of it yet.
+    /// No agent has a native session for it yet.
     NoNative,
-    /// The last turn is not in the agent's session: it was reverted, another one is to take over, or the agent has lost it.
+    /// The native session does not contain the last turn: the session was reverted, it was handed off to another agent,
+    /// or the agent has lost the turn.
     Behind(ProviderId),
-    /// The agent does not have it any more.
+    /// The agent no longer has the native session.
     Gone(ProviderId),
-    /// The agent has put it away.
+    /// The agent has archived the native session.
     Archived(ProviderId, NativeId),
-    /// Only segue's archive has it.
+    /// Only segue's archive contains the native session.
     OnlyCopy(ProviderId, NativeId),
-    /// Nobody knows which directory it belongs to.
+    /// The working directory of the conversation is unknown.
     NoDirectory,
-    /// That directory is not there.
+    /// The working directory of the conversation does not exist.
     DirectoryGone(PathBuf),
-    /// segue does not know how the agent's program is told to go on.
+    /// segue does not support resuming sessions in the agent's program.
     NoProgram(ProviderId),
 }
 
@@ -87,7 +88,8 @@ impl fmt::Display for Obstacle {
 }
 
 impl Engine {
-    /// How to go on with a conversation in the agent's own program.
+    /// Returns what the caller needs to resume a conversation in the agent's own program. Fails with
+    /// [`EngineError::Stays`] if the program cannot resume it.
     pub async fn depart(&self, conversation: &Conversation) -> Result<Departure, EngineError> {
         let mut outcome = match conversation {
             Conversation::Native(native) => departure(native, self.is_copy(native), None),
@@ -105,7 +107,7 @@ impl Engine {
         })
     }
 
-    /// Whether only segue's archive has a native session.
+    /// Returns `true` if only segue's archive contains a native session.
     fn is_copy(&self, native: &Native) -> bool {
         self.catalog.only_archived(&native.session)
     }
@@ -138,7 +140,8 @@ impl Engine {
     }
 }
 
-/// The leg that knows the whole session, and what its agent calls it.
+/// Returns the leg whose native session contains all turns, and the native id. Fails if a process is using the session,
+/// or if no leg contains all turns.
 fn carries<'a>(
     last: Option<&'a Leg>,
     chain: &[Turn],
@@ -158,7 +161,8 @@ fn carries<'a>(
     Ok((leg, native_id))
 }
 
-/// Where a native session goes on: in the directory that its agent wrote down, else in that of the session it carries.
+/// Returns what the caller needs to resume a native session. The directory is the one that its agent recorded, or else
+/// `ours`, which is that of the session that uses it.
 fn departure(native: &Native, is_copy: bool, ours: Option<&str>) -> Result<Departure, Obstacle> {
     let (provider, head) = (&native.session.provider, &native.session.head);
     if resume_args(provider.as_str(), &head.id).is_none() {

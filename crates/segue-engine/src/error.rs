@@ -1,4 +1,4 @@
-//! Why the engine could not do what it was asked.
+//! Errors of the engine.
 
 use jiff::Timestamp;
 use segue_agents::OwnError;
@@ -8,175 +8,175 @@ use segue_store::StoreError;
 
 use crate::{CheckpointError, ConversationId, Fitting, Obstacle};
 
-/// Why a call failed before, or apart from, a turn. A turn that fails is reported as such.
+/// Reason why a call failed before or outside a turn. A failed turn is not an error of this type, but a report.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// The store could not do its part.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// No session fits what was asked for.
+    /// No session matches the reference.
     #[error("no session matches {0:?}")]
     NoMatch(String),
-    /// The last list has no such number.
+    /// The last list has no entry with this number.
     #[error("there is no number {number} in the last list of this project")]
     NoNumber {
-        /// What was asked for.
+        /// Number that was requested.
         number: usize,
-        /// How many there were.
+        /// Number of entries in the last list.
         listed: usize,
     },
-    /// What a list named is not there any more.
+    /// An entry of the last list no longer exists.
     #[error("{0} was in the last list, and is not there any more")]
     Gone(String),
-    /// A native session that the index remembers is gone at its agent, and in no archive.
+    /// The index contains a native session that its agent has deleted and that no archive contains.
     #[error("{0} is not there any more: its agent deleted it, and there is no copy of it")]
     Deleted(String),
-    /// Several sessions fit.
+    /// Several sessions match the reference.
     #[error("{text:?} matches {} sessions", .candidates.len())]
     Ambiguous {
-        /// What was asked for.
+        /// Reference that was requested.
         text: String,
-        /// Which fit.
+        /// Sessions that match.
         candidates: Vec<Fitting>,
     },
-    /// What was meant is there, but only as a native session.
+    /// The reference matches only a native session, which segue has not adopted.
     #[error("{0} is a session of {provider} itself, and none of segue's yet", provider = .0.provider())]
     OnlyNative(ConversationId),
-    /// A conversation can't go on in the agent's own program.
+    /// The agent's own program cannot resume the conversation.
     #[error("{id} can't go on in the agent's own program: {why}")]
     Stays {
-        /// Which.
+        /// Id of the conversation.
         id: ConversationId,
-        /// Why not.
+        /// Reason why the program cannot resume it.
         why: Obstacle,
     },
-    /// A native session can't be read.
+    /// A native session cannot be read.
     #[error(transparent)]
     Native(#[from] ReadError),
-    /// The index of the catalog can't be used.
+    /// The index of the catalog cannot be used.
     #[error(transparent)]
     Index(segue_catalog::index::IndexError),
-    /// There is no index to search.
+    /// The engine has no index to search.
     #[error("this engine has no index, and without one nothing can be searched")]
     NoIndex,
-    /// The provider is not one that can be driven.
+    /// The engine has no agent for the provider.
     #[error("provider {provider} can't be driven by this segue")]
     UnknownProvider {
-        /// The one asked for.
+        /// Provider that was requested.
         provider: ProviderId,
-        /// Those that can.
+        /// Providers that the engine can drive.
         known: Vec<ProviderId>,
     },
-    /// Nobody said what such a role is.
+    /// The role has no description.
     #[error("there is no role {:?}", .role.as_str())]
     UnknownRole {
-        /// The one asked for, or that of the session.
+        /// Role that was requested, or that of the session.
         role: RoleName,
-        /// Those that there are.
+        /// Roles that have a description.
         known: Vec<RoleName>,
     },
-    /// There is nobody to talk to.
+    /// The engine has no agent.
     #[error("there is no agent")]
     NoAgents,
-    /// One leg after another ended by errors, and no further one is opened by itself.
+    /// The agent failed in one leg after another, so segue opens no further leg automatically.
     #[error(
         "{provider} failed {limit} times in a row in session {session}, and as often again in a new native session"
     )]
     Hopeless {
-        /// The session.
+        /// Session in which the agent failed.
         session: SessionId,
-        /// The agent.
+        /// Provider that failed.
         provider: ProviderId,
-        /// How many failures in a row end a leg.
+        /// Number of consecutive failures that ends a leg.
         limit: u32,
-        /// Who could go on instead.
+        /// Other providers that could continue the session.
         others: Vec<ProviderId>,
     },
-    /// An agent is not to be asked yet.
+    /// The agent accepts no prompts yet, because of a backoff or a cooldown.
     #[error("{provider} is not asked before {}: {}", moment(*.until), .why.words())]
     NotYet {
-        /// The session, if there is one already.
+        /// Session of the prompt; `None` if it does not exist yet.
         session: Option<SessionId>,
-        /// The agent.
+        /// Provider that accepts no prompts.
         provider: ProviderId,
-        /// When it can be asked.
+        /// Time from which the provider accepts prompts.
         until: Timestamp,
-        /// Why not now.
+        /// Reason for the wait.
         why: Pause,
-        /// Who could go on instead.
+        /// Other providers that could continue the session.
         others: Vec<ProviderId>,
     },
-    /// There is nothing to hand over.
+    /// The session has no messages to hand off.
     #[error("nothing was said in session {0} that another agent could be told")]
     NothingSaid(SessionId),
-    /// The provider's program is not on this machine.
+    /// The provider's program is not installed at its configured path.
     #[error("the program of {0} is not where it is configured to be")]
     NotInstalled(ProviderId),
-    /// The number does not name a turn to go back to.
+    /// The number does not name a turn to revert to.
     #[error(transparent)]
     TurnNumber(#[from] TurnNumberError),
-    /// A checkpoint can't be shown or changed.
+    /// A checkpoint cannot be shown or changed.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
-    /// What a new native session has to be told is too much.
+    /// The part of a brief that must not be cut exceeds the budget.
     #[error(transparent)]
     Brief(#[from] BriefError),
     /// The number does not name a revert or an undo.
     #[error("there is no move {asked}; the session was reverted or undone {moves} time(s)")]
     NoMove {
-        /// What was asked for.
+        /// Number that was requested.
         asked: i64,
-        /// How many there are.
+        /// Number of reverts and undos in the session.
         moves: u32,
     },
-    /// A session can't be copied, removed or put back.
+    /// A native session cannot be copied, removed or restored.
     #[error(transparent)]
     Keep(#[from] KeepError),
-    /// An agent's program did not do what it was asked to do with a session.
+    /// An agent's program failed to run a command on a native session.
     #[error(transparent)]
     Own(#[from] OwnError),
-    /// Somebody is at work in a native session.
+    /// A native session is in use by another process.
     #[error("{id} is in use by process {pid} ({program})")]
     InUse {
-        /// Which.
+        /// Id of the native session.
         id: ConversationId,
-        /// The process.
+        /// Id of the process.
         pid: u32,
-        /// Its program.
+        /// Program that the process runs.
         program: String,
     },
-    /// The agent said that it deleted a session, and it is there.
+    /// The agent reported a session as deleted, but the session still exists.
     #[error("{0} is still there, though its agent was told to delete it")]
     StillThere(ConversationId),
-    /// A session that only its agent can take back is there.
+    /// The session to restore still exists in its agent's database.
     #[error("{0} is there already")]
     There(ConversationId),
-    /// A session was put back, and is not there.
+    /// A restored session cannot be read at its original location.
     #[error("{0} was put back, and can't be read where it was")]
     NotBack(ConversationId),
-    /// Only the agent itself can do it, and it is not on this machine.
+    /// Only the agent's own program can do the operation, and it is not on this machine.
     #[error(
         "only the program of {0} can do that with its sessions, and it was not found on this machine"
     )]
     NoProgram(ProviderId),
-    /// Nobody reads the sessions of this agent.
+    /// segue cannot read the sessions of this provider.
     #[error("nobody here reads sessions of {0}")]
     Unread(ProviderId),
-    /// The directory that a session works in is gone.
+    /// The working directory of a session to restore does not exist.
     #[error("the directory {0:?} is not there")]
     NoDirectory(String),
-    /// The directory that the session of a scope works in is gone.
+    /// The working directory of the session of a scope does not exist.
     #[error("session {0} works in {1}, which is not there")]
     NoDirectoryOf(SessionId, String),
-    /// There is no copy of such a session.
+    /// Neither the archive nor the trash contains a copy of the session.
     #[error("there is no copy of a session {0:?}, neither in the archive nor in the trash")]
     NoCopy(String),
-    /// This engine keeps no copies.
+    /// The engine has no storage for copies of sessions.
     #[error("there is no place for copies of sessions")]
     NoUpkeep,
 }
 
-/// A moment, in words.
+/// Formats a time in UTC for an error message.
 pub(crate) fn moment(at: Timestamp) -> String {
     at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
 }

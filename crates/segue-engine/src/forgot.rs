@@ -1,12 +1,13 @@
-//! The agents' own compaction: what an agent may have forgotten by it is told again with the next prompt, once.
+//! Reminder after an agent compacts its own context: the next prompt repeats, once, what the agent may have lost.
 
 use segue_core::{Checkpoint, Leg, Session, Turn, with_reminder};
 
 use crate::{Engine, EngineError};
 
 impl Engine {
-    /// What is sent to an agent that made its own context smaller: the rules of the user and what they pinned come first.
-    /// `added` is what would be sent else, if that is more than the prompt. None if there is nothing to be told.
+    /// Returns the prompt for an agent that compacted its own context, after the goal, the user's rules and the items
+    /// that the user pinned or wrote. `added` is the text to send if it is more than the prompt. `None` if there is
+    /// nothing to repeat.
     pub(crate) async fn reminded_of_rules(
         &self,
         session: &Session,
@@ -28,7 +29,7 @@ impl Engine {
     }
 }
 
-/// Whether what an agent holds became less, as it does when its context is made smaller.
+/// Returns `true` if the agent's context became smaller, as it does after a compaction.
 pub(crate) fn shrank(leg: &Leg, context_tokens: Option<u64>) -> bool {
     leg.context_tokens
         .zip(context_tokens)

@@ -1,39 +1,39 @@
-//! Handing a session to another agent.
+//! Handoff of a session to another agent.
 
 use segue_core::{Decision, DecisionKind, Leg, ProviderId, Session, can_be_taken_up};
 
 use crate::outside::Ahead;
 use crate::{ChatRequest, Engine, EngineError};
 
-/// A session that another agent carries from now on.
+/// Result of a handoff.
 #[derive(Debug, Clone)]
 pub struct HandedOver {
-    /// The session as it is now.
+    /// Session after the handoff.
     pub session: Session,
-    /// Who carried it before; the same one if nothing had to be done.
+    /// Provider before the handoff. Equals the new provider if the session had it already.
     pub from: ProviderId,
-    /// Whether an earlier native session of the new agent knows all that was said, so that it need not be told.
+    /// Whether an earlier native session of the new agent contains all turns, so that it needs no brief.
     pub knows_all: bool,
-    /// What does not carry over, a line each.
+    /// Settings that do not apply to the new agent, one line each.
     pub left_behind: Vec<String>,
-    /// What segue decided by itself on the way.
+    /// Automatic decisions that segue made during the call.
     pub decisions: Vec<Decision>,
 }
 
 impl Engine {
-    /// Has another agent carry a session from now on. The next prompt opens a native session there, which is told what
-    /// was said, unless an earlier one of that agent knows it all.
+    /// Changes the provider of a session. The next prompt starts a native session of that provider with a brief, unless
+    /// an earlier one contains all turns. Fails if the program is not installed, or if the session has no turns.
     pub async fn handoff(
         &self,
         session: &Session,
         to: &ProviderId,
     ) -> Result<HandedOver, EngineError> {
         self.check_handoff(to)?;
-        // Nobody looks at the native session any more once it is left.
+        // New turns in the native session are applied first, because segue does not read it after the handoff.
         let ahead = Ahead::Prompt { strict: false };
         let (hold, mut decisions) = self.hold_idle(&session.id, ahead).await?;
         let outcome = async {
-            // Somebody else may have changed the session since it was looked up.
+            // The session may have changed since the caller looked it up.
             let session = self.existing(&session.id).await?;
             let from = session.provider.clone();
             if from == *to {
@@ -51,7 +51,7 @@ impl Engine {
         }
         .await;
         if outcome.is_ok() {
-            // An agent that runs on for a session that it lost would keep its native session busy.
+            // An agent that stays running would block its native session, although the session no longer uses it.
             let told = self.warm.end(&session.id).await.into_iter();
             decisions.extend(told.map(|line| Decision::new(DecisionKind::Protected, line)));
         }
@@ -69,7 +69,7 @@ impl Engine {
         })
     }
 
-    /// Whether an agent could go on with anything at all.
+    /// Checks that the engine has this agent and that its program is installed.
     pub fn check_handoff(&self, to: &ProviderId) -> Result<(), EngineError> {
         if self.agent(to)?.is_there() {
             Ok(())
@@ -78,7 +78,7 @@ impl Engine {
         }
     }
 
-    /// What is configured for one agent and means nothing to another, or something else, but for what was asked for.
+    /// Describes the settings of `from` that do not exist or differ in `to`, except those that the request sets.
     pub(crate) fn left_behind(
         &self,
         from: &ProviderId,

@@ -1,4 +1,4 @@
-//! Moving a session's head: what that leaves behind, and what would be.
+//! Moves of a session's head: the turns that they drop, and previews.
 
 use std::ops::ControlFlow;
 
@@ -10,37 +10,37 @@ use crate::hold::held;
 use crate::pieces::joined;
 use crate::{Engine, EngineError};
 
-/// What a revert would do.
+/// Preview of a revert.
 #[derive(Debug, Clone)]
 pub struct RevertPlan {
-    /// How many turns there are.
+    /// Number of turns before the revert.
     pub turns: u32,
-    /// The turns that would not count any more, oldest first.
+    /// Turns that the revert would drop, oldest first.
     pub dropped: Vec<DroppedTurn>,
-    /// What those did to files, which would stay as they are.
+    /// Changes that the dropped turns made to files. A revert does not undo them.
     pub effects: Effects,
 }
 
 /// A turn that a revert drops.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DroppedTurn {
-    /// Its number.
+    /// Number of the turn.
     pub n: u32,
-    /// The beginning of its prompt.
+    /// Title, made from the beginning of the prompt.
     pub title: Title,
 }
 
-/// Turns that an undo left behind: they were made after the revert that it took back.
+/// Turns that an undo detached, because they were made after the revert that it undid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SetAside {
-    /// How many.
+    /// Number of turns.
     pub turns: u32,
-    /// The move of the head that left them, before which they can be forked.
+    /// Number of the head move that detached them. A fork of the session before that move contains them.
     pub by_move: u32,
 }
 
 impl Engine {
-    /// What a revert to turn `to` would do; nothing is changed.
+    /// Previews a revert to turn `to`, without changing anything. Fails if the session is in use.
     pub async fn preview_revert(
         &self,
         session: &Session,
@@ -59,7 +59,7 @@ impl Engine {
         Ok(plan(count, said, &session.project.cwd))
     }
 
-    /// The same of a native session.
+    /// Previews a revert of a native session to turn `to`, without changing anything.
     pub fn preview_native_revert(
         &self,
         native: &NativeSession,
@@ -82,7 +82,7 @@ impl Engine {
         ))
     }
 
-    /// What some turns did to files.
+    /// Collects the changes that turns made to files.
     pub(crate) async fn effects_of(
         &self,
         turns: impl IntoIterator<Item = &Turn>,
@@ -95,7 +95,7 @@ impl Engine {
         Ok(effects(&said, &session.project.cwd))
     }
 
-    /// The first and the last turn that each leg carried, of those that lead to the head.
+    /// Returns for each leg the first and the last turn on the path to the head that ran on it; `None` if no turn did.
     pub(crate) async fn carried_by(
         &self,
         legs: &[Leg],
@@ -116,7 +116,8 @@ impl Engine {
         Ok(carried)
     }
 
-    /// Once the head has moved: a leg that was left, and is where the head is, goes on.
+    /// Reopens a leg that ended at the new head, after the head has moved. Logs the decision and adds it to
+    /// `decisions`.
     pub(crate) async fn follow_head(
         &self,
         lease: &Lease,

@@ -1,4 +1,4 @@
-//! Holding a session: a lease that is kept alive, and taken over from the dead.
+//! Leases on sessions, which a heartbeat extends and which are taken over from dead processes.
 
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,43 +13,44 @@ use tokio::task::JoinHandle;
 
 use crate::{Engine, EngineError, World};
 
-/// How often a holder shows that it is alive.
+/// Interval between two heartbeats.
 const BEAT: Duration = Duration::from_secs(5);
 
-/// How long a silent holder is believed in, where nothing else can tell whether it lives.
+/// Time after which an owner without heartbeats loses its lease, if nothing else shows whether its process is alive.
 pub(crate) const EXPIRES_AFTER: SignedDuration = SignedDuration::from_secs(30);
 
-/// How long an agent that was let go of may take to be gone.
+/// Maximum time to wait for a released agent to exit.
 const FAREWELL: Duration = Duration::from_secs(8);
 
-/// A session that is ours for a call.
+/// A lease on a session, for the duration of a call.
 pub(crate) struct Hold(Arc<Claim>);
 
-/// The claim on a session: a call has it, an agent that waits for the next prompt has it, or both, while the call is at
-/// work. It is given back when neither does.
+/// A lease on a session that a call, an agent that waits for the next prompt, or both share. It is released when
+/// neither needs it.
 pub(crate) struct Claim {
     pub(crate) lease: Lease,
-    /// The process group that runs on our behalf, for whoever may have to end it.
+    /// Process group that runs for the owner of the lease, so that a process that takes the lease over can end it.
     pub(crate) agent: watch::Sender<Option<ProcessMark>>,
     store: Arc<dyn Store>,
     beating: JoinHandle<()>,
     standing: Arc<Mutex<Standing>>,
 }
 
-/// Who is at work with a claim.
+/// Current user of a lease.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Standing {
-    /// A call.
+    /// A call uses the lease.
     InUse,
-    /// Nobody: an agent waits.
+    /// No call uses the lease, but an agent waits for the next prompt.
     Waiting,
-    /// It was given back.
+    /// The lease is released.
     Over,
 }
 
 impl Engine {
-    /// Claims a session. Where an agent of ours waits in it, it is ours already. Whoever lives keeps it; from the dead it
-    /// is taken over, and what their agent left running is ended first.
+    /// Acquires the lease on a session. If an agent of this engine waits in the session, its lease is reused. Fails if
+    /// the owner of the lease is alive. If the owner is dead, ends the agent that it left running, and takes the lease
+    /// over, which the decision reports.
     pub(crate) async fn hold(
         &self,
         id: &SessionId,
@@ -73,7 +74,7 @@ impl Engine {
                     }
                     request.dead_epoch = Some(by.epoch);
                 }
-                // Only its silence can tell; the store knows how long that has lasted.
+                // Only missing heartbeats can show that the owner is dead, and the store has the time of the last one.
                 Life::Unknown => {}
             }
         }
@@ -85,7 +86,7 @@ impl Engine {
         Ok((self.keep(granted.lease), decision))
     }
 
-    /// Keeps a lease alive.
+    /// Starts the heartbeat of a lease.
     pub(crate) fn keep(&self, lease: Lease) -> Hold {
         let (agent, watched) = watch::channel(None);
         let standing = Arc::new(Mutex::new(Standing::InUse));
@@ -106,7 +107,8 @@ impl Engine {
     }
 }
 
-/// Somebody else has the session. An agent of theirs that has ended does not wait for anything.
+/// Creates the error for a session that another process uses. Removes an agent that has ended, because it does not wait
+/// for a prompt.
 pub(crate) fn held(id: &SessionId, mut by: Holder) -> EngineError {
     by.agent = by.agent.filter(|agent| life(agent) != Life::Dead);
     let (session, by) = (id.clone(), Box::new(by));
@@ -125,7 +127,7 @@ fn taken_over(from: &Holder) -> Decision {
     Decision::new(DecisionKind::TakenOver, text)
 }
 
-/// What shows that we are alive.
+/// Heartbeat of a lease.
 struct Beating {
     store: Arc<dyn Store>,
     lease: Lease,
@@ -135,8 +137,8 @@ struct Beating {
 }
 
 impl Beating {
-    /// Shows it every few seconds and whenever another agent runs for us, until the claim is lost, or the agent that
-    /// waited with it has died.
+    /// Sends a heartbeat every few seconds, and whenever another agent runs for the lease. Ends if the lease is lost.
+    /// If the agent that waited has died, releases the lease and ends.
     async fn go_on(mut self) {
         loop {
             tokio::select! {
@@ -149,8 +151,8 @@ impl Beating {
                 let _ = self.store.release(&self.lease).await;
                 return;
             }
-            // Whoever writes next is told that the lease is lost. Anything else, such as a busy store, may be
-            // better at the next beat.
+            // The next write reports a lost lease. Any other error, such as a busy store, may not occur at the next
+            // heartbeat.
             let now = (self.world.now)();
             let beat = self.store.heartbeat(&self.lease, mark, now).await;
             if matches!(beat, Err(StoreError::LeaseLost(_))) {
@@ -160,7 +162,7 @@ impl Beating {
     }
 }
 
-/// Whether it was as said, and so is now as wanted.
+/// Changes the user of a lease from `from` to `to`. Returns `true` if it was `from`.
 fn changed(standing: &Mutex<Standing>, from: Standing, to: Standing) -> bool {
     let mut standing = standing.lock().unwrap_or_else(PoisonError::into_inner);
     let fits = *standing == from;
@@ -171,7 +173,7 @@ fn changed(standing: &Mutex<Standing>, from: Standing, to: Standing) -> bool {
 }
 
 impl Claim {
-    /// Waits until the agent that was let go of is gone, so that nobody meets it in its native session.
+    /// Waits until the released agent has exited, so that no other process uses its native session at the same time.
     pub(crate) async fn agent_is_gone(&self) {
         let mark = self.agent.borrow().clone();
         if let Some(mark) = mark {
@@ -179,7 +181,7 @@ impl Claim {
         }
     }
 
-    /// This agent runs for us. What is known already is not written down again.
+    /// Sets the agent that runs for the lease. Sends no heartbeat if that agent was set before.
     pub(crate) fn runs(&self, agent: ProcessMark) {
         self.agent.send_if_modified(|known| {
             let changed = known.as_ref() != Some(&agent);
@@ -188,19 +190,20 @@ impl Claim {
         });
     }
 
-    /// Whether an agent waits with it, and no call is at work.
+    /// Returns `true` if an agent waits with the lease and no call uses it.
     pub(crate) fn waits(&self) -> bool {
         let standing = self.standing.lock();
         let standing = *standing.unwrap_or_else(PoisonError::into_inner);
         standing == Standing::Waiting && !self.beating.is_finished()
     }
 
-    /// The agent that waited is let go of. A call that is at work gives the session back by itself.
+    /// Releases the lease after the waiting agent has ended. If a call uses the lease, that call releases it.
     pub(crate) async fn let_go(self: Arc<Self>) {
         self.give_back(Standing::Waiting).await;
     }
 
-    /// If that fails, whoever comes next finds us dead or silent; what was done is done.
+    /// Releases the lease if its current user is `from`. An error is ignored, because the next process takes the lease
+    /// over from a dead or silent owner, and recorded turns are safe.
     async fn give_back(&self, from: Standing) {
         if changed(&self.standing, from, Standing::Over) {
             self.beating.abort();
@@ -210,20 +213,21 @@ impl Claim {
 }
 
 impl Hold {
-    /// A claim with which an agent waits, for the next call.
+    /// Reuses the lease of a waiting agent for the next call. `None` if the lease is lost or in use.
     fn again(claim: Arc<Claim>) -> Option<Self> {
         let lost = claim.beating.is_finished();
         (!lost && changed(&claim.standing, Standing::Waiting, Standing::InUse)).then(|| Self(claim))
     }
 
-    /// The claim, for the agent that waits from now on: its program runs, so that nobody else may meet it in its native
-    /// session. One that is started for each prompt is in nobody's way.
+    /// Returns the lease for an agent that waits from now on. Its process runs, so no other process may use its native
+    /// session. `None` for an agent that starts a process for each prompt, because it blocks no other process between
+    /// prompts.
     pub(crate) fn for_agent(&self, process: Option<&ProcessMark>) -> Option<Arc<Claim>> {
         let runs = process.is_some_and(|mark| life(mark) != Life::Dead);
         runs.then(|| Arc::clone(&self.0))
     }
 
-    /// Gives the session back, once, unless an agent waits in it.
+    /// Releases the lease, unless an agent waits with it. Further calls do nothing.
     pub(crate) async fn release(&self) {
         if Arc::strong_count(&self.0) == 1 {
             self.0.give_back(Standing::InUse).await;
@@ -246,8 +250,8 @@ impl Drop for Hold {
 }
 
 impl Drop for Claim {
-    /// Whoever lets go of a call on the way lives on, so that nobody could take the session over: it is given back once
-    /// the agent is gone, in the background.
+    /// Releases the lease in the background, once the agent has exited. If the caller drops a call, its process stays
+    /// alive, so no other process could take the lease over.
     fn drop(&mut self) {
         self.beating.abort();
         if !changed(&self.standing, Standing::Waiting, Standing::Over) {

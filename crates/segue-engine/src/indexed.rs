@@ -1,4 +1,4 @@
-//! The index of the catalog: kept up with what agents and segue itself have written, and asked for lists.
+//! Index of the catalog: updated from the files of agents and from segue's own sessions, and queried for lists.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,57 +14,58 @@ use segue_store::Filter;
 use crate::native::keeper;
 use crate::{Engine, EngineError, Native};
 
-/// What the index knows of a native session beside its head.
+/// Details of a native session that the index adds to its head.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Known {
-    /// How many turns it has.
+    /// Number of turns.
     pub turns: u32,
-    /// How many messages.
+    /// Number of messages.
     pub messages: u32,
-    /// What they used.
+    /// Token usage of all turns.
     pub usage: Usage,
-    /// The model that answered last.
+    /// Model that answered last.
     pub model: Option<String>,
-    /// How the last prompt begins.
+    /// Beginning of the last prompt.
     pub last_prompt: Option<String>,
-    /// Whether the session is still there.
+    /// Status of the session: live, archived or deleted.
     pub state: State,
 }
 
-/// Whether what is told has to be as new as the files.
+/// Freshness that a caller requires of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Freshness {
-    /// It has to be.
+    /// As current as the files: the index is updated first.
     Fresh,
-    /// As the index has it; nothing is looked at. Without an index, as if it had to be.
+    /// As the index has it, without reading files. If the engine has no index, the files are read.
     AsIndexed,
-    /// As the files have it, without the index.
+    /// As current as the files, without using the index.
     Scanned,
 }
 
-/// What a refresh did.
+/// Outcome of an update of the index.
 #[derive(Debug)]
 pub enum Caught {
-    /// The index is up to date, and this was to be done for it.
+    /// The index is up to date, after this work.
     Up(Work),
-    /// Another process is at it.
+    /// A different process is updating the index.
     Busy,
 }
 
-/// How many of segue's own sessions are taken at once.
+/// Number of segue's own sessions that are indexed in one batch.
 const OWN: usize = 50;
 
 impl Engine {
-    /// How long we wait for another process that is at the index. What it can't finish by then is read without it.
+    /// Maximum time to wait for another process that is updating the index. After that, segue reads the files instead.
     pub const PATIENCE: Duration = Duration::from_secs(3);
 
-    /// The index, if there is one.
+    /// Returns the index; `None` if the engine has none.
     #[must_use]
     pub fn index(&self) -> Option<&Index> {
         self.index.as_deref()
     }
 
-    /// Has the index catch up with everything that was written since. None if there is no index.
+    /// Updates the index with everything that was written since the last update, and passes the progress to `tell`.
+    /// `None` if the engine has no index.
     pub async fn refresh(
         &self,
         tell: Arc<dyn Fn(Progress) + Send + Sync>,
@@ -72,7 +73,7 @@ impl Engine {
         self.refresh_within(Self::PATIENCE, tell).await
     }
 
-    /// The same, with as much patience for another process that is at it.
+    /// Updates the index as [`Engine::refresh`] does, but waits for another process for at most `patience`.
     pub async fn refresh_within(
         &self,
         patience: Duration,
@@ -91,7 +92,7 @@ impl Engine {
         Ok(Some(refreshed))
     }
 
-    /// Takes what is new in segue's own sessions into the index, and forgets what is not there any more.
+    /// Updates segue's own sessions in the index, and removes those that no longer exist.
     async fn refresh_own(&self) -> Result<(), EngineError> {
         let Some(index) = self.index.clone() else {
             return Ok(());
@@ -128,7 +129,7 @@ impl Engine {
         Ok(())
     }
 
-    /// What the index does not have of a session yet.
+    /// Returns a session with the turns that the index does not contain yet.
     async fn news_of(&self, index: &Index, session: Session) -> Result<OwnSession, EngineError> {
         let turns = self.store.turns(&session.id).await?;
         let finished = turns
@@ -163,18 +164,18 @@ impl Engine {
         })
     }
 
-    /// Has the index forget a native session that was deleted, with every word of it.
+    /// Removes a deleted native session from the index, with all of its text.
     pub(crate) async fn forget_indexed(&self, session: &NativeSession) {
         if let Some(index) = self.index.clone() {
             let (provider, id) = (session.provider.clone(), session.head.id.clone());
             let forget = move |_: &Catalog| index.forget(provider.as_str(), &id, Self::PATIENCE);
-            // What can't be written now is told as gone by the next refresh.
+            // If the write fails, the next update marks the session as deleted.
             let _ = self.with_catalog(forget).await;
         }
     }
 
-    /// The newest native sessions that fit a filter and carry none of segue's own, from the index. If it is not to be
-    /// asked, or can't be, why not, where that is worth telling.
+    /// Returns from the index the newest native sessions that match a filter and that no session of segue uses. The
+    /// inner error means that the index is not used, with the reason if the user should see it.
     pub(crate) async fn indexed(
         &self,
         filter: &Filter,
@@ -220,7 +221,7 @@ impl Engine {
         filter: &Filter,
         limit: u32,
     ) -> Result<Vec<Native>, EngineError> {
-        // What a native session is for, only segue knows.
+        // Only segue stores purposes and tags, so no native session matches a filter on these.
         if filter.is_own() {
             return Ok(Vec::new());
         }
@@ -231,12 +232,12 @@ impl Engine {
             ..Which::default()
         };
         let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
-        // Some of them will be part of segue's own.
+        // Reads a few more, because some native sessions belong to sessions of segue and are omitted.
         let page = limit.saturating_add(20);
         let mut natives: Vec<Native> = Vec::new();
         let mut after = 0;
         while natives.len() < wanted {
-            // A page is there in less time than another thread takes to begin.
+            // Reading a page takes less time than starting another thread.
             let rows: Vec<Row> = index.list(&which, page, after)?;
             let last = rows.len() < page as usize;
             let rows = rows.into_iter().map(Native::from).collect();
@@ -250,7 +251,7 @@ impl Engine {
     }
 }
 
-/// Hands what has been gathered of segue's own sessions to the index.
+/// Writes the collected sessions to the index.
 async fn take_own(
     engine: &Engine,
     index: &Arc<Index>,

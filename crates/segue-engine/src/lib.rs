@@ -1,12 +1,14 @@
-//! One place that runs a turn: resolve, open, send, record, settle.
+//! Engine that runs turns: it resolves the session, opens a leg, sends the prompt, records the events and settles the
+//! turn.
 //!
-//! The engine is a library: its calls take and return plain data and a stream of events, and never touch a
-//! terminal, a clock or the environment; those come in through [`World`]. Start at [`Engine::chat`].
+//! The engine is a library: its calls take and return plain data and a stream of events. It never reads a terminal, a
+//! clock or the environment itself: the caller supplies time, randomness and the identity of the process through
+//! [`World`]. Start at [`Engine::chat`].
 //!
-//! - A **session** is a conversation that outlives its agents: its record is segue's own.
-//! - A **turn** is one prompt and all that comes of it. It is on the disk as it happens.
-//! - A **leg** is the stretch of a session that one native session of an agent carries. When it can't go on, the next
-//!   one is told the story so far.
+//! - A **session** is a conversation that outlives its agents, because segue stores its own record of it.
+//! - A **turn** is one prompt and everything that follows it. It is written to disk as it happens.
+//! - A **leg** is the part of a session that runs on one native session of an agent. If that native session cannot be
+//!   resumed, the next leg starts a new one with a brief of the session.
 //!
 //! # One turn
 //!
@@ -51,40 +53,43 @@
 //! }
 //! ```
 //!
-//! `examples/` has more, each of them runs offline: `turn`, `scope`, `handoff`, `orchestrator`.
+//! `examples/` has more programs, all of which run offline: `turn`, `scope`, `handoff`, `orchestrator`.
 //!
-//! # What to know
+//! # Guarantees and requirements
 //!
-//! **The leash.** Agents are started through a small process that ends all they started, however the caller ends. It is
-//! the caller's own program: when its first argument is what [`Leash::args`](segue_agents::Leash::args) says, it hands
-//! the rest to [`leash::run_as`](segue_agents::leash::run_as) and exits with what that returns.
+//! **The leash.** segue starts agents through a small helper process, which ends all processes that they started,
+//! however the caller's process ends. The helper is the caller's own program: if its first argument is the one in
+//! [`Leash::args`](segue_agents::Leash::args), the program passes the remaining arguments to
+//! [`leash::run_as`](segue_agents::leash::run_as) and exits with the code that it returns.
 //!
-//! **State** is where the [`Store`] keeps it: with `segue-sqlite` one file in a directory. Several processes may use the
-//! same one, the `segue` command among them. The files of agents are read, and left as they are but for a delete that
-//! was asked for and for what keeps an agent from harming its own sessions.
+//! **State** is stored by the [`Store`]: with `segue-sqlite`, in one file in a directory. Several processes may use the
+//! same store, including the `segue` command. segue reads the files of agents, and changes them in two cases only: to
+//! delete a session on request, and to prevent an agent from damaging its own sessions.
 //!
-//! **One turn at a time.** A session that somebody is at work in is refused with
-//! [`StoreError::Held`](segue_store::StoreError::Held), in this process as in any other; different sessions run at once.
-//! An agent that was kept running ([`ChatRequest::keep_open`]) keeps its session for this engine until it is let go.
+//! **One turn at a time.** A call on a session that is in use fails with
+//! [`StoreError::Held`](segue_store::StoreError::Held), whether this process or another one uses it; different sessions
+//! run concurrently. An agent that stays running ([`ChatRequest::keep_open`]) retains the lease on its session for this
+//! engine until the engine ends the agent.
 //!
-//! **Events** come through the caller's bounded channel. Whoever is slow to take them slows the agent down; what was
-//! said is on the disk meanwhile. Whoever wants none lets the receiver go *before* the call: one that is kept and not
-//! read holds the turn up.
+//! **Events** arrive through the caller's bounded channel. A slow receiver slows the agent down, but loses nothing,
+//! because segue writes messages to disk as they arrive. A caller that wants no events drops the receiver *before* the
+//! call: a receiver that exists but is not read blocks the turn.
 //!
-//! **Permission requests** that the policy does not answer are events ([`TurnEvent::Ask`]) with a channel for the answer;
-//! to let that go is to refuse.
+//! **Permission requests** that the policy does not answer are events ([`TurnEvent::Ask`]) with a channel for the
+//! answer; dropping that channel refuses the request.
 //!
-//! **Stopping.** [`ChatRequest::stop`] asks the agent to stop, or ends it; either way the turn is settled and reported
-//! as cancelled. To drop the future of a call is safe, too: the agent is ended, the session is free once it is gone, and
-//! whoever uses it next finds the turn interrupted, with what was said up to then.
+//! **Stopping.** [`ChatRequest::stop`] asks the agent to stop, or ends it; in both cases the turn is settled and
+//! reported as cancelled. Dropping the future of a call is safe, too: segue ends the agent, and releases the session
+//! once the agent has exited. The next call on the session finds the turn interrupted, with the messages that had
+//! arrived.
 //!
-//! **Errors.** A turn that the agent failed is a [`TurnReport`] with a failure. [`EngineError`] says that there was no
-//! turn, or that its record could not be kept. What segue decided by itself on the way is a
-//! [`Decision`](segue_core::Decision): one line for a person.
+//! **Errors.** A turn that the agent failed is a [`TurnReport`] with a failure. [`EngineError`] means that no turn ran,
+//! or that its record could not be written. An automatic choice of segue is a [`Decision`](segue_core::Decision): one
+//! line for the user.
 //!
-//! **Runtime.** A tokio runtime with time and I/O enabled; one thread will do. [`Engine`] is `Send` and `Sync`, and so is
-//! made to be shared in an [`Arc`]; its futures can be spawned. Agents that were kept running
-//! ([`ChatRequest::keep_open`]) are ended by [`Engine::close`], and by force when the engine is dropped.
+//! **Runtime.** The engine needs a tokio runtime with time and I/O enabled; one thread is enough. [`Engine`] is `Send`
+//! and `Sync`, so that it can be shared in an [`Arc`]; its futures can be spawned. Agents that stay running
+//! ([`ChatRequest::keep_open`]) are ended by [`Engine::close`], and killed when the engine is dropped.
 
 mod added;
 mod adopt;
@@ -156,7 +161,7 @@ pub use tell::Preview;
 pub use upkeep::{DeletePlan, Deleted, Doomed, Extent, Fate, Means, Restored, Spared, Upkeep};
 pub use world::World;
 
-/// Runs turns over a store and a set of agents.
+/// An engine that runs turns on a store and a set of agents.
 pub struct Engine {
     store: Arc<dyn Store>,
     agents: Vec<Arc<dyn Agent>>,
@@ -165,26 +170,26 @@ pub struct Engine {
     world: World,
     tools: Tools,
     warm: warm::Warm,
-    /// Where native sessions were when they were last looked for.
+    /// Cache of the last location at which each native session was found.
     places: Mutex<HashMap<(ProviderId, NativeId), NativeSession>>,
     upkeep: Option<Upkeep>,
     budget: u64,
     policy: Policy,
     roles: Roles,
-    /// The program that tells of commits.
+    /// Path of the git program that lists commits; `None` if git is not available.
     git: Option<PathBuf>,
 }
 
-/// The MCP servers that agents are handed with a conversation.
+/// MCP servers that segue passes to agents when it opens a native session.
 #[derive(Clone, Default)]
 pub struct Tools {
-    /// Those that everybody gets.
+    /// Servers that every session gets.
     pub servers: Vec<McpServer>,
-    /// segue's own, bound to a session.
+    /// Factory for segue's own server; `None` if agents get no tools of segue.
     pub own: Option<OwnTools>,
 }
 
-/// Makes the server that is bound to a session.
+/// A function that creates the MCP server for a session.
 pub type OwnTools = Arc<dyn Fn(&SessionId) -> McpServer + Send + Sync>;
 
 impl Tools {
@@ -195,8 +200,8 @@ impl Tools {
 }
 
 impl Engine {
-    /// An engine over `store` that may drive `agents`, the preferred ones first, and knows the native sessions
-    /// in `catalog`.
+    /// Creates an engine on `store`. It drives `agents`, listed in order of preference, and finds native sessions in
+    /// `catalog`.
     #[must_use]
     pub fn new(
         store: Arc<dyn Store>,
@@ -221,42 +226,42 @@ impl Engine {
         }
     }
 
-    /// The same engine, which hands these tools to every agent that can take any.
+    /// Sets the MCP servers that the engine passes to every agent that accepts any.
     #[must_use]
     pub fn with_tools(mut self, tools: Tools) -> Self {
         self.tools = tools;
         self
     }
 
-    /// The same engine, which goes by this policy.
+    /// Sets the policy for failures, context limits, fallback providers and automatic compaction.
     #[must_use]
     pub fn with_policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
         self
     }
 
-    /// The same engine, which knows these roles.
+    /// Sets the roles that sessions can have.
     #[must_use]
     pub fn with_roles(mut self, roles: Roles) -> Self {
         self.roles = roles;
         self
     }
 
-    /// The roles there are.
+    /// Returns the roles that sessions can have.
     #[must_use]
     pub fn roles(&self) -> &Roles {
         &self.roles
     }
 
-    /// The same engine, which asks this index before it reads the files of agents.
+    /// Sets the index that the engine queries before it reads the files of agents.
     #[must_use]
     pub fn with_index(mut self, index: Index) -> Self {
         self.index = Some(Arc::new(index));
         self
     }
 
-    /// The agent of that name, to ask what it can do ([`Agent::probe`]) and how it is configured ([`Agent::defaults`]).
-    /// [`Engine::drivable`] tells all names.
+    /// Returns the agent of a provider, for example to query its capabilities ([`Agent::probe`]) and its configuration
+    /// ([`Agent::defaults`]). [`Engine::drivable`] lists all providers. Fails if the engine has no such agent.
     pub fn agent(&self, provider: &ProviderId) -> Result<&Arc<dyn Agent>, EngineError> {
         self.agents
             .iter()

@@ -1,4 +1,4 @@
-//! Native sessions beside segue's own: one list, one way to name them.
+//! Native sessions and segue's own sessions: one list, and one form of reference.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -13,17 +13,17 @@ use segue_store::{Filter, Page};
 
 use crate::{Engine, EngineError, Fitting, Freshness, Known, Standpoint, Target};
 
-/// What a conversation is called, whoever keeps it.
+/// Id of a conversation, which segue or an agent stores.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConversationId {
-    /// One of segue's own.
+    /// A session of segue.
     Session(SessionId),
-    /// One that only an agent has.
+    /// A native session that segue has not adopted.
     Native(ProviderId, NativeId),
 }
 
 impl ConversationId {
-    /// Who keeps it.
+    /// Returns the name of the program that stores the conversation: `segue` or the agent.
     #[must_use]
     pub fn provider(&self) -> &str {
         match self {
@@ -54,33 +54,33 @@ impl fmt::Display for ConversationId {
 /// A native session and the project it belongs to.
 #[derive(Debug, Clone)]
 pub struct Native {
-    /// The session.
+    /// Native session, as the catalog found it.
     pub session: NativeSession,
-    /// What tells its project from others; none where the agent does not say where it worked.
+    /// Key of the project; `None` if the agent recorded no working directory.
     pub project: Option<String>,
-    /// What the index knows of it beside that.
+    /// Details from the index; `None` if the session was read from its files.
     pub known: Option<Box<Known>>,
 }
 
 impl Native {
-    /// What it is called.
+    /// Returns the id of the native session.
     #[must_use]
     pub fn id(&self) -> ConversationId {
         ConversationId::Native(self.session.provider.clone(), self.session.head.id.clone())
     }
 }
 
-/// A conversation: one of segue's own, or one that only an agent has.
+/// A conversation: a session of segue, or a native session that segue has not adopted.
 #[derive(Debug, Clone)]
 pub enum Conversation {
-    /// A session of segue's, and where it stands.
+    /// A session of segue, with its status.
     Session(Box<Session>, SessionStatus),
     /// A native session.
     Native(Box<Native>),
 }
 
 impl Conversation {
-    /// What it is called.
+    /// Returns the id of the conversation.
     #[must_use]
     pub fn id(&self) -> ConversationId {
         match self {
@@ -89,7 +89,7 @@ impl Conversation {
         }
     }
 
-    /// What tells the project it belongs to from others, where that is known.
+    /// Returns the key of the conversation's project; `None` if it is unknown.
     #[must_use]
     pub fn project(&self) -> Option<&str> {
         match self {
@@ -106,34 +106,34 @@ impl Conversation {
     }
 }
 
-/// What is in a native session, apart from what was said.
+/// Outline of a native session, without the messages.
 #[derive(Debug)]
 pub struct Survey {
-    /// What it is called by now, where a record says so.
+    /// Current title; `None` if no record sets one.
     pub title: Option<Title>,
-    /// Its turns, without their messages.
+    /// Turns, without their messages.
     pub turns: Vec<NativeTurn>,
-    /// How often the agent made its own context smaller.
+    /// Number of times that the agent compacted its own context.
     pub compactions: u32,
-    /// What could not be read.
+    /// Records that could not be read.
     pub skipped: Skipped,
 }
 
 /// A list of conversations.
 #[derive(Debug, Default)]
 pub struct Conversations {
-    /// The conversations, newest first.
+    /// Conversations, newest first.
     pub rows: Vec<Conversation>,
-    /// Whether there are more.
+    /// Whether more conversations match.
     pub more: bool,
-    /// Of which agents something could not be read, and why.
+    /// Providers with sessions that could not be read, each with the reason.
     pub unreadable: Vec<(ProviderId, String)>,
-    /// Why the index could not be asked, where it should have been.
+    /// Reason why the index could not be used; `None` if it was used or not needed.
     pub without_index: Option<String>,
 }
 
 impl Conversations {
-    /// Adds what could not be read, as far as it is of the agent that was asked for.
+    /// Adds providers with sessions that could not be read, as far as they match the filter.
     pub fn lack(&mut self, filter: &Filter, unreadable: Vec<(ProviderId, String)>) {
         let wanted = filter.provider.as_ref().map(keeper);
         let fits = |provider: &ProviderId| wanted.as_ref().is_none_or(|wanted| wanted == provider);
@@ -144,7 +144,7 @@ impl Conversations {
         self.unreadable.dedup();
     }
 
-    /// Adds others, each of them once, and keeps so many.
+    /// Adds the conversations of another list without duplicates, and truncates the result to `limit`.
     pub fn join(&mut self, others: Self, limit: u32) {
         let known: Vec<ConversationId> = self.rows.iter().map(Conversation::id).collect();
         let others_rows = others.rows.into_iter();
@@ -158,7 +158,7 @@ impl Conversations {
         self.sort(limit);
     }
 
-    /// Puts the newest first, and keeps so many of them.
+    /// Sorts the conversations, newest first, and truncates them to `limit`.
     pub fn sort(&mut self, limit: u32) {
         self.rows
             .sort_by_key(|row| std::cmp::Reverse(row.updated_at()));
@@ -168,8 +168,8 @@ impl Conversations {
 }
 
 impl Engine {
-    /// The newest conversations that fit a filter, each of them once: a native session that carries one of
-    /// segue's own is part of that one.
+    /// Lists the newest conversations that match a filter. A native session that a session of segue uses is listed only
+    /// as that session.
     pub async fn conversations(
         &self,
         filter: &Filter,
@@ -177,7 +177,7 @@ impl Engine {
         freshness: Freshness,
     ) -> Result<Conversations, EngineError> {
         let (own, more) = self.list(filter, Page::first(limit)).await?;
-        // One more, so that it is known whether there are more.
+        // Requests one row more than the limit, to learn whether more exist.
         let some = limit.saturating_add(1);
         let indexed = self.indexed(filter, some, freshness).await?;
         let without_index = indexed.as_ref().err().cloned().flatten();
@@ -202,7 +202,7 @@ impl Engine {
         Ok(conversations)
     }
 
-    /// The native sessions that fit a filter and carry none of segue's own.
+    /// Returns the native sessions that match a filter and that no session of segue uses.
     pub(crate) async fn natives(
         &self,
         filter: &Filter,
@@ -211,12 +211,12 @@ impl Engine {
         Ok((self.not_carried(natives).await?, unreadable))
     }
 
-    /// The native sessions that fit a filter.
+    /// Returns the native sessions that match a filter, and the providers with sessions that could not be read.
     pub(crate) async fn all_natives(
         &self,
         filter: &Filter,
     ) -> (Vec<Native>, Vec<(ProviderId, String)>) {
-        // What a native session is for, only segue knows.
+        // Only segue stores purposes and tags, so no native session matches a filter on these.
         if filter.is_own() {
             return (Vec::new(), Vec::new());
         }
@@ -237,7 +237,7 @@ impl Engine {
         .await
     }
 
-    /// Adds native sessions that were found in another way, unless they are there.
+    /// Adds native sessions from another source, except those that the list contains or that a session of segue uses.
     pub async fn add_natives(
         &self,
         conversations: &mut Conversations,
@@ -255,19 +255,19 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether anybody is called so: an agent that can be driven, or one whose sessions can be read.
+    /// Returns `true` if segue can drive the provider or read its sessions.
     #[must_use]
     pub fn knows(&self, provider: &ProviderId) -> bool {
         self.known_providers().contains(&provider.as_str())
     }
 
-    /// Everybody who can be driven, the preferred ones first.
+    /// Returns the providers that segue can drive, in order of preference.
     #[must_use]
     pub fn drivable(&self) -> Vec<&ProviderId> {
         self.agents.iter().map(|agent| agent.provider()).collect()
     }
 
-    /// Everybody who can be driven or read, by name.
+    /// Returns the names of the providers that segue can drive or read, sorted.
     #[must_use]
     pub fn known_providers(&self) -> Vec<&str> {
         let agents = self.agents.iter().map(|agent| agent.provider().as_str());
@@ -277,7 +277,7 @@ impl Engine {
         names
     }
 
-    /// Whether the files of this agent's sessions can be read.
+    /// Returns `true` if segue can read the session files of this provider.
     pub(crate) fn reads(&self, provider: &ProviderId) -> bool {
         let keeper = keeper(provider);
         self.catalog
@@ -285,7 +285,7 @@ impl Engine {
             .any(|known| known == keeper.as_str())
     }
 
-    /// The agent that can be driven to go on with the native sessions of `keeper`.
+    /// Returns the provider that can resume the native sessions of `keeper`; `None` if the engine has no such agent.
     pub(crate) fn driver(&self, keeper: &ProviderId) -> Option<ProviderId> {
         let candidates = [Some(keeper.clone()), spoken_to(keeper)];
         let mut drivers = candidates.into_iter().flatten();
@@ -315,7 +315,7 @@ impl Engine {
         Ok(natives.into_iter().filter(free).collect())
     }
 
-    /// The conversation that a typed reference means. `claude:ID` names one of an agent's own.
+    /// Finds the conversation that a typed reference names. `claude:ID` names a native session.
     pub async fn find_any(
         &self,
         reference: &SessionRef,
@@ -361,14 +361,15 @@ impl Engine {
         }
     }
 
-    /// Why the file of a native session that was there before is no conversation now, if the file still is there.
+    /// Returns the reason why the file of a native session contains no conversation any more; `None` if the file does
+    /// not exist.
     async fn why_not(&self, text: &str) -> Option<EngineError> {
         let text = text.to_owned();
         let why = self.with_catalog(move |catalog| catalog.why_not(&text));
         why.await.map(EngineError::from)
     }
 
-    /// Whether the index remembers a native session of this name that is not there any more.
+    /// Returns `true` if the index contains a native session with this id, which the caller could not find.
     fn was_there(&self, text: &str) -> bool {
         let (provider, id) = match text.split_once(':') {
             Some((provider, id)) => (ProviderId::parse(provider).ok(), id),
@@ -386,20 +387,20 @@ impl Engine {
         })
     }
 
-    /// The native sessions that a text may mean.
+    /// Finds the native sessions that a text may name. Fails if only unreadable ones match.
     pub(crate) async fn lookup_native(&self, text: &str) -> Result<Vec<Native>, EngineError> {
         let text = text.to_owned();
         let found = self.with_catalog(move |catalog| catalog.lookup(&text));
         let found = found.await;
         let mut unreadable = found.unreadable.into_iter();
         match unreadable.next() {
-            // It is there, as far as its name tells.
+            // A file with this name exists, but cannot be read.
             Some((_, error)) if found.sessions.is_empty() => Err(error.into()),
             _ => Ok(placed(found.sessions)),
         }
     }
 
-    /// Reads a native session through, and keeps only where its turns are.
+    /// Reads a complete native session, and returns its outline.
     pub fn survey(&self, native: &NativeSession) -> Result<Survey, EngineError> {
         let mut records = self.catalog.records(native, &Start::Beginning)?;
         let outlined = outline(records.as_mut())?;
@@ -411,8 +412,8 @@ impl Engine {
         })
     }
 
-    /// Tells the turns of a survey, from one of them on, with what was said: one at a time, so that even a huge
-    /// session is never in memory.
+    /// Passes the turns of a survey with their messages to `tell`, starting at index `from`. Reads one turn at a time,
+    /// so that even a huge session is never completely in memory.
     pub fn replay(
         &self,
         native: &NativeSession,
@@ -424,7 +425,7 @@ impl Engine {
         Ok(replay(records.as_mut(), &survey.turns, from, tell)?)
     }
 
-    /// The last turns of a native session, however long it is, and whether those are all.
+    /// Returns the last turns of a native session of any length, and `true` if those are all turns.
     pub fn recent(
         &self,
         native: &NativeSession,
@@ -433,7 +434,7 @@ impl Engine {
         Ok(self.catalog.recent(native, turns)?)
     }
 
-    /// Reading many small files would hold up everything else in this process.
+    /// Runs `work` on a blocking thread, because reading many small files would block all other tasks of this process.
     pub(crate) async fn with_catalog<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Catalog) -> T + Send + 'static,
@@ -447,7 +448,7 @@ impl Engine {
     }
 }
 
-/// Sessions with the projects they belong to. Many share a directory, which is looked at once.
+/// Adds the project to each session. Many sessions share a directory, which is examined once.
 fn placed(sessions: Vec<NativeSession>) -> Vec<Native> {
     let mut projects: HashMap<String, String> = HashMap::new();
     let place = |session: NativeSession| {
@@ -476,14 +477,15 @@ fn causes(natives: &Natives) -> Vec<(ProviderId, String)> {
     natives.unreadable.iter().map(cause).collect()
 }
 
-/// Who keeps the native sessions of an agent: `acp:NAME` is `NAME`, spoken to over its protocol.
+/// Returns the provider that stores the native sessions of an agent: for `acp:NAME`, which runs `NAME` over ACP, it is
+/// `NAME`.
 pub(crate) fn keeper(provider: &ProviderId) -> ProviderId {
     let name = provider.as_str().strip_prefix("acp:");
     let keeper = name.and_then(|name| ProviderId::parse(name).ok());
     keeper.unwrap_or_else(|| provider.clone())
 }
 
-/// What an agent is called when it is spoken to over its protocol.
+/// Returns the provider that runs an agent over ACP.
 fn spoken_to(keeper: &ProviderId) -> Option<ProviderId> {
     ProviderId::parse(&format!("acp:{keeper}")).ok()
 }

@@ -1,4 +1,5 @@
-//! Opening a leg: go on with the native session where it knows all that was sent, else tell a new one.
+//! Opening a leg: resumes the native session if it contains all turns that were sent, or else starts a new one with a
+//! brief.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -14,27 +15,27 @@ use crate::hold::Hold;
 use crate::tell::Telling;
 use crate::{ChatRequest, Engine, EngineError};
 
-/// A leg with an agent at its end.
+/// A leg with a running agent.
 pub(crate) struct OpenLeg {
     pub(crate) leg: Leg,
     pub(crate) conversation: Box<dyn Conversation>,
     pub(crate) opened: Opened,
-    /// Why it was opened so, in words.
+    /// Reason for the choice of `opened`, as text for the user.
     pub(crate) why: String,
-    /// Whether the native session is new and knows another one, of which it is a branch.
+    /// Whether the native session is new and branched off from another one, whose context it has.
     pub(crate) branched: bool,
-    /// What is to be sent: the prompt, after the story so far where the agent does not know it.
+    /// Text to send: the prompt, after a brief if the agent does not have the session in context.
     pub(crate) prompt: String,
-    /// What was done to keep native sessions from harm.
+    /// Actions that protected native sessions from damage, one line each.
     pub(crate) protected: Vec<String>,
-    /// Why the agent is talked to in another way than usual, if it is.
+    /// Reason why the agent runs on another transport than the default one; `None` if it does not.
     pub(crate) fell_back: Option<String>,
-    /// What was decided about what it is told.
+    /// Decisions about the content of the brief.
     pub(crate) news: Vec<Decision>,
 }
 
 impl OpenLeg {
-    /// A leg that goes on with its native session, which knows all that was said.
+    /// Creates a leg that resumes its native session, which contains all turns.
     fn going_on(leg: &Leg, opening: Opening, terms: &OpenTerms<'_>) -> Self {
         let why = if opening.opened == Opened::Live {
             "the agent is still running"
@@ -47,7 +48,7 @@ impl OpenLeg {
             opened: opening.opened,
             why: why.to_owned(),
             branched: false,
-            // Whether it knows what it refused is not known, so it is told all of it again.
+            // The agent may or may not have stored the text that it refused, so all of it is sent again.
             prompt: terms.refused.unwrap_or(&terms.request.prompt).to_owned(),
             protected: opening.protected,
             fell_back: opening.fell_back,
@@ -56,24 +57,25 @@ impl OpenLeg {
     }
 }
 
-/// On what terms a leg is opened.
+/// Parameters for opening a leg.
 pub(crate) struct OpenTerms<'a> {
     pub(crate) request: &'a ChatRequest,
-    /// What a native session that goes on is sent: the prompt, after what was added to the record since.
+    /// Text for a resumed native session: the prompt, after the messages that were added to the record since the last
+    /// prompt.
     pub(crate) sends: &'a str,
-    /// The turn that the prompt is.
+    /// Turn of the prompt.
     pub(crate) turn: TurnId,
     pub(crate) provider: &'a ProviderId,
     pub(crate) permissions: PermissionPolicy,
     pub(crate) timeouts: Timeouts,
     pub(crate) model: Option<&'a str>,
-    /// Why it is opened a second time for the same prompt, if it is.
+    /// Reason why a second leg is opened for the same prompt; `None` for the first one.
     pub(crate) why_again: Option<&'a str>,
-    /// What the same agent was sent for this prompt, and refused.
+    /// Text that the same agent refused for this prompt; `None` if it refused none.
     pub(crate) refused: Option<&'a str>,
 }
 
-/// Why no leg could be opened.
+/// Reason why no leg could be opened.
 pub(crate) enum CannotOpen {
     Agent(AgentError),
     Engine(EngineError),
@@ -86,7 +88,7 @@ impl<E: Into<EngineError>> From<E> for CannotOpen {
 }
 
 impl Engine {
-    /// Opens a leg for a prompt that is written down and not sent yet; `before` are the turns it follows.
+    /// Opens a leg for a prompt that is recorded and not sent yet. `before` are the turns before the prompt.
     pub(crate) async fn open(
         &self,
         terms: &OpenTerms<'_>,
@@ -136,13 +138,14 @@ impl Engine {
             return Err(CannotOpen::Agent(no_native(last.as_ref(), over, provider)));
         }
         let mut open = self.open_request(terms, session, hold)?;
-        // Without anything on record there is nothing to tell a new native session, which would be blank.
+        // Without recorded turns, a new native session would get no brief and have no context, so opening fails
+        // instead.
         open.strict |=
             native_id.is_some() && terms.refused.is_none() && !before.iter().any(|turn| turn.sent);
         open.native_id = native_id;
         open.from = from.as_ref().map(|from| from.point.clone());
         if open.native_id.is_none() && (!before.is_empty() || open.role.is_some()) {
-            // By the time the agent runs, what it is told can be counted.
+            // The vocabulary loads while the agent starts, so that the tokens of the brief can be counted then.
             segue_tokens::warm_up();
         }
         let mut opening = agent.open(&open).await.map_err(CannotOpen::Agent)?;
@@ -173,7 +176,7 @@ impl Engine {
             .await
     }
 
-    /// Writes down that a leg is over, if one is.
+    /// Records the end of a leg, if one is given.
     async fn end(&self, hold: &Hold, ends: Option<(LegId, LegEnd)>) -> Result<(), EngineError> {
         if let Some((leg, end)) = ends {
             let at = (self.world.now)();
@@ -182,7 +185,7 @@ impl Engine {
         Ok(())
     }
 
-    /// What an agent is asked for where nothing is known of any native session.
+    /// Creates the request for an agent, without a native session to resume or to branch off from.
     fn open_request(
         &self,
         terms: &OpenTerms<'_>,
@@ -205,7 +208,7 @@ impl Engine {
         })
     }
 
-    /// Writes down that a new native session carries the session from here on, and composes what it is told.
+    /// Records a leg on a new native session, which runs the session from now on, and composes its brief.
     async fn begin_leg(
         &self,
         opening: Opening,
@@ -223,7 +226,7 @@ impl Engine {
             has_tools: opening.conversation.takes_tools(),
             hold,
         };
-        // The leg before is over only once it is known that a new one can be told.
+        // The previous leg ends only after the brief is composed, because composing it may fail.
         let (brief, news) = self.tell(telling).await?;
         self.end(hold, ends).await?;
         let new = NewLeg {
@@ -264,7 +267,7 @@ impl Engine {
     }
 }
 
-/// Why no native session can be gone on with, for those who want nothing else.
+/// Creates the error for a strict request if no native session can be resumed.
 fn no_native(last: Option<&Leg>, over: Option<String>, provider: &ProviderId) -> AgentError {
     AgentError::NothingToResume(match last {
         Some(leg) if leg.provider != *provider => {
@@ -278,7 +281,7 @@ fn no_native(last: Option<&Leg>, over: Option<String>, provider: &ProviderId) ->
     })
 }
 
-/// Why a leg that has ended is not gone on with; none of one that has not.
+/// Returns the reason why a leg that has ended is not resumed; `None` if the leg has not ended.
 fn why_over(leg: &Leg, provider: &ProviderId) -> Option<String> {
     let (_, end) = leg.ended?;
     match end {
@@ -297,7 +300,7 @@ fn why_over(leg: &Leg, provider: &ProviderId) -> Option<String> {
     }
 }
 
-/// Why a new native session is begun where none is left for it.
+/// Returns the reason for a new native session if no open leg ends for it.
 fn why_first(over: Option<String>, before: &[Turn]) -> String {
     match over {
         _ if before.is_empty() => "a new session".to_owned(),
@@ -306,7 +309,8 @@ fn why_first(over: Option<String>, before: &[Turn]) -> String {
     }
 }
 
-/// Why the last leg is over, given that another one is opened; `not_now` of one that was usable, if its agent said so.
+/// Returns why the last leg ends, given that another one is opened. `not_now` is `None` if the leg was not usable, and
+/// `true` if its agent reported that it cannot resume the native session now.
 fn end_of(leg: &Leg, not_now: Option<bool>, provider: &ProviderId) -> (LegEnd, String) {
     if let Some(not_now) = not_now {
         let (end, when) = if not_now {

@@ -1,5 +1,5 @@
-//! The record follows the native session: what was cut off, made elsewhere, taken back or lost there is known before
-//! the session goes on.
+//! Reconciliation of the record with the native session: interrupted turns, turns made outside segue, rewinds and
+//! losses are applied to the record before the session is resumed.
 
 mod apply;
 mod place;
@@ -18,46 +18,46 @@ use self::place::Place;
 use crate::hold::Hold;
 use crate::{Engine, EngineError};
 
-/// What a session is brought up to date for.
+/// Operation for which a session is reconciled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ahead {
-    /// A prompt, which goes on with the native session or, if it is `strict`, does not go on at all.
+    /// A prompt. It resumes the native session or, unless it is `strict`, starts another one.
     Prompt {
-        /// Whether nothing else will do.
+        /// Whether the prompt fails if the native session cannot be resumed.
         strict: bool,
     },
-    /// Something else; only what is certain is done.
+    /// Any other operation. Only changes that are certain are applied.
     Else,
 }
 
-/// What a native session has that the record lacks.
+/// Changes in a native session that the record does not contain.
 struct News {
     leg: Leg,
-    /// The turn that was cut off, if one was, and what the native session has of it.
+    /// Interrupted turn, if any, with its counterpart in the native session.
     cut_off: Option<(Turn, Option<NativeTurn>)>,
-    /// The turns that were made elsewhere.
+    /// Turns that were made outside segue.
     turns: Vec<NativeTurn>,
-    /// What the native session is worth.
+    /// Alignment of the native session with the session.
     standing: Standing,
-    /// Whether the agent made its own context smaller.
+    /// Whether the agent compacted its own context.
     compacted: bool,
 }
 
-/// Where a native session stands, compared with the session that it carries.
+/// Alignment of a native session with the session that uses it.
 enum Standing {
-    /// It is where the session is.
+    /// Both are at the same turn.
     Level,
-    /// It went back to this turn; so many finished ones of the session came after it.
+    /// The native session was rewound to turn `to`, which `dropped` finished turns of the session follow.
     Back { to: Turn, dropped: usize },
-    /// The session is elsewhere: it was moved since, and the native session goes on from this turn.
+    /// The head was moved to another path; the native session continues from this turn.
     Apart(Turn),
-    /// It is not there any more.
+    /// The native session no longer exists.
     Gone,
-    /// It lacks what was said.
+    /// The native session is truncated: recorded turns are missing from it.
     Cut,
 }
 
-/// What was read of a native session.
+/// Turns that were read from a native session.
 struct Read {
     turns: Vec<NativeTurn>,
     changed: Changed,
@@ -65,7 +65,7 @@ struct Read {
 }
 
 impl Engine {
-    /// Brings a session that is held up to date; tells what was decided.
+    /// Reconciles a session under its lease, and returns it with the decisions.
     pub(crate) async fn bring_up_to_date(
         &self,
         session: Session,
@@ -80,8 +80,8 @@ impl Engine {
         Ok((session, recovered.into_iter().collect()))
     }
 
-    /// A session as it is with what was said meanwhile in its agent's own program. Where somebody is at work in it, or
-    /// it was moved, it stays as it is.
+    /// Adds the turns that were made in the agent's own program to a session, and returns it with the decisions.
+    /// Returns the session unchanged if it is in use, or if the native session did not just gain turns after the head.
     pub async fn refreshed(
         &self,
         session: Session,
@@ -112,13 +112,13 @@ impl Engine {
         outcome
     }
 
-    /// Whether the native session of a session lacks what was said.
+    /// Returns `true` if recorded turns are missing from the native session.
     pub(crate) async fn is_cut(&self, session: &Session) -> Result<bool, EngineError> {
         let news = self.news(session).await?;
         Ok(news.is_some_and(|news| matches!(news.standing, Standing::Cut)))
     }
 
-    /// Whether somebody else went on in the native session of a session since a moment.
+    /// Returns `true` if another program added turns to the native session since a time, or rewound it.
     pub(crate) async fn went_on_since(
         &self,
         session: &Session,
@@ -131,7 +131,7 @@ impl Engine {
         }))
     }
 
-    /// Notes decisions in the log of a session.
+    /// Logs decisions in a session.
     pub(crate) async fn note_all(
         &self,
         hold: &Hold,
@@ -144,7 +144,7 @@ impl Engine {
         Ok(())
     }
 
-    /// What the native session of a session has that its record lacks; none if nothing can be told.
+    /// Returns the changes in a session's native session; `None` if there are none or they cannot be determined.
     async fn news(&self, session: &Session) -> Result<Option<News>, EngineError> {
         let legs = self.store.legs(&session.id).await?;
         let last = legs.into_iter().next_back();
@@ -157,7 +157,7 @@ impl Engine {
         let warm = self.warm.has(&session.id).await;
         let native = match self.place_of(&leg.provider, &native_id, warm).await {
             Place::At(native) => native,
-            // What was never seen there can't be gone.
+            // A native session in which segue never saw a record is not missing.
             Place::Nowhere if leg.mark.is_some() => {
                 let chain = self.store.turns(&session.id).await?;
                 return Ok(can_go_on(&leg, &chain).then(|| News {
@@ -183,16 +183,16 @@ impl Engine {
         self.compare(leg, chain, read).await.map(Some)
     }
 
-    /// Compares what was read with the turns that lead to the head.
+    /// Compares the native turns with the recorded turns that lead to the head.
     async fn compare(&self, leg: Leg, chain: Vec<Turn>, read: Read) -> Result<News, EngineError> {
         let goes_on = can_go_on(&leg, &chain);
         let cut_off = running(&chain).cloned();
-        // What the native session was sent may not lead to the head any more.
+        // The turns that were sent to the native session may no longer lead to the head.
         let chain = match leg.tip.filter(|_| !goes_on) {
             Some(tip) => self.store.turns_to(tip).await?,
             None => chain,
         };
-        // What was added without an agent is in no native session.
+        // Messages that were added without an agent are in no native session.
         let sent_to_somebody = |turn: &Turn| !turn.is_added();
         let chain: Vec<Turn> = chain.into_iter().filter(sent_to_somebody).collect();
         let prompts = self.prompts(&chain, &read.turns).await?;
@@ -238,7 +238,7 @@ impl Engine {
         let is_cut_off = whose.iter().position(|of| *of == Some(last));
         let mut turns = read.turns;
         let mut new = turns.split_off(known.min(turns.len()));
-        // What was there before is not new, even if nobody knows what it is.
+        // A turn that began before the last prompt is not new, even if it matches no recorded turn.
         let sent_last = sent
             .and_then(|sent| chain.get(sent))
             .map(|turn| turn.started_at);
@@ -254,7 +254,7 @@ impl Engine {
         })
     }
 
-    /// A turn that somebody is in the middle of is not taken in by half.
+    /// Removes the last turn if another process is still running it, because only complete turns are applied.
     async fn without_unfinished(&self, leg: &Leg, mut turns: Vec<NativeTurn>) -> Vec<NativeTurn> {
         if let Some(last) = turns.last()
             && last.state == TurnState::Running
@@ -266,7 +266,7 @@ impl Engine {
         turns
     }
 
-    /// The prompts of turns, as far as they are needed to tell them apart.
+    /// Loads the prompts of those turns that only their prompts can identify; other prompts are empty.
     async fn prompts(
         &self,
         chain: &[Turn],
@@ -287,7 +287,7 @@ impl Engine {
     }
 }
 
-/// Where the native session is, by what became of it; `finished` are the turns of the chain that it was sent.
+/// Derives the alignment from a verdict. `finished` are the turns of the chain that the native session was sent.
 fn standing_by(verdict: Verdict, goes_on: bool, chain: &[Turn], finished: &[bool]) -> Standing {
     match (verdict, goes_on) {
         (Verdict::Cut, _) => Standing::Cut,
@@ -308,7 +308,8 @@ fn standing_by(verdict: Verdict, goes_on: bool, chain: &[Turn], finished: &[bool
     }
 }
 
-/// The turn that was cut off, if the last one was: whoever holds the session knows that nobody is at work in it.
+/// Returns the last turn if it is still recorded as running. For the owner of the lease it was interrupted, because no
+/// other process runs it.
 fn running(chain: &[Turn]) -> Option<&Turn> {
     chain.last().filter(|turn| turn.state == TurnState::Running)
 }
@@ -320,7 +321,8 @@ fn prompt_of(turn: &NativeTurn) -> String {
         .unwrap_or_default()
 }
 
-/// Reads what follows a mark, or all of it where that does not tell enough.
+/// Reads the records after a mark. Reads the complete native session if there is no mark, if the mark is lost, or if a
+/// rewind follows it.
 fn read(catalog: &Catalog, native: &NativeSession, mark: Option<Mark>) -> Result<Read, ReadError> {
     let mut changed = Changed::Grown;
     let mut compacted = false;

@@ -1,21 +1,21 @@
-//! Answers that are too long to be held in memory.
+//! Messages that are too long to hold in memory.
 //!
-//! A streamed message that grows beyond [`PIECE`] goes on record in pieces, each a message of its own that is
-//! marked as incomplete. Whoever reads the record gets one message again.
+//! A streamed message that grows beyond [`PIECE`] is stored as several messages, each marked as incomplete. [`joined`]
+//! merges them into one message when they are read.
 
 use segue_core::{Message, Part, Role};
 
-/// How long a message may get before it goes on in another piece.
+/// Size in bytes from which a streamed message continues in another stored message.
 pub(crate) const PIECE: usize = 1024 * 1024;
 
-/// The words of an answer, unless they are more than anybody asked for.
+/// The text of an answer, up to a maximum size. A longer answer is dropped completely, not truncated.
 pub(crate) struct Text {
     words: Option<String>,
     up_to: usize,
 }
 
 impl Text {
-    /// Nothing said yet; up to so many bytes are kept.
+    /// Creates an empty text that may contain up to `up_to` bytes.
     pub(crate) fn up_to(up_to: usize) -> Self {
         Self {
             words: Some(String::new()),
@@ -23,7 +23,7 @@ impl Text {
         }
     }
 
-    /// Adds some words. Each message of the answer begins on a line of its own.
+    /// Appends text. If `begins` is `true`, the text is the start of a message and begins on a new line.
     pub(crate) fn add(&mut self, words: &str, begins: bool) {
         let Some(text) = &mut self.words else { return };
         let between = begins && !text.is_empty() && !text.ends_with('\n');
@@ -35,13 +35,13 @@ impl Text {
         text.push_str(words);
     }
 
-    /// All of them, if they are no more than was asked for.
+    /// Takes the collected text. `None` if it exceeded the maximum size.
     pub(crate) fn take(&mut self) -> Option<String> {
         self.words.take()
     }
 }
 
-/// The messages of a turn as they were said: pieces of one are put together.
+/// Returns the messages of a turn as the agent sent them: the chunks of a long message are merged.
 pub(crate) fn joined(messages: Vec<Message>) -> Vec<Message> {
     let mut whole: Vec<Message> = Vec::with_capacity(messages.len());
     for message in messages {
@@ -53,7 +53,7 @@ pub(crate) fn joined(messages: Vec<Message>) -> Vec<Message> {
     whole
 }
 
-/// Adds `next` to `last` if that is a piece which it goes on from.
+/// Appends `next` to `last` if `last` is a chunk that `next` continues. `None` if it is not.
 fn goes_on(last: &mut Message, next: &Message) -> Option<()> {
     if last.complete || (last.role, next.role) != (Role::Assistant, Role::Assistant) {
         return None;
@@ -63,7 +63,7 @@ fn goes_on(last: &mut Message, next: &Message) -> Option<()> {
     else {
         return None;
     };
-    // A shorter one was cut off, and what follows it is another message.
+    // A shorter message was interrupted, so the next message is a separate one.
     if said.len() < PIECE {
         return None;
     }

@@ -1,4 +1,4 @@
-//! Whether an agent may be asked, by what is on record of it.
+//! Admission of prompts, based on the failures and cooldowns on record.
 
 use std::fmt::Write as _;
 
@@ -12,23 +12,23 @@ use segue_core::{
 use crate::error::moment;
 use crate::{ChatRequest, Engine, EngineError};
 
-/// A prompt that was let through.
+/// A prompt that may be sent.
 pub(crate) struct Admitted {
-    /// To whom.
+    /// Agent that receives the prompt.
     pub(crate) provider: ProviderId,
-    /// In whose place, if they were not asked for.
+    /// Agent that `provider` replaces as a fallback. `None` if it replaces no agent.
     pub(crate) instead_of: Option<ProviderId>,
-    /// How the session fares with them.
+    /// Failures of the agent in the session.
     pub(crate) standing: Standing,
-    /// Whether it was ever noted that they rest.
+    /// Whether a cooldown of the agent is on record, even an expired one.
     pub(crate) rested: bool,
-    /// Until when it has to wait.
+    /// Time until which the prompt waits, with the reason. `None` if it does not wait.
     pub(crate) wait: Option<(Timestamp, Pause)>,
-    /// What was decided on the way.
+    /// Decisions made during admission.
     pub(crate) decisions: Vec<Decision>,
 }
 
-/// On what terms an agent is asked.
+/// Options under which an agent receives a prompt.
 pub(crate) struct Terms {
     pub(crate) permissions: PermissionPolicy,
     pub(crate) timeouts: Timeouts,
@@ -36,7 +36,8 @@ pub(crate) struct Terms {
 }
 
 impl Admitted {
-    /// The prompt goes to another agent, which nobody asked for: it may do no more than the first one.
+    /// Moves the prompt to a fallback agent. `Engine::terms` limits its permissions, because the user did not choose
+    /// it.
     fn give_to(&mut self, other: ProviderId) {
         let from = std::mem::replace(&mut self.provider, other);
         self.instead_of = Some(from);
@@ -45,8 +46,10 @@ impl Admitted {
 }
 
 impl Engine {
-    /// What a request asks for, and for the rest what is configured for the agent. One that nobody asked for may do no
-    /// more than the one in whose place it goes on.
+    /// Returns the options for an agent: those of the request, completed by the agent's configuration.
+    ///
+    /// Unless the request sets permissions, a fallback agent gets no more than the agent `instead_of` that it replaces,
+    /// because the user did not choose it. Fails if the agent is unknown.
     pub(crate) fn terms(
         &self,
         request: &ChatRequest,
@@ -66,12 +69,14 @@ impl Engine {
                 turn: request.turn_timeout.or(defaults.timeouts.turn),
                 ..defaults.timeouts
             },
-            // A model is called by a name that only its agent knows.
+            // Only the agent that is replaced understands the name of its model.
             model: request.model.clone().filter(|_| instead_of.is_none()),
         })
     }
 
-    /// Lets a prompt through to the agent that is to answer, or to one that goes on in its place.
+    /// Decides whether a prompt may be sent to `provider`, has to wait, or is sent to a fallback agent.
+    ///
+    /// Fails with [`EngineError::NotYet`] or [`EngineError::Hopeless`] if the prompt must not be sent.
     pub(crate) async fn admit(
         &self,
         request: &ChatRequest,
@@ -138,7 +143,7 @@ impl Engine {
                 });
             }
             Admission::Hopeless => {
-                // Only a session that there is can have fared badly.
+                // A prompt without a session has no failures on record.
                 if let Some(session) = session {
                     return Err(EngineError::Hopeless {
                         session: session.clone(),
@@ -152,8 +157,8 @@ impl Engine {
         Ok(admitted)
     }
 
-    /// Those who could go on, of whom the user wants it, the preferred ones first: on this machine, awake, and not
-    /// known to fail in this session.
+    /// Returns the configured fallback agents that could answer, in order of preference: installed, not in cooldown,
+    /// not failing in this session, and not in `tried`. Empty if the request is strict.
     pub(crate) async fn others(
         &self,
         request: &ChatRequest,
@@ -161,7 +166,7 @@ impl Engine {
         tried: &[ProviderId],
     ) -> Result<Vec<ProviderId>, EngineError> {
         let mut others = Vec::new();
-        // Another agent would have to be told what was said, which was not wanted.
+        // A fallback agent would need a brief of the session, which a strict request excludes.
         if request.strict || self.policy.fallback.is_empty() {
             return Ok(others);
         }

@@ -1,4 +1,4 @@
-//! Sessions that come from other programs, and go there. No agent is asked, and nothing is compacted.
+//! Import of sessions from other programs, and export to them. Neither runs an agent or compacts a session.
 
 use std::collections::HashSet;
 
@@ -17,46 +17,46 @@ use crate::checkpoints::leading;
 use crate::pieces::joined;
 use crate::{Engine, EngineError, counted};
 
-/// What became of a session that was to come.
+/// Result of importing a session.
 #[derive(Debug, Clone)]
 pub enum Import {
-    /// It is here now; said, and noted in its log.
+    /// The session was imported. The decision is also in its log.
     Done(Box<Session>, Decision),
-    /// All of it has come before, or never left.
+    /// A session with all of this content exists: it was imported before, or it was exported from this store.
     Already(SessionId),
-    /// Nothing was ever said in it.
+    /// The imported session has no messages and no checkpoint.
     Nothing,
 }
 
-/// What is here of a session that is to come.
+/// Match between a session to import and the stored sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Present {
-    /// All of it is in this one.
+    /// All of the content is in this session.
     All(SessionId),
-    /// These have its name, and not all of it.
+    /// Sessions that have the name, but not all of the content.
     Others(Vec<Namesake>),
 }
 
-/// A session that has the name of another.
+/// A stored session with the name of a session to import.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Namesake {
-    /// Which.
+    /// Id of the stored session.
     pub id: SessionId,
-    /// What it lacks of the other.
+    /// Content that the stored session does not have.
     pub lacks: Lack,
 }
 
-/// A session as it goes.
+/// A session in its portable form.
 #[derive(Debug, Clone)]
 pub struct Export {
-    /// The session.
+    /// The portable session.
     pub session: Portable,
-    /// How many messages are left out, since there are no words in them.
+    /// Number of messages that are omitted because they have no text. System messages do not count.
     pub left_out: usize,
 }
 
 impl Engine {
-    /// What is here of a session that is to come into a project.
+    /// Finds the stored sessions that match a session to import into a project.
     pub async fn known(
         &self,
         project: &Project,
@@ -72,7 +72,8 @@ impl Engine {
         Ok(Present::Others(others))
     }
 
-    /// The sessions of a project that came under a name, or that have this name here.
+    /// Returns the session with the id `name`, in any project, and the sessions of the project that were imported as
+    /// `name`.
     async fn known_as(&self, project: &Project, name: &str) -> Result<Vec<SessionId>, EngineError> {
         let mut known = Vec::new();
         if let Ok(id) = SessionId::parse(name)
@@ -90,7 +91,7 @@ impl Engine {
         Ok(known)
     }
 
-    /// What a session that is here has to be compared by.
+    /// Loads the parts of a stored session that [`Portable::lacking`] compares.
     async fn there(&self, id: &SessionId) -> Result<There, EngineError> {
         let mut lines = Vec::new();
         for turn in self.store.turns(id).await? {
@@ -111,11 +112,13 @@ impl Engine {
         })
     }
 
-    /// Takes in a session that another program kept, in a format; whole, or not at all. One that is not all here already
-    /// comes beside those that have its name, so that nothing of either is lost.
+    /// Imports a session of another program, completely or not at all.
     ///
-    /// Whoever carried it there, if that is known and can be driven here, is to carry it on; else `carrier`, else the
-    /// agent last used in the project.
+    /// If stored sessions have the same name but not all of the content, the import creates another session, so that no
+    /// content is lost. The log names `format` as the source.
+    ///
+    /// The provider of the session is `carrier` if given, else the provider named in the files if it is configured,
+    /// else the agent last used in the project, else the first configured agent.
     pub async fn import(
         &self,
         session: &Portable,
@@ -159,7 +162,7 @@ impl Engine {
             let owner = self.world.me.clone();
             let made = self.store.import(new.clone(), owner, imported.clone());
             match made.await {
-                // Somebody else was quicker, with this one or with another of its name.
+                // A concurrent process imported this session, or another session of the same name.
                 Err(StoreError::Fits(there)) => {
                     if session.lacking(&self.there(&there).await?).is_none() {
                         return Ok(Import::Already(there));
@@ -171,7 +174,7 @@ impl Engine {
         }
     }
 
-    /// Who carries on what came.
+    /// Chooses the provider of an imported session.
     async fn carrier_here(
         &self,
         session: &Portable,
@@ -193,7 +196,7 @@ impl Engine {
         Ok(last.or(first).unwrap_or_else(ProviderId::rehearsal))
     }
 
-    /// The session that is to be made, as old as it is, under an id that is free.
+    /// Builds the session to create, with the original creation time and an unused id.
     async fn arrival(
         &self,
         session: &Portable,
@@ -216,8 +219,8 @@ impl Engine {
         })
     }
 
-    /// A session as it goes to another program: its words, what it came to, and what was kept aside when it came from
-    /// one.
+    /// Converts a session to its portable form: its messages, its active checkpoint, and the extra fields that were
+    /// saved when it was imported.
     pub async fn export(&self, session: Session) -> Result<Export, EngineError> {
         let in_force = match session.head {
             Some(head) => self.store.checkpoint_at(&session.id, head).await?,
@@ -246,7 +249,7 @@ impl Engine {
         let origin = self.store.origin(&session.id).await?;
         let mut portable = Portable {
             name: name(&session, origin.as_ref()),
-            // A role that nobody describes any more is told by its name alone.
+            // If the role is no longer configured, only the purpose contains its name.
             role: self.role_of(&session).ok().flatten().cloned(),
             context: self.store.context(&session.id).await?,
             title: Some(session.title),
@@ -263,7 +266,7 @@ impl Engine {
         if let Some(origin) = &origin {
             portable.recall(&origin.kept, origin.at);
         }
-        // What we say ourselves is no part of the conversation.
+        // System messages that segue wrote are not part of the conversation.
         let theirs = |line: &Line| line.role != Role::System || line.as_it_came;
         portable.past.retain(theirs);
         portable.lines.retain(theirs);
@@ -273,7 +276,7 @@ impl Engine {
         })
     }
 
-    /// A checkpoint with its figures: what it and those before it saved.
+    /// Returns a checkpoint with its metadata, such as the tokens that it and all versions before it saved.
     async fn recap(
         &self,
         id: &SessionId,
@@ -296,20 +299,24 @@ impl Engine {
     }
 }
 
-/// Counts the tokens of a text, as the engine does.
+/// Counts the tokens of a text with the engine's tokenizer.
 #[must_use]
 pub fn count_tokens(text: &str) -> u64 {
     segue_tokens::count(text)
 }
 
-/// What a session is called where it goes: as it was there, or as it is here. It becomes part of names of files.
+/// Returns the name for an export: the name before the import, else the session id.
+///
+/// A name that is not a valid native id is not used, because the name becomes part of file names.
 fn name(session: &Session, origin: Option<&Origin>) -> String {
     let before = origin.map(|origin| origin.name.as_str());
     let before = before.filter(|name| NativeId::parse(name).is_ok());
     before.unwrap_or(session.id.as_str()).to_owned()
 }
 
-/// A message in words; none where there are none. A prompt is told though it has none.
+/// Converts a message to a line of text.
+///
+/// `None` for tool messages and for messages without text. The prompt of a turn is converted even if it has no text.
 fn line(message: &Message, seq: usize, turn: u32) -> Option<Line> {
     let words = message.words();
     let told = match message.role {
@@ -337,8 +344,10 @@ fn counted_line(line: Line) -> Line {
     }
 }
 
-/// How many tokens the last compaction here read: what people and summarisers change read nothing of what was said, and
-/// of one that came the files tell it.
+/// Returns the number of tokens that the last compaction read.
+///
+/// Versions from the user and from summarisers do not count, because they read no turns. `None` if the last compaction
+/// was imported, because then the saved fields contain the number.
 fn last_read(versions: &[Version]) -> Option<u64> {
     let last = versions.iter().rev().find(|version| match version.why {
         Occasion::Budget | Occasion::Asked | Occasion::Told | Occasion::Imported => true,
@@ -348,14 +357,14 @@ fn last_read(versions: &[Version]) -> Option<u64> {
     here.map(|version| version.replaced)
 }
 
-/// A session that is no newer than now.
+/// Returns the session with its times limited to `now`, because a session with a future date would stay the latest one.
 fn at_most(session: &Portable, now: Timestamp) -> Portable {
     let mut session = session.clone();
     session.bring_to(now);
     session
 }
 
-/// What was said in a session that came, turn by turn, and where its checkpoint hangs.
+/// Converts an imported session to turns, and to the checkpoint with the turn that it is attached to.
 fn story(session: &Portable) -> (Vec<AdoptedTurn>, Option<ImportedCheckpoint>) {
     let past = Line::turns(&session.past);
     let since = Line::turns(&session.lines);
@@ -365,7 +374,7 @@ fn story(session: &Portable) -> (Vec<AdoptedTurn>, Option<ImportedCheckpoint>) {
     };
     let covers = u32::try_from(past.len()).unwrap_or(u32::MAX);
     let (hangs_on, covers) = match (covers, turns.is_empty()) {
-        // Nothing is left of what was said, and a checkpoint needs a turn to hang on.
+        // No messages are left, and a checkpoint has to be attached to a turn.
         (_, true) => {
             turns.push(placeholder(recap));
             (1, 1)
@@ -379,7 +388,7 @@ fn story(session: &Portable) -> (Vec<AdoptedTurn>, Option<ImportedCheckpoint>) {
         covers,
         tokens,
         checkpoint: recap.checkpoint.clone(),
-        // It stands for all that was ever said, not only for what the last compaction read.
+        // The checkpoint replaces all earlier messages, not only those that the last compaction read.
         replaced: recap.saved.saturating_add(tokens),
         at: recap.updated_at,
     };
@@ -401,7 +410,7 @@ fn turn(lines: &[Line]) -> AdoptedTurn {
     }
 }
 
-/// A turn that says what is not there.
+/// Builds a turn that replaces the missing messages with a note.
 fn placeholder(recap: &Recap) -> AdoptedTurn {
     let at = recap.updated_at;
     let words = "All that was said before is in the checkpoint that the session came with.";
@@ -416,7 +425,7 @@ fn placeholder(recap: &Recap) -> AdoptedTurn {
     }
 }
 
-/// What a session that nobody named is called: by its first prompt, else by what it is for.
+/// Derives the title of a session that has none: from its first prompt, else its first message, else its purpose.
 fn called(session: &Portable) -> Title {
     let all = || session.past.iter().chain(&session.lines);
     let prompt = all().find(|line| line.role == Role::User);
@@ -427,7 +436,7 @@ fn called(session: &Portable) -> Title {
     }
 }
 
-/// That it came, in one line.
+/// Formats the import as one line for the log.
 fn came(session: &Portable, format: &str) -> String {
     let count = session.past.len() + session.lines.len();
     let s = if count == 1 { "" } else { "s" };

@@ -1,4 +1,4 @@
-//! The session for a purpose, or of a prompt, before there is one.
+//! Lookup of the session for a purpose or a request, without a turn.
 
 use segue_core::{Decision, DecisionKind, Project, ProviderId, Purpose, Session, Step, Title};
 use segue_store::{Filter, NewSession, StoreError};
@@ -6,20 +6,20 @@ use segue_store::{Filter, NewSession, StoreError};
 use crate::resolve::{Resolved, Trail, having};
 use crate::{ChatRequest, Engine, EngineError, Target};
 
-/// The session that has a purpose.
+/// The session for a purpose.
 #[derive(Debug, Clone)]
 pub struct ForPurpose {
     /// The session.
     pub session: Session,
-    /// Whether it was made just now; it is called after its purpose until somebody names it.
+    /// Whether the session was created by this call. Its title is the purpose until the user or the agent names it.
     pub is_new: bool,
-    /// What segue decided by itself on the way.
+    /// Decisions that segue made during the lookup.
     pub decisions: Vec<Decision>,
 }
 
 impl Engine {
-    /// The session that a prompt with this purpose would go to, by the very steps of [`Target::Scope`]; one is made if
-    /// there is none. No agent is started.
+    /// Returns the session that a prompt with this purpose would go to, by the resolution steps of [`Target::Scope`].
+    /// Creates the session if it does not exist. Starts no agent.
     pub async fn session_for(
         &self,
         purpose: &Purpose,
@@ -40,7 +40,7 @@ impl Engine {
             };
             let unless = having(purpose, project, provider);
             match self.create_for(purpose, &carrier, project, &unless).await {
-                // Somebody else made it since we looked, so that it is found now.
+                // A concurrent process created the session since the lookup, so the next lookup finds it.
                 Err(StoreError::Fits(_)) => trail.begin_again(&request),
                 made => break (made?, true),
             }
@@ -52,7 +52,7 @@ impl Engine {
                 DecisionKind::Session | DecisionKind::Continued | DecisionKind::Provider
             )
         };
-        // A session that is merely found again is not changed by that, its log included.
+        // A lookup that only finds a session must not change it, and that includes its log.
         if is_new || !decisions.iter().all(is_known) {
             let (hold, _) = self.hold(&session.id).await?;
             let noted = self.note_all(&hold, &decisions).await;
@@ -62,13 +62,13 @@ impl Engine {
         Ok(ForPurpose {
             session,
             is_new,
-            // What was done is in the log already.
+            // The decisions in `done` are already in the log.
             decisions: trail.done.into_iter().chain(decisions).collect(),
         })
     }
 
-    /// The session that a prompt would go on with, by the very steps of [`Engine::chat`]: what was decided on them, and
-    /// each of them. None if one would be made.
+    /// Returns the session that a prompt would continue, by the resolution steps of [`Engine::chat`], with the
+    /// decisions and the steps. `None` if the prompt would create a session.
     pub async fn session_ahead(
         &self,
         request: &ChatRequest,
@@ -95,7 +95,7 @@ impl Engine {
                 ..self.new_session(project, &title, Some(purpose), provider)
             };
             match self.store.create(new).await {
-                // Another session of this second drew the same four characters: draw again.
+                // The id is taken by a session of the same second with the same four random characters: draw new ones.
                 Err(StoreError::Exists(_)) => {}
                 outcome => return outcome,
             }

@@ -1,5 +1,7 @@
-//! What an agent may ask of segue about conversations: what was said, where something was said, and what this one
-//! is to be called. The answers are plain text of a bounded size, ready to be read by a model.
+//! Operations behind the MCP tools that segue offers to agents: read the history of a conversation, search
+//! conversations, and set the title of the current session.
+//!
+//! The results are plain text of limited size for a model.
 
 mod history;
 mod page;
@@ -14,32 +16,33 @@ use crate::Engine;
 pub use history::{Detail, Turns};
 pub use search::{FoundIn, FoundTurn, SearchReport, SearchRequest};
 
-/// Why a description was not taken.
+/// Reason why a proposed title was rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum DescribeError {
-    /// It can't be a title.
+    /// The text is not a valid title.
     #[error(transparent)]
     Title(#[from] segue_core::TitleError),
-    /// It has characters that have no place in a title.
+    /// The text contains control characters, such as line breaks.
     #[error("a description is one line, without control characters")]
     ControlCharacters,
-    /// It could not be written down.
+    /// The store could not save the title.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// What came of a description.
+/// Result of a title proposal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Described {
-    /// It is the title now.
+    /// The proposal is the new title.
     Taken(Title),
-    /// A person named the session, and that name stays.
+    /// The user named the session, so the user's title stays.
     Kept(Title),
 }
 
 impl Engine {
-    /// Gives a session the title that its model proposes, unless a person chose one. Nothing is mended: a model
-    /// that is told what is wrong proposes something better.
+    /// Sets the title that a model proposes, unless the user chose one.
+    ///
+    /// An invalid title is rejected and not corrected, because a model that receives the reason proposes a better one.
     pub async fn describe(
         &self,
         id: &SessionId,

@@ -1,7 +1,7 @@
-//! Writing down what an agent says and does, as it does.
+//! Recording of a running turn.
 //!
-//! A finished message or tool call is on the disk before it is reported; words that are still being streamed
-//! are drafted at least every second.
+//! A finished message or tool call is on disk before it is reported. Text that is still being streamed is saved as a
+//! draft at least every second.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,10 +15,11 @@ use tokio::time::Instant;
 use crate::counted::count_if_ready;
 use crate::pieces::{PIECE, Text};
 
-/// How long streamed words may be in memory only. A second is promised; this leaves time for the disk.
+/// Maximum time that streamed text exists only in memory. segue promises one second, and the difference is for the
+/// disk.
 const DRAFT_EVERY: Duration = Duration::from_millis(700);
 
-/// The record of one turn that is under way.
+/// Recorder of one running turn.
 pub(crate) struct Recorder {
     store: Arc<dyn Store>,
     lease: Lease,
@@ -26,24 +27,24 @@ pub(crate) struct Recorder {
     next_seq: u32,
     speech: Option<Speech>,
     calls: HashMap<String, Call>,
-    /// The tokens of each message that was written, by number, as far as they are known.
+    /// Tokens of each written message, by number. `None` if the count is unknown.
     tokens: HashMap<u32, Option<u64>>,
-    /// Whether the agent dropped some of what it knew, so that nobody knows what it still holds.
+    /// Whether the agent compacted its own context, so that the size of that context is unknown.
     count_is_lost: bool,
-    /// The words of the answer so far, as far as they are to be reported.
+    /// Text of the answer, up to the size that the report may contain.
     pub(crate) text: Text,
 }
 
-/// A message that is being streamed, or the newest piece of one that is long.
+/// A message that is being streamed, or the newest chunk of a long one.
 struct Speech {
     seq: u32,
-    /// The number that the message is told by: that of its first piece.
+    /// Number under which the message is reported: that of its first chunk.
     told: u32,
     kind: DraftKind,
     words: String,
-    /// How many bytes of it are drafted.
+    /// Number of bytes that are saved as a draft.
     drafted: usize,
-    /// When the rest must be drafted.
+    /// Deadline for saving the remaining text. `None` if all text is saved.
     due: Option<Instant>,
 }
 
@@ -68,17 +69,17 @@ impl Speech {
     }
 }
 
-/// A tool call on record.
+/// A recorded tool call.
 struct Call {
     latest: ToolCall,
-    /// The number of the message that announces it.
+    /// Number of the message that announces the call.
     announced: u32,
-    /// The number of the message that holds its result, once it has one.
+    /// Number of the message with the result. `None` until the call has one.
     concluded: Option<u32>,
 }
 
 impl Recorder {
-    /// A record that so far holds only the prompt.
+    /// Creates a recorder for a turn of which only the prompt is recorded.
     pub(crate) fn new(store: Arc<dyn Store>, lease: Lease, turn: TurnId, text: Text) -> Self {
         Self {
             store,
@@ -93,12 +94,12 @@ impl Recorder {
         }
     }
 
-    /// When streamed words must be drafted.
+    /// Returns the deadline for saving streamed text. `None` if all text is saved.
     pub(crate) fn due(&self) -> Option<Instant> {
         self.speech.as_ref()?.due
     }
 
-    /// Some words were streamed. Returns the number of the message they belong to, and of the one they ended.
+    /// Appends streamed text. Returns the number of its message, and that of the message that it ended.
     pub(crate) async fn hear(
         &mut self,
         kind: DraftKind,
@@ -131,7 +132,7 @@ impl Recorder {
         Ok((message, ended))
     }
 
-    /// Drafts what has been streamed since the last draft.
+    /// Saves the text that was streamed since the last draft.
     pub(crate) async fn draft(&mut self, at: Timestamp) -> Result<(), StoreError> {
         let Some(speech) = &mut self.speech else {
             return Ok(());
@@ -148,7 +149,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Writes the piece that is being streamed down, as one that is not the end of its message.
+    /// Writes the current chunk of a streamed message as incomplete, and begins the next chunk.
     async fn end_piece(&mut self, at: Timestamp) -> Result<(), StoreError> {
         let Some(speech) = self.speech.take() else {
             return Ok(());
@@ -162,7 +163,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Writes the streamed message down as whole, and returns its number.
+    /// Writes the streamed message as complete and returns its number. `None` if no message is being streamed.
     async fn end_speech(&mut self, at: Timestamp) -> Result<Option<u32>, StoreError> {
         let Some(speech) = self.speech.take() else {
             return Ok(None);
@@ -172,7 +173,8 @@ impl Recorder {
         Ok(Some(seq))
     }
 
-    /// A tool call was announced, changed or concluded. Returns the number of what is on the disk now.
+    /// Records a tool call that was announced, changed or concluded. Returns the number of the message that was
+    /// written.
     pub(crate) async fn tool(&mut self, call: &ToolCall, at: Timestamp) -> Result<u32, StoreError> {
         self.end_speech(at).await?;
         let known = self.calls.remove(&call.id);
@@ -206,7 +208,7 @@ impl Recorder {
         Ok(concluded.unwrap_or(announced))
     }
 
-    /// Something that comes in one piece, kept as it came. Returns its number.
+    /// Records a part that arrives complete, without changes. Returns its number.
     pub(crate) async fn keep(&mut self, part: Part, at: Timestamp) -> Result<u32, StoreError> {
         self.end_speech(at).await?;
         let seq = self.take_number();
@@ -215,8 +217,8 @@ impl Recorder {
         Ok(seq)
     }
 
-    /// What is to be written when the turn ends: the message that was being streamed, whole or cut off, and
-    /// results for the tool calls that were left open.
+    /// Returns the messages to write at the end of the turn: the message that was being streamed, complete or
+    /// interrupted, and results for the tool calls that have none.
     pub(crate) fn close(&mut self, complete: bool, at: Timestamp) -> Vec<(u32, Message)> {
         let mut last: Vec<(u32, Message)> = Vec::new();
         if let Some(speech) = self.speech.take() {
@@ -242,13 +244,14 @@ impl Recorder {
         last
     }
 
-    /// How many tokens all that was said has, if that is known.
+    /// Returns the tokens of all messages written in the turn. `None` if a count is unknown or if the agent compacted
+    /// its context.
     pub(crate) fn tokens(&self) -> Option<u64> {
         let known = self.tokens.values().copied().sum::<Option<u64>>();
         known.filter(|_| !self.count_is_lost)
     }
 
-    /// The agent made its context smaller.
+    /// Marks the token count as unknown, because the agent compacted its own context.
     pub(crate) fn lose_count(&mut self) {
         self.count_is_lost = true;
     }
@@ -287,7 +290,7 @@ fn conclusion(call: &ToolCall) -> Part {
     }
 }
 
-/// What came of a call, with what it changed in files.
+/// Returns the output of a tool call, with its file changes if it has any.
 fn response(call: &ToolCall) -> Json {
     let output = call.output.clone().unwrap_or_else(Json::empty_object);
     if call.diffs.is_empty() {

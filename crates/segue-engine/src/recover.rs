@@ -1,4 +1,4 @@
-//! Closing a turn that was cut off.
+//! Recovery of interrupted turns.
 
 use segue_core::{
     Decision, DecisionKind, Failure, FailureClass, Message, Session, Turn, TurnState, Usage,
@@ -9,11 +9,12 @@ use segue_store::{Finish, Lease};
 use crate::{Engine, EngineError};
 
 impl Engine {
-    /// Closes the last turn of a session if its process went away in the middle of it.
+    /// Closes the last turn of a session if its process ended during the turn.
     ///
-    /// Whoever holds the lease knows that nobody else is at work, so a turn that still runs was cut off. What
-    /// was said up to then stays, marked as incomplete where it is; tool calls without an answer get one that
-    /// says so. The prompt is not sent again: whether it arrived is not ours to guess.
+    /// The caller has the lease, so no other process is writing, and a turn that is still marked as running was
+    /// interrupted. The messages on record stay, and those that are incomplete stay marked so. Tool calls without a
+    /// result get one that states this. The prompt is not sent again, because it is unknown whether the agent received
+    /// it.
     pub(crate) async fn recover(
         &self,
         session: &Session,
@@ -31,11 +32,11 @@ impl Engine {
         Ok(Some(interrupted(turn)))
     }
 
-    /// The end of a turn that was cut off, by what we have of it.
+    /// Builds the end of an interrupted turn from the messages on record.
     pub(crate) async fn closing(&self, turn: &Turn) -> Result<Finish, EngineError> {
         let at = (self.world.now)();
         let messages = self.store.messages(turn.id).await?;
-        // Messages are numbered from 0 without a gap, so their places are their numbers.
+        // Messages are numbered from 0 without gaps, so their indexes are their numbers.
         let on_record = messages.len();
         let closing = close_open_calls(&messages, at);
         let written: Vec<(u32, Message)> = (0..)
@@ -54,7 +55,7 @@ impl Engine {
     }
 }
 
-/// Why a turn that was cut off did not end.
+/// Returns the failure that is recorded for an interrupted turn.
 pub(crate) fn went_away() -> Failure {
     Failure::new(
         FailureClass::Crashed,
@@ -62,7 +63,7 @@ pub(crate) fn went_away() -> Failure {
     )
 }
 
-/// What is said of a turn that was cut off, where only we can tell of it.
+/// Returns the decision that reports an interrupted turn, based on segue's record alone.
 pub(crate) fn interrupted(turn: &Turn) -> Decision {
     let sent = if turn.sent {
         "may have reached"

@@ -1,4 +1,4 @@
-//! What goes into a turn, and what comes out of it.
+//! Input and output of a turn.
 
 use std::time::Duration;
 
@@ -11,34 +11,34 @@ use tokio::sync::{oneshot, watch};
 
 use crate::ConversationId;
 
-/// Which session a prompt is for.
+/// Session that a prompt is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// Nobody said: the one that is configured for the agent, else a new one.
+    /// The session that is configured for the agent, else a new one. This is the default.
     Usual,
-    /// A new one, for nothing in particular.
+    /// A new session without a purpose.
     New,
-    /// A new one for this.
+    /// A new session with this purpose.
     NewFor(Purpose),
-    /// This one.
+    /// An existing session.
     Session(SessionId),
-    /// A native session, which becomes a session of ours on the way.
+    /// A native session, which segue adopts first.
     Native(ProviderId, NativeId),
-    /// The newest one of the working directory, or a new one if there is none.
+    /// The newest session of the working directory, else a new one.
     Continue,
-    /// The newest one for this (carried by the agent that was asked for, if one was), or a native one that is known to
-    /// have been for it, or a new one.
+    /// The newest session with this purpose (of the requested agent, if one is given), else a recent native session
+    /// that had this purpose, else a new session.
     Scope(Purpose),
 }
 
 impl Target {
-    /// A new session, for something if anything is named.
+    /// Returns the target for a new session, with a purpose if one is given.
     #[must_use]
     pub fn new_for(purpose: Option<Purpose>) -> Self {
         purpose.map_or(Self::New, Self::NewFor)
     }
 
-    /// The conversation that it names, if it names one.
+    /// Returns the conversation that the target names. `None` if it names none.
     #[must_use]
     pub fn conversation(&self) -> Option<ConversationId> {
         match self {
@@ -50,7 +50,7 @@ impl Target {
         }
     }
 
-    /// What a session that is made on the way is for.
+    /// Returns the purpose of a session that is created for the target. `None` if it has none.
     #[must_use]
     pub fn purpose(&self) -> Option<&Purpose> {
         match self {
@@ -60,57 +60,58 @@ impl Target {
     }
 }
 
-/// How urgently a turn is to stop.
+/// Urgency with which a turn is to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Stop {
-    /// Not at all.
+    /// The turn continues.
     #[default]
     No,
-    /// The agent is asked to stop; what it still says is kept.
+    /// The agent is asked to stop. Its remaining output is recorded.
     Ask,
-    /// The agent is ended.
+    /// The agent's process is ended.
     Now,
 }
 
-/// A prompt, and all that is known about how to deal with it.
+/// A prompt with its options.
 #[derive(Debug, Clone)]
 pub struct ChatRequest {
-    /// What is said.
+    /// Text of the prompt.
     pub prompt: String,
-    /// To which session.
+    /// Session that the prompt is for.
     pub target: Target,
-    /// Where we are.
+    /// Project and working directory of the caller.
     pub project: Project,
-    /// The agent that is to answer, if the caller cares.
+    /// Agent that is to answer. `None` if the caller leaves the choice to segue.
     pub provider: Option<ProviderId>,
-    /// The model that is to answer, by the agent's name for it, if the caller cares.
+    /// Model that is to answer, by the agent's name for it. `None` for the agent's default.
     pub model: Option<String>,
-    /// Whether to tell how the session was found, and if so, what led to the target.
+    /// Resolution steps that led to the target, to be reported with those that follow. `None` to report no steps.
     pub explain: Option<Vec<Step>>,
-    /// Whether to fail rather than to tell a new native session what was said before.
+    /// Whether to fail instead of starting a new native session with a brief.
     pub strict: bool,
-    /// What to do where the agent failed a moment ago, or rests by its own word.
+    /// Behaviour if the agent failed recently or is in cooldown.
     pub haste: Haste,
-    /// Whether to ask an agent that failed in one native session after another, at once; the next prompt is refused
-    /// again, unless this one is answered.
+    /// Whether to send the prompt, without delay, to an agent that failed in several native sessions in a row. The next
+    /// prompt is rejected unless this one is answered.
     pub anyway: bool,
-    /// How permission requests are answered when nobody is asked, if not as configured for the agent.
+    /// Policy that answers permission requests without the user. `None` for the one configured for the agent.
     pub permissions: Option<PermissionPolicy>,
-    /// How long each step of opening an agent may take, if not as configured for it.
+    /// Timeout of each phase of opening an agent. `None` for the one configured for the agent.
     pub open_timeout: Option<Duration>,
-    /// How long the turn may take, if not as configured for the agent.
+    /// Timeout of the turn. `None` for the one configured for the agent.
     pub turn_timeout: Option<Duration>,
-    /// How many bytes of answer the report may hold. All of it is told as it comes and written down anyway.
+    /// Maximum size of the answer in the report, in bytes. The events and the record contain the complete answer in any
+    /// case.
     pub text_up_to: usize,
     /// Whether the agent stays running after the turn, for the next one; [`crate::Engine::close`] ends it.
     pub keep_open: bool,
-    /// Tells when to stop.
+    /// Signal to stop the turn.
     pub stop: watch::Receiver<Stop>,
 }
 
 impl ChatRequest {
-    /// A prompt from this project, and nothing else said: [`Target::Usual`], every choice as configured for the agent,
-    /// nobody to stop it, and the agent ended after it.
+    /// Creates a request for a prompt in a project, with defaults for all options: [`Target::Usual`], the agent's
+    /// configuration, no signal to stop, and an agent that ends after the turn.
     ///
     /// ```
     /// # use segue_engine::{ChatRequest, Target};
@@ -135,109 +136,110 @@ impl ChatRequest {
             turn_timeout: None,
             text_up_to: usize::MAX,
             keep_open: false,
-            // Whose sender is gone never stops anything.
+            // The sender is dropped, so this receiver never signals a stop.
             stop: watch::channel(Stop::No).1,
         }
     }
 }
 
-/// What happens during a turn.
+/// An event of a running turn.
 #[derive(Debug)]
 pub enum TurnEvent {
-    /// The prompt is on the disk, as this turn of this session.
+    /// The prompt is on disk as a turn of a session.
     Began {
-        /// The session.
+        /// Id of the session.
         session: SessionId,
-        /// The turn's number.
+        /// Number of the turn.
         turn: u32,
     },
-    /// How the session was found, if that is to be told.
+    /// The steps by which the session was resolved. Emitted only if the request asks for them.
     Explained(Vec<Step>),
-    /// A conversation with an agent is open.
+    /// A native session is open.
     Opened {
         /// The agent.
         provider: ProviderId,
-        /// What it calls the conversation, if it has said so yet.
+        /// Native id of the session. `None` if the agent has not reported it yet.
         native_id: Option<NativeId>,
-        /// The number of the leg.
+        /// Number of the leg.
         leg: u32,
-        /// How it was opened.
+        /// Mode in which the native session was opened.
         opened: Opened,
     },
-    /// segue decided something by itself.
+    /// segue made an automatic decision.
     Decided(Decision),
-    /// Some words of the answer.
+    /// The agent streamed text of the answer.
     Text {
-        /// The number of the message they belong to.
+        /// Number of the message that the text belongs to.
         message: u32,
-        /// The words.
+        /// The text.
         words: String,
     },
-    /// Some words of thinking.
+    /// The agent streamed text of its thinking.
     Thought {
-        /// The number of the message they belong to.
+        /// Number of the message that the text belongs to.
         message: u32,
-        /// The words.
+        /// The text.
         words: String,
     },
-    /// The agent said what it calls the conversation.
+    /// The agent reported the id of the native session.
     Named {
-        /// The name.
+        /// The native id.
         native_id: NativeId,
     },
-    /// What the agent plans to do, the whole of it each time.
+    /// The agent reported its plan. Each event contains the complete plan.
     Plan(Vec<PlanStep>),
     /// The agent was asked to stop.
     Stopping,
-    /// A tool call was announced or changed; one that is over is on the disk.
+    /// A tool call was announced or changed. A call that has ended is on disk.
     Tool(ToolCall),
-    /// The agent asks; the answer goes into the channel, and letting it go refuses.
+    /// The agent requests a permission. The caller sends the answer through the channel. Dropping the sender rejects
+    /// the request.
     Ask(PermissionRequest, oneshot::Sender<PermissionAnswer>),
-    /// What has been said up to this message of the turn is on the disk.
+    /// All messages of the turn up to this one are on disk.
     Saved {
-        /// The message's number within the turn; the prompt is 0.
+        /// Number of the message within the turn. The prompt is 0.
         message: u32,
     },
-    /// Figures that the agent gave.
+    /// The agent reported its usage.
     Usage(Usage),
-    /// The turn is over, and its record is on the disk.
+    /// The turn ended, and its record is on disk.
     Ended {
-        /// How.
+        /// Final state of the turn.
         state: TurnState,
     },
 }
 
-/// What came of a turn.
+/// Result of a turn.
 #[derive(Debug, Clone)]
 pub struct TurnReport {
-    /// The session.
+    /// Id of the session.
     pub session: SessionId,
-    /// The turn's number.
+    /// Number of the turn.
     pub turn: u32,
-    /// The agent.
+    /// Agent that received the prompt, or was to receive it.
     pub provider: ProviderId,
-    /// What it calls the conversation, if one was opened.
+    /// Native id of the session. `None` if no native session was opened, or if the agent did not report its id.
     pub native_id: Option<NativeId>,
-    /// The number of the leg, if one was opened.
+    /// Number of the leg. `None` if no leg was opened.
     pub leg: Option<u32>,
-    /// How the conversation was opened, and why so.
+    /// Mode in which the native session was opened, and the reason. `None` if none was opened.
     pub opened: Option<(Opened, String)>,
-    /// The words of the answer, each message of it on lines of its own; none if they are more than was asked for.
+    /// Text of the answer, each message on separate lines. `None` if it exceeds the requested size.
     pub text: Option<String>,
-    /// How the turn ended.
+    /// Final state of the turn.
     pub state: TurnState,
-    /// Whether the prompt was sent to any agent. One that was stopped before is no turn of the history; it stays on
-    /// record, and its words in the session's log.
+    /// Whether the prompt was sent to any agent. A prompt that was stopped before is not part of the history. It stays
+    /// on record, and the session's log contains its text.
     pub sent: bool,
-    /// Whether a policy ended it: it was cancelled because a permission was refused without a person having said so,
-    /// or failed for a limit that no new try would help against.
+    /// Whether a policy ended the turn: the agent cancelled it after a permission was rejected without the user, or it
+    /// failed at a limit that an immediate retry cannot avoid.
     pub stopped_by_policy: bool,
-    /// What it used.
+    /// Usage that the agent reported.
     pub usage: Usage,
-    /// What segue decided by itself on the way.
+    /// Decisions that segue made during the turn.
     pub decisions: Vec<Decision>,
-    /// How the session was found, if that was to be told.
+    /// Steps by which the session was resolved. `None` if the request does not ask for them.
     pub steps: Option<Vec<Step>>,
-    /// Why it failed, where it did.
+    /// Failure of the turn. `None` if it did not fail.
     pub failure: Option<Failure>,
 }

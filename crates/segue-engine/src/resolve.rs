@@ -1,4 +1,4 @@
-//! Which session, and which agent?
+//! Resolution of a request to a session and an agent.
 
 mod begin;
 mod catalog;
@@ -19,16 +19,17 @@ pub(crate) use trail::Trail;
 use crate::adopt::Beside;
 use crate::{ChatRequest, Engine, EngineError, Target};
 
-/// Which session a prompt is for, and who is to answer.
+/// Session that a prompt is for, and the agent that is to answer.
 pub(crate) enum Resolved {
-    /// One that there is, and who was chosen to answer; else it is whoever carries it by the time it is ours.
+    /// An existing session, with the chosen agent. `None` for the agent that is the session's provider when the lease
+    /// is acquired.
     There(Box<Session>, Option<ProviderId>),
-    /// One that is to be made, for whom, and by what it was looked up.
+    /// A session to create, with its agent and the target that was looked up.
     New(ProviderId, Target),
 }
 
 impl Engine {
-    /// The session a prompt is for, if there is one already, and the agent that is to answer.
+    /// Finds the session that a prompt is for, if one exists, and the agent that is to answer.
     pub(crate) async fn resolve(
         &self,
         request: &ChatRequest,
@@ -58,7 +59,7 @@ impl Engine {
             }
             Target::Native(keeper, id) => {
                 let provider = self.driver_to_be(keeper);
-                // Where another agent goes on, its own one need not be there.
+                // If another agent is to continue, the agent of the native session need not be available.
                 if chosen.as_ref().is_none_or(|chosen| *chosen == provider) {
                     self.agent(&provider)?;
                     self.refuse_strangers_in(&provider, id).await?;
@@ -103,8 +104,10 @@ impl Engine {
         Ok(Resolved::There(Box::new(session), chosen))
     }
 
-    /// The session that has the key of a request with an agent that nobody asked for: what was handed over to it goes
-    /// on there, and is not begun once more.
+    /// Finds the session of a request with a fallback agent, so that a conversation that was handed over to that agent
+    /// before continues instead of a new one.
+    ///
+    /// `None` if there is no such session, or if the target is not a lookup.
     pub(crate) async fn with_other(
         &self,
         request: &ChatRequest,
@@ -132,7 +135,7 @@ impl Engine {
         trail.done.append(&mut way.done);
         let found = found?;
         if found.is_some() {
-            // None is begun after all.
+            // No session is created after all.
             trail
                 .decisions
                 .retain(|decision| decision.kind != DecisionKind::Session);
@@ -143,7 +146,7 @@ impl Engine {
         Ok(found)
     }
 
-    /// The session that is configured for an agent.
+    /// Returns the target that is configured for an agent.
     async fn usual(
         &self,
         provider: &ProviderId,
@@ -160,7 +163,7 @@ impl Engine {
         };
         let reference = SessionRef::parse(&text).map_err(|_| EngineError::NoMatch(text.clone()))?;
         if let SessionRef::Feature(feature) = &reference {
-            // What is configured for an agent means its own session before those of others.
+            // A feature in an agent's configuration means that agent's session before those of other agents.
             let theirs = Filter {
                 project: Some(request.project.key.clone()),
                 provider: Some(provider.clone()),
@@ -172,7 +175,7 @@ impl Engine {
         }
         Ok(match self.find_any(&reference, &standpoint).await {
             Ok(found) => found.id().into(),
-            // An agent whose files we can't read may know it.
+            // An agent whose files segue cannot read may have the session.
             Err(EngineError::NoMatch(_)) if !self.reads(provider) => {
                 let id = NativeId::parse(&text).map_err(|_| EngineError::NoMatch(text))?;
                 Target::Native(provider.clone(), id)
@@ -181,7 +184,7 @@ impl Engine {
         })
     }
 
-    /// The agent last used in this project, else the first that can be driven.
+    /// Chooses the agent last used in this project, else the first available agent.
     async fn choose_provider(
         &self,
         request: &ChatRequest,
@@ -209,12 +212,12 @@ impl Engine {
     }
 }
 
-/// A session with its title, for a person.
+/// Formats a session with its title for the user.
 fn named(session: &Session) -> String {
     format!("{} ({})", session.id, session.title.as_str())
 }
 
-/// What is configured for an agent to go on with, in words.
+/// Describes the session that is configured for an agent.
 fn configured(provider: &ProviderId, target: &Target) -> String {
     match target {
         Target::Continue => format!("{provider} goes on with the newest session of the directory"),
@@ -226,7 +229,7 @@ fn configured(provider: &ProviderId, target: &Target) -> String {
     }
 }
 
-/// What is to be made, in words.
+/// Describes the session to create.
 fn new_one(request: &ChatRequest) -> String {
     match request.target.purpose() {
         Some(purpose) => format!("a session for {purpose}"),

@@ -1,4 +1,4 @@
-//! Everything about sessions that is not a turn.
+//! Operations on sessions other than turns.
 
 use segue_agents::{Life, life};
 use segue_core::{
@@ -13,89 +13,89 @@ use crate::outside::Ahead;
 use crate::pieces::joined;
 use crate::{Conversation, Engine, EngineError};
 
-/// How many decisions a view has.
+/// Maximum number of decisions in a view.
 const DECISIONS: u32 = 1000;
 
-/// A page of sessions, each with where it stands, and where the next page starts.
+/// A page of sessions with their status, and the position of the next page.
 pub type Listed = (Vec<(Session, SessionStatus)>, Option<Cursor>);
 
-/// A session and what surrounds it.
+/// A session with its legs, decisions and lineage.
 #[derive(Debug, Clone)]
 pub struct SessionView {
     /// The session.
     pub session: Session,
-    /// Where it stands.
+    /// Status of the session.
     pub status: SessionStatus,
-    /// Its legs, oldest first.
+    /// Legs of the session, oldest first.
     pub legs: Vec<Leg>,
-    /// Its newest decisions, oldest first.
+    /// Newest decisions of the session, oldest first.
     pub decisions: Vec<(jiff::Timestamp, Decision)>,
-    /// Who is at work in it.
+    /// Owner of the lease. `None` if the session is not in use.
     pub holder: Option<Holder>,
-    /// Where its head has been, and which sessions began from it.
+    /// Moves of the head, and the sessions that were forked from this one.
     pub lineage: Lineage,
-    /// The turns that each leg carried, as far as they lead to the head: the first and the last, in the order of legs.
+    /// First and last turn that ran on each leg, in the order of the legs. Only turns that lead to the head count.
     pub carried: Vec<Option<(u32, u32)>>,
-    /// How it fares with each of its agents that something is held against.
+    /// Health of each agent of the session that has failures on record.
     pub standings: Vec<(ProviderId, Standing)>,
-    /// Where it came from, if it did not begin here.
+    /// Source of the import. `None` if the session was not imported.
     pub origin: Option<Origin>,
 }
 
-/// A session and all that was said in it.
+/// A session with all its messages.
 #[derive(Debug, Clone)]
 pub struct Transcript {
     /// The session.
     pub session: Session,
-    /// Where it stands.
+    /// Status of the session.
     pub status: SessionStatus,
-    /// Its legs, oldest first.
+    /// Legs of the session, oldest first.
     pub legs: Vec<Leg>,
-    /// Its turns, oldest first.
+    /// Turns of the session, oldest first.
     pub turns: Vec<TranscriptTurn>,
 }
 
-/// A turn and what was said in it.
+/// A turn with its messages.
 #[derive(Debug, Clone)]
 pub struct TranscriptTurn {
-    /// The turn; one that was cut off is shown as interrupted even before it is closed.
+    /// The turn. An interrupted turn is shown as such even before it is closed.
     pub turn: Turn,
-    /// The messages, the prompt first.
+    /// Messages of the turn, the prompt first.
     pub messages: Vec<Message>,
-    /// Who answered, or was to.
+    /// Agent that answered, or was to answer.
     pub provider: ProviderId,
 }
 
-/// A session that was reverted, or whose revert was undone.
+/// Result of a revert, or of undoing one.
 #[derive(Debug, Clone)]
 pub struct Reverted {
-    /// The session as it is now.
+    /// The session after the change.
     pub session: Session,
-    /// How many turns it had before.
+    /// Number of turns before the change.
     pub turns_before: u32,
-    /// What the turns that do not count any more did to files, which stay as they are.
+    /// File changes of the turns that were dropped. The files stay as they are.
     pub effects: Effects,
-    /// What an undo left behind.
+    /// Turns that an undo detached. `None` if it detached none.
     pub set_aside: Option<SetAside>,
-    /// What segue decided by itself on the way.
+    /// Decisions that segue made during the call.
     pub decisions: Vec<Decision>,
 }
 
-/// A session that was forked off.
+/// Result of a fork.
 #[derive(Debug, Clone)]
 pub struct Forked {
     /// The new session.
     pub session: Session,
-    /// The one it was forked from.
+    /// Session that was forked.
     pub from: SessionId,
-    /// What that one is for, and the new one is not: it is still the one that is found by it.
+    /// Purpose of the forked session. The new session does not get it, so that a lookup still finds the forked one.
     pub left: Option<Purpose>,
-    /// What segue decided by itself on the way.
+    /// Decisions that segue made during the call.
     pub decisions: Vec<Decision>,
 }
 
 impl Engine {
-    /// The sessions that fit a filter, newest first, each with where it stands; and where the next page starts.
+    /// Returns the sessions that match a filter, newest first, with their status, and the position of the next page.
     pub async fn list(&self, filter: &Filter, page: Page) -> Result<Listed, EngineError> {
         let found = self.store.find(filter, page).await?;
         let mut sessions = Vec::with_capacity(found.sessions.len());
@@ -106,19 +106,19 @@ impl Engine {
         Ok((sessions, found.next))
     }
 
-    /// A session, by its id.
+    /// Returns the session with an id. Fails if it does not exist.
     pub async fn session(&self, id: &SessionId) -> Result<Session, EngineError> {
         self.existing(id).await
     }
 
-    /// A session, by its id, as one of all conversations.
+    /// Returns the session with an id as a [`Conversation`].
     pub async fn conversation(&self, id: &SessionId) -> Result<Conversation, EngineError> {
         let session = self.existing(id).await?;
         let status = self.status(&session).await?;
         Ok(Conversation::Session(Box::new(session), status))
     }
 
-    /// Where a session stands: a turn that runs without a living process was interrupted.
+    /// Returns the status of a session. A turn that is marked as running without a live process was interrupted.
     pub async fn status(&self, session: &Session) -> Result<SessionStatus, EngineError> {
         if session.head_state != Some(TurnState::Running) {
             return Ok(SessionStatus::Idle);
@@ -126,7 +126,7 @@ impl Engine {
         if self.living_holder(&session.id).await?.is_some() {
             return Ok(SessionStatus::Running);
         }
-        // The turn may have ended, and the claim on it, since the session was read.
+        // The turn and its lease may have ended since the session was read.
         let now = self.store.session(&session.id).await?;
         let still_runs =
             now.is_some_and(|now| now.head == session.head && now.head_state == session.head_state);
@@ -137,7 +137,8 @@ impl Engine {
         })
     }
 
-    /// Who is at work in a session, as far as can be told; an agent of ours that waits in it is in nobody's way here.
+    /// Returns the owner of a session's lease if it is alive, as far as segue can determine. An agent that this process
+    /// keeps running for the next prompt does not count.
     pub(crate) async fn living_holder(
         &self,
         id: &SessionId,
@@ -156,7 +157,7 @@ impl Engine {
         }))
     }
 
-    /// A session and what surrounds it.
+    /// Loads a session with its legs, decisions and lineage.
     pub async fn view(&self, session: Session) -> Result<SessionView, EngineError> {
         let legs = self.store.legs(&session.id).await?;
         let carried = self.carried_by(&legs, &session).await?;
@@ -181,7 +182,9 @@ impl Engine {
         })
     }
 
-    /// Who answered a turn. One that was made without us was the first agent's; one from before a fork was answered on
+    /// Returns the agent that answered a turn.
+    ///
+    /// A turn without an attempt was made outside segue and belongs to the first leg. A turn from before a fork ran on
     /// a leg of another session.
     pub(crate) async fn provider_of(
         &self,
@@ -201,7 +204,7 @@ impl Engine {
         Ok(leg.map_or_else(|| session.provider.clone(), |leg| leg.provider))
     }
 
-    /// All that was said in a session.
+    /// Loads a session with all its messages.
     pub async fn transcript(&self, session: Session) -> Result<Transcript, EngineError> {
         let status = self.status(&session).await?;
         let legs = self.store.legs(&session.id).await?;
@@ -226,22 +229,22 @@ impl Engine {
         })
     }
 
-    /// Gives a session the title a person chose. It does not become newer by it.
+    /// Sets the title that the user chose. The time of the last activity does not change.
     pub async fn rename(&self, id: &SessionId, title: &Title) -> Result<(), EngineError> {
         Ok(self.store.rename(id, title).await?)
     }
 
-    /// Changes the tags of a session.
+    /// Changes the tags of a session, and returns the changed session.
     pub async fn retag(&self, id: &SessionId, retag: Retag) -> Result<Session, EngineError> {
         Ok(self.store.retag(id, retag).await?)
     }
 
-    /// All tags that some session has, with how many have them.
+    /// Returns all tags in use, with the number of sessions that have them.
     pub async fn tags(&self) -> Result<Vec<TagCount>, EngineError> {
         Ok(self.store.tags().await?)
     }
 
-    /// Makes turn `to` the last one. The turns after it stay on record.
+    /// Reverts a session to turn `to`. The turns after it stay on record.
     pub async fn revert(&self, session: &Session, to: i64) -> Result<Reverted, EngineError> {
         let (hold, mut decisions) = self.hold_idle(&session.id, Ahead::Else).await?;
         let outcome = async {
@@ -270,7 +273,7 @@ impl Engine {
         outcome
     }
 
-    /// Takes the last revert back. Turns that were made since are left behind, and stay on record.
+    /// Undoes the last revert. Turns that were made since then are detached, and stay on record.
     pub async fn undo(&self, session: &Session) -> Result<Reverted, EngineError> {
         let (hold, mut decisions) = self.hold_idle(&session.id, Ahead::Else).await?;
         let outcome = async {
@@ -302,7 +305,7 @@ impl Engine {
         outcome
     }
 
-    /// Branches off after turn `at`, by default the last one that has ended, to go on in `project`.
+    /// Forks a session after turn `at`, by default the last turn that has ended. The fork belongs to `project`.
     pub async fn fork(
         &self,
         session: &Session,
@@ -312,7 +315,8 @@ impl Engine {
         self.fork_moved(session, at, None, project).await
     }
 
-    /// The same; with `before_move` the turns are those that led to the head before it moved.
+    /// Forks a session like [`Engine::fork`]. With `before_move`, the turns are those that led to the head before that
+    /// move.
     pub async fn fork_moved(
         &self,
         session: &Session,
@@ -362,7 +366,7 @@ impl Engine {
         }
     }
 
-    /// Removes a session from the store. The provider's own session is not touched.
+    /// Deletes a session from the store. Native sessions are not deleted.
     pub async fn delete(&self, session: &Session) -> Result<Vec<Decision>, EngineError> {
         let (hold, taken_over) = self.hold(&session.id).await?;
         self.warm.end(&session.id).await;
@@ -373,7 +377,7 @@ impl Engine {
         Ok(taken_over.into_iter().collect())
     }
 
-    /// Claims a session and closes what was cut off in it.
+    /// Acquires the lease of a session, reconciles it with its native session, and closes an interrupted turn.
     pub(crate) async fn hold_idle(
         &self,
         id: &SessionId,

@@ -1,4 +1,4 @@
-//! What was spent, by agents that keep their own record and by those that only segue keeps one of.
+//! Usage and cost, from the agents' records and, for turns without a readable one, from segue's record.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -13,33 +13,33 @@ use segue_store::{Filter, Page};
 use crate::native::keeper;
 use crate::{Engine, EngineError, Native};
 
-/// How many sessions are asked for at a time.
+/// Number of sessions in one query to the store.
 const PAGE: u32 = 200;
 
-/// What is asked.
+/// Filters of a spending report.
 #[derive(Debug, Clone)]
 pub struct SpendingRequest {
-    /// Only what was spent at or after this moment.
+    /// Earliest time that counts. `None` for no limit.
     pub since: Option<Timestamp>,
-    /// Only what this agent spent.
+    /// Agent that counts. `None` for all.
     pub provider: Option<ProviderId>,
-    /// Only what was spent in the project with this key.
+    /// Key of the project that counts. `None` for all.
     pub project: Option<String>,
-    /// Whose days are meant.
+    /// Time zone that determines the days.
     pub zone: TimeZone,
 }
 
-/// What was spent, and what could not be looked at.
+/// Usage and cost, with the records that could not be read.
 #[derive(Debug, Default)]
 pub struct Spendings {
-    /// Each day's by agent, model and project.
+    /// Usage and cost by day, agent, model and project.
     pub spent: Vec<Spent>,
-    /// Of which agents something could not be read, and why.
+    /// Agents with records that could not be read, and the reasons.
     pub unreadable: Vec<(ProviderId, String)>,
 }
 
 impl Engine {
-    /// What was spent. A turn that an agent keeps its own record of is counted by that record, others by ours.
+    /// Computes usage and cost. A turn counts by the agent's record if segue can read it, else by segue's record.
     pub async fn spending(&self, request: &SpendingRequest) -> Result<Spendings, EngineError> {
         let filter = Filter {
             project: request.project.clone(),
@@ -48,7 +48,7 @@ impl Engine {
             ..Filter::default()
         };
         let (mut natives, mut unreadable) = self.all_natives(&filter).await;
-        // What a fork has in common with its origin is the origin's.
+        // A fork repeats requests of its origin. They count for the origin, which is older.
         natives.sort_by_key(|native| native.session.head.created_at);
         let wanted = request.clone();
         let read = move |catalog: &Catalog| {
@@ -70,13 +70,13 @@ impl Engine {
         })
     }
 
-    /// Adds the turns that no agent keeps a readable record of.
+    /// Adds the turns for which there is no readable record of an agent.
     async fn own_spending(
         &self,
         request: &SpendingRequest,
         ledger: &mut Ledger,
     ) -> Result<(), EngineError> {
-        // A session goes from agent to agent: which one it is with now says nothing of its turns.
+        // A session can change its provider, so the current provider does not apply to all its turns.
         let filter = Filter {
             project: request.project.clone(),
             since: request.since,
@@ -108,7 +108,7 @@ impl Engine {
             let leg = attempts.last().and_then(|last| legs.get(&last.leg));
             let provider = leg.map_or(&session.provider, |leg| &leg.provider);
             let reads = self.reads(provider);
-            // Without a leg it was made in the agent's own program, or in a session that is gone.
+            // A turn without a leg was made in the agent's own program, or in a session that was deleted.
             let read = leg.map_or(reads, |leg| ledger.has_read(leg));
             if !read {
                 let keeper = keeper(provider);
@@ -119,19 +119,20 @@ impl Engine {
     }
 }
 
-/// What belongs together.
+/// Key under which usage and cost are added up.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Account {
     day: Date,
     provider: ProviderId,
     model: Option<String>,
     project: Option<String>,
-    /// What is told and what is not is kept apart, so that no sum passes for more than it is.
+    /// Whether usage is known. Known and unknown amounts have separate entries, so that no total appears complete if it
+    /// is not.
     used: bool,
     paid: bool,
 }
 
-/// What is in an account.
+/// Totals of an account.
 #[derive(Debug, Default)]
 struct Entry {
     turns: u64,
@@ -139,12 +140,12 @@ struct Entry {
     cost: Cost,
 }
 
-/// Adds up what is spent.
+/// Accumulator of usage and cost.
 struct Ledger {
     request: SpendingRequest,
     accounts: BTreeMap<Account, Entry>,
     originals: HashMap<ProviderId, Originals>,
-    /// The native sessions that were read.
+    /// Native sessions that were read.
     read: HashSet<(ProviderId, NativeId)>,
 }
 
@@ -162,13 +163,13 @@ impl Ledger {
         self.request.since.is_some_and(|since| at < since)
     }
 
-    /// Adds all that was asked in a native session; says why not, if it can't be read.
+    /// Adds all requests of a native session. Fails with the reason if it cannot be read to the end.
     fn native(&mut self, catalog: &Catalog, native: &Native) -> Result<(), String> {
         let session = &native.session;
         let mut records = catalog
             .records(session, &Start::Beginning)
             .map_err(|error| cause(&error))?;
-        // What was read before it broke off is better than nothing.
+        // The requests before a read error count as well.
         let mut tally = Tally::default();
         let broken = loop {
             match records.next() {
@@ -207,17 +208,17 @@ impl Ledger {
         );
     }
 
-    /// Whether the native session of a leg was read.
+    /// Returns `true` if the native session of a leg was read.
     fn has_read(&self, leg: &Leg) -> bool {
         let id = leg.native_id.clone();
         id.is_some_and(|id| self.read.contains(&(keeper(&leg.provider), id)))
     }
 
-    /// Adds a turn of segue's own.
+    /// Adds a turn of segue's record.
     fn own(&mut self, session: &Session, provider: &ProviderId, turn: &Turn) {
         let wanted = self.request.provider.as_ref();
         let other = wanted.is_some_and(|wanted| keeper(wanted) != keeper(provider));
-        // What did not come to its end and tells nothing may have used nothing.
+        // A turn that did not finish and reports no usage may have used no tokens.
         let silent = turn.usage == Usage::default() && turn.state != TurnState::Finished;
         if other || silent {
             return;
@@ -258,7 +259,7 @@ impl Ledger {
     }
 }
 
-/// What is wrong, with what that comes of.
+/// Formats a read error with its cause.
 fn cause(error: &ReadError) -> String {
     let source = std::error::Error::source(error);
     let source = source.map_or(String::new(), |source| format!(": {source}"));

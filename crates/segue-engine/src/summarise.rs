@@ -1,7 +1,7 @@
-//! A summariser: a model adds to a checkpoint what takes reading, as far as the record bears it out.
+//! Summarisers: a model adds statements to a checkpoint, as far as the record supports them.
 //!
-//! It is asked without a claim on the session, so that nobody waits for it ([`Engine::propose`]). What it said is taken up
-//! in a moment ([`Engine::take_up`]), into whatever the checkpoint is by then.
+//! The summariser runs without a lease on the session, so that no prompt waits for it ([`Engine::propose`]). A short
+//! second operation applies its answer to the checkpoint that is active by then ([`Engine::take_up`]).
 
 mod asking;
 
@@ -20,50 +20,51 @@ use crate::error::moment;
 use crate::hold::Hold;
 use crate::{Engine, EngineError};
 
-/// How many tokens of the record one request holds at most; less if the agent has less room.
+/// Maximum number of tokens of the record in one request. Less if the agent's budget is small.
 const PIECE: u64 = 60_000;
 
-/// How many requests a record is told in; of a longer one the beginning stays as it was found without a model.
+/// Maximum number of requests for one record. The start of a longer record is not sent, so the checkpoint contains only
+/// what was extracted from it without a model.
 const PIECES: usize = 6;
 
-/// Who sums up, and how long that may take.
+/// An agent that refines checkpoints, with its timeout.
 #[derive(Clone)]
 pub struct Summariser {
-    /// The agent. It is asked to use no tools and is given none; its own, where it has any, are the caller's to take away.
+    /// The agent. segue asks it to use no tools and gives it none. The caller has to disable the agent's own tools.
     pub agent: Arc<dyn Agent>,
-    /// How long one request may take, the opening and each answer included.
+    /// Timeout of one request. It applies to the opening, and separately to the exchange with all retries.
     pub patience: Duration,
 }
 
-/// What a summariser said of a checkpoint: checked, and not kept yet.
+/// The checked answer of a summariser, which is not saved yet.
 #[derive(Debug, Clone)]
 pub struct Proposal {
     session: SessionId,
     by: ProviderId,
-    /// The version that it was shown.
+    /// Version that the summariser received.
     base: Version,
     seen: Checkpoint,
-    /// What it said; or why that was of no use.
+    /// The summary, or the reason why the answer is unusable.
     said: Result<Summary, String>,
-    /// The number of the last turn that it was shown to the end, of those that it said something of.
+    /// Number of the last turn that the summariser received completely, in a request that it answered usably.
     read: u32,
-    /// How many pieces at the beginning of the record it was not shown.
+    /// Number of chunks at the start of the record that were not sent.
     left_out: usize,
-    /// What was done to keep native sessions from harm.
+    /// Actions that protected native sessions.
     protected: Vec<String>,
 }
 
-/// What became of a proposal.
+/// Result of applying a proposal.
 #[derive(Debug, Clone)]
 pub struct TakenUp {
-    /// The version that was made of it, if one was.
+    /// The new version. `None` if the proposal changed nothing.
     pub made: Option<(Version, Checkpoint)>,
-    /// What was decided, in words.
+    /// Decisions that report the result.
     pub decisions: Vec<Decision>,
 }
 
 impl Proposal {
-    /// The version that the summariser was shown.
+    /// Returns the number of the version that the summariser received.
     #[must_use]
     pub fn version(&self) -> u32 {
         self.base.n
@@ -71,15 +72,17 @@ impl Proposal {
 }
 
 impl Engine {
-    /// The version in force, if it sums up something that no summariser has read.
+    /// Returns the active version if it covers turns that no summariser has read. `None` if it does not.
     pub async fn unread(&self, session: &SessionId) -> Result<Option<Version>, EngineError> {
         let session = self.existing(session).await?;
         let unread = self.unread_in(&session).await?;
         Ok(unread.map(|(version, ..)| version))
     }
 
-    /// Has the checkpoint in force read and added to; none if there is none, or nothing in it that a summariser has not
-    /// read. The session is not claimed meanwhile, and nothing is changed.
+    /// Sends the active checkpoint and its unread turns to a summariser, and checks the answer.
+    ///
+    /// `None` if there is no checkpoint, or if a summariser has read all of its turns. Acquires no lease and changes
+    /// nothing.
     pub async fn propose(
         &self,
         session: &SessionId,
@@ -116,7 +119,7 @@ impl Engine {
         Ok(Some(proposal))
     }
 
-    /// Takes up what a summariser said, into the checkpoint as it is by now. What that does not bear any more is left.
+    /// Applies a summariser's proposal to the checkpoint that is active now. Drops what no longer fits that checkpoint.
     pub async fn take_up(&self, proposal: Proposal) -> Result<TakenUp, EngineError> {
         let (hold, taken_over) = self.hold(&proposal.session).await?;
         let taken = self.take_up_held(&hold, proposal).await;
@@ -126,7 +129,8 @@ impl Engine {
         Ok(taken)
     }
 
-    /// The version in force, what it says, and up to which turn that was read; none if all of it was.
+    /// Returns the active version, its checkpoint, and the number of the last turn that a summariser has read. `None`
+    /// if all turns were read.
     async fn unread_in(
         &self,
         session: &Session,
@@ -141,7 +145,7 @@ impl Engine {
         Ok((base.covers > read).then_some((base, seen, read)))
     }
 
-    /// Up to which turn a summariser has read what leads to another turn.
+    /// Returns the number of the last turn that a summariser has read, among the turns that lead to `head`.
     async fn read_until(&self, id: &SessionId, head: TurnId) -> Result<u32, EngineError> {
         let versions = self.store.checkpoints(id).await?;
         let mut versions = versions
@@ -157,7 +161,7 @@ impl Engine {
         Ok(read.max().unwrap_or(0))
     }
 
-    /// Why an agent is not asked now, if it rests.
+    /// Returns the reason why an agent receives no prompts now. `None` if it is not in cooldown.
     async fn rests_until(&self, provider: &ProviderId) -> Result<Option<String>, EngineError> {
         let now = (self.world.now)();
         let rests = self.store.rests().await?;
@@ -169,7 +173,7 @@ impl Engine {
             .map(|rest| format!("it rests until {}", moment(rest.until))))
     }
 
-    /// Has the record read, piece by piece. What was said of the pieces before one that came to nothing stays.
+    /// Sends the record in chunks. If a chunk gets no usable answer, the answers to the chunks before it are used.
     async fn read(
         &self,
         session: &Session,
@@ -223,7 +227,8 @@ impl Engine {
         Ok(TakenUp { made, decisions })
     }
 
-    /// Makes a version of the checkpoint in force and what was said; tells what was done.
+    /// Saves a new version that adds the summary to the active checkpoint. Returns the version, if it differs, and a
+    /// line about the result.
     async fn apply_summary(
         &self,
         hold: &Hold,
@@ -254,7 +259,7 @@ impl Engine {
             covers: newest.covers,
             checkpoint: after.clone(),
             tokens: count(&written(&after)),
-            // Nothing was said since.
+            // The version replaces only the one before it: no turns were made since.
             replaced: newest.tokens,
             by: Author::Summary,
             why: Occasion::Summed,
@@ -267,7 +272,7 @@ impl Engine {
     }
 }
 
-/// What was done, in one line.
+/// Formats the result as one line.
 fn added(proposal: &Proposal, said: &Summary, version: &Version) -> String {
     let settled = match said.settled.len() {
         0 => String::new(),

@@ -1,4 +1,4 @@
-//! What a new native session is told, and what it would be told.
+//! Composition of the brief for a new native session, and its preview.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -15,57 +15,57 @@ use crate::hold::Hold;
 use crate::pieces::joined;
 use crate::{Conversation, Engine, EngineError, Native, counted};
 
-/// From how many of its newest turns it is learned how an agent counts.
+/// Number of an agent's newest turns that serve as samples for its calibration.
 const SAMPLES: u32 = 60;
 
-/// How much a brief with a checkpoint takes of what role and context leave of the budget, of 100, unless more is needed;
-/// and of the whole budget with them.
+/// Percentage of the budget without role and context that a brief with a checkpoint uses, unless it needs more. `MOST`
+/// is the maximum percentage of the complete budget, with role and context.
 const OPENING: u64 = 65;
 const MOST: u64 = 75;
 
-/// What a new native session would be told now.
+/// The brief that a new native session would receive now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Preview {
-    /// Who would be told.
+    /// Agent that would receive the brief.
     pub provider: ProviderId,
     /// The brief.
     pub brief: Brief,
-    /// What it and the prompt may have together, in tokens.
+    /// Maximum number of tokens of the brief and the prompt together.
     pub budget: u64,
-    /// How large the request would be by the agent's own count, once it is known how it counts.
+    /// Size of the request by the agent's own count. `None` if there is no calibration yet.
     pub reported_tokens: Option<u64>,
 }
 
-/// How an agent counts, and how much it can be told.
+/// Budget and calibration of an agent.
 struct Limits {
     budget: u64,
     calibration: Option<Calibration>,
 }
 
-/// What is to be said to a new native session.
+/// Input for the brief of a new native session.
 pub(crate) struct Telling<'a> {
     pub(crate) session: &'a Session,
     pub(crate) provider: &'a ProviderId,
     pub(crate) prompt: &'a str,
-    /// The turns that came before.
+    /// Turns before the prompt.
     pub(crate) before: &'a [Turn],
-    /// Whether the agent can look things up by segue's own tools.
+    /// Whether the agent can use segue's own tools to look up messages.
     pub(crate) has_tools: bool,
-    /// The claim on the session.
+    /// Lease on the session.
     pub(crate) hold: &'a Hold,
 }
 
-/// What a conversation comes to up to a turn.
+/// A checkpoint for a brief.
 pub(crate) struct SummedUp {
     pub(crate) checkpoint: Checkpoint,
     pub(crate) tokens: u64,
     pub(crate) covers: u32,
-    /// How many of its items there is no room for.
+    /// Number of items that were dropped because they do not fit.
     pub(crate) untold: usize,
 }
 
 impl SummedUp {
-    /// It in words, and what they leave out.
+    /// Renders the checkpoint, with a note about dropped items.
     fn told(&self) -> String {
         let text = written(&self.checkpoint);
         match self.untold {
@@ -74,7 +74,7 @@ impl SummedUp {
         }
     }
 
-    /// What a person is told of it, where not all of it is told.
+    /// Returns the decision that reports dropped items. `None` if none were dropped.
     fn news(&self) -> Option<Decision> {
         let told = self.checkpoint.items.len();
         let text = format!(
@@ -84,8 +84,10 @@ impl SummedUp {
         (self.untold > 0).then(|| Decision::new(DecisionKind::Context, text))
     }
 
-    /// It in the room that an agent has for it. One that was made where there was more room gives up what tells least,
-    /// rather than whatever is in its middle.
+    /// Limits the checkpoint to half of `room`.
+    ///
+    /// A checkpoint that was made for a larger budget loses its least important items. Otherwise the brief would lose
+    /// whatever is in the middle of the checkpoint.
     fn within(self, room: u64) -> Self {
         if self.tokens <= room / 2 {
             return self;
@@ -103,14 +105,15 @@ impl SummedUp {
 }
 
 impl Engine {
-    /// The same engine, whose briefs have so many tokens at most, together with their prompts.
+    /// Sets the maximum number of tokens of a brief together with its prompt.
     #[must_use]
     pub fn with_budget(mut self, tokens: u64) -> Self {
         self.budget = tokens;
         self
     }
 
-    /// What a new native session is told before the prompt.
+    /// Composes the brief that a new native session receives before the prompt. Compacts the session first if its turns
+    /// do not fit.
     pub(crate) async fn tell(
         &self,
         telling: Telling<'_>,
@@ -119,15 +122,15 @@ impl Engine {
         let first = self.told_first(telling.session, true).await?;
         let head = telling.before.last();
         if head.is_none() && first.is_none() {
-            // There is nothing to choose from, so nobody waits for the vocabulary.
+            // There is nothing to select from, so the turn need not wait for the tokenizer's vocabulary.
             return Ok((Brief::of_nothing(heading.as_deref()), Vec::new()));
         }
         let first = first.unwrap_or_default();
         let limits = self.limits(telling.provider).await?;
-        // What is told of the role and the project is told whole, and the rest has what that leaves.
+        // Role and project context are never cut. The conversation gets the remainder of the budget.
         let fixed = first.tokens();
         if fixed > limits.budget / 2 {
-            // What can't be told at all is said before anything is summed up to make room.
+            // If role and context alone exceed the budget, this fails before anything is compacted.
             let alone = Story {
                 role: Some(first.role.as_str()),
                 context: Some(first.context.as_str()),
@@ -165,8 +168,8 @@ impl Engine {
         Ok((brief, news))
     }
 
-    /// What a new native session of `provider` would be told now. Nothing is started, and nothing is changed but for
-    /// counts that are filled in.
+    /// Composes the brief that a new native session of `provider` would receive now. Starts no agent. Changes nothing
+    /// except that it saves missing token counts.
     pub async fn preview(
         &self,
         conversation: &Conversation,
@@ -227,7 +230,7 @@ impl Engine {
         })
     }
 
-    /// The checkpoint in force at a turn, as it is told.
+    /// Returns the active checkpoint at a turn. `None` if there is none.
     async fn summed_up(
         &self,
         session: &SessionId,
@@ -242,7 +245,8 @@ impl Engine {
         }))
     }
 
-    /// What a session comes to that is told now; nothing is kept of what is summed up for that.
+    /// Returns the checkpoint that a brief would contain now. Computes it if the turns do not fit, and does not save
+    /// it.
     async fn would_be_summed_up(
         &self,
         session: &Session,
@@ -260,7 +264,7 @@ impl Engine {
         Ok(compaction.map(SummedUp::from).or(summed))
     }
 
-    /// How much a new native session of an agent may be told, in tokens.
+    /// Returns the maximum number of tokens of a brief and its prompt for an agent.
     pub(crate) async fn budget_of(&self, provider: &ProviderId) -> Result<u64, EngineError> {
         Ok(self.limits(provider).await?.budget)
     }
@@ -282,17 +286,18 @@ impl Engine {
         })
     }
 
-    /// The newest turns up to one, as many as can be told, oldest first.
+    /// Returns the newest turns up to `head` that fit the budget, oldest first.
     async fn recent_turns(&self, head: TurnId, budget: u64) -> Result<Vec<ToldTurn>, EngineError> {
         let recent = self.store.recent(head, budget).await?;
         Ok(self.told_turns(recent).await)
     }
 
-    /// Turns as they are told, oldest first, of some that come newest first. What nobody has counted yet is counted now.
+    /// Converts turns for a brief. The input is newest first and the output oldest first. Counts tokens where a count
+    /// is missing.
     pub(crate) async fn told_turns(&self, mut recent: Vec<Said>) -> Vec<ToldTurn> {
         let counts = count_all(&mut recent);
         if !counts.is_empty() {
-            // Who can't keep the counts has counted for this time only.
+            // If the counts cannot be saved, they serve for this brief only.
             let _ = self.store.fill_tokens(counts).await;
         }
         let told = |said: Said| {
@@ -311,7 +316,8 @@ impl Engine {
         recent.into_iter().rev().map(told).collect()
     }
 
-    /// The newest turns of a native session, and what its tags say that it is for: as it would be told once it is ours.
+    /// Returns the newest turns of a native session and the purpose in its prompt header, as they would be after an
+    /// adoption.
     fn native_turns(
         &self,
         native: &Native,
@@ -350,25 +356,27 @@ impl Engine {
     }
 }
 
-/// Whether all that is not summed up can be told in full, of turns without a gap.
+/// Returns `true` if the checkpoint and all turns after it fit the budget in full, and no turn is missing in between.
 fn fits(turns: &[ToldTurn], summed: Option<&SummedUp>, budget: u64) -> bool {
     let covers = summed.map_or(0, |summed| summed.covers);
     let all = turns.first().is_none_or(|turn| turn.n <= covers + 1);
     all && least(turns, summed) <= budget
 }
 
-/// How many tokens it takes to tell a checkpoint and all that it does not sum up.
+/// Estimates the tokens of a checkpoint and all turns after it.
 fn least(turns: &[ToldTurn], summed: Option<&SummedUp>) -> u64 {
     let (tokens, covers) = summed.map_or((0, 0), |summed| (summed.tokens, summed.covers));
     let since = turns.iter().filter(|turn| turn.n > covers);
     let messages = since.flat_map(|turn| &turn.messages);
     let since: u64 = messages.map(|message| message.tokens.unwrap_or(0)).sum();
-    // Each line and each message costs a little more than what it says.
+    // Each line and each message takes a few tokens more than its text.
     tokens + tokens / 8 + since + since / 8 + 2_000
 }
 
-/// How much of the `room` that role and context leave a brief takes: where something is summed up, so little that there
-/// is some to go on, and so much that what is summed up is told whole.
+/// Returns how many tokens of `room` a brief uses. `room` is the budget without role and context.
+///
+/// With a checkpoint, the brief uses only a percentage of it, so that the conversation can continue, but always enough
+/// for the complete checkpoint.
 fn opening_budget(turns: &[ToldTurn], summed: Option<&SummedUp>, (fixed, room): (u64, u64)) -> u64 {
     let Some(whole) = summed.map(|summed| summed.tokens / 3 * 4 + 2_000) else {
         return room;
@@ -382,13 +390,13 @@ fn opening_budget(turns: &[ToldTurn], summed: Option<&SummedUp>, (fixed, room): 
         .min(room)
 }
 
-/// How many tokens a brief with a checkpoint has: beside it go the newest messages, as far as there are some.
+/// Estimates the tokens of a brief with a checkpoint. The newest messages fill its budget, as far as there are enough.
 pub(crate) fn told_at_first(version: &Version, budget: u64) -> u64 {
     let all = version.tokens.saturating_add(version.replaced);
     all.min(budget * OPENING / 100).max(version.tokens)
 }
 
-/// How a turn ended, where not as it should: else its prompt would look as if it were still to be answered.
+/// Returns a note about a turn that did not finish. Without it, the prompt would appear to be unanswered.
 fn end_of(state: TurnState) -> Option<&'static str> {
     match state {
         TurnState::Finished | TurnState::Running => None,
@@ -398,7 +406,7 @@ fn end_of(state: TurnState) -> Option<&'static str> {
     }
 }
 
-/// What the first prompt of a new native session is headed with, so that it is known again by what it is for.
+/// Returns the header for the first prompt of a new native session, by which its purpose can be identified later.
 fn heading(session: &Session, is_first: bool, prompt: &str) -> Option<String> {
     let purpose = session.purpose.as_ref()?;
     if is_first {
@@ -408,7 +416,7 @@ fn heading(session: &Session, is_first: bool, prompt: &str) -> Option<String> {
     }
 }
 
-/// Counts what was not counted yet; what is to be filled in.
+/// Counts the messages without a token count. Returns the counts to save.
 fn count_all(recent: &mut [Said]) -> Vec<TokenCount> {
     let mut counts = Vec::new();
     for said in recent {
@@ -447,11 +455,11 @@ mod tests {
             read: 0,
         };
         for (tokens, replaced, expected) in [
-            // The newest messages fill what there is room for.
+            // The newest messages fill the budget.
             (1_000, 9_000, 6_500),
-            // There is not more than all of it.
+            // The brief is not larger than the conversation.
             (300, 700, 1_000),
-            // What must be told is told, however large it is.
+            // The checkpoint is always included, whatever its size.
             (8_000, 90_000, 8_000),
             (0, 0, 0),
             (1, u64::MAX, 6_500),

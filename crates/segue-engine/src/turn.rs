@@ -1,4 +1,4 @@
-//! One turn, from prompt to settled figures.
+//! A turn, from the prompt to its final record.
 
 mod again;
 mod attempt;
@@ -32,7 +32,7 @@ use crate::resolve::{Resolved, Trail, having};
 use crate::warm::Waiting;
 use crate::{ChatRequest, Engine, EngineError, Stop, Target, TurnEvent, TurnReport};
 
-/// How the agent's part of a turn ended.
+/// End of the agent's work on a turn.
 struct Outcome {
     state: TurnState,
     failure: Option<Failure>,
@@ -40,11 +40,11 @@ struct Outcome {
     idle: bool,
 }
 
-/// What became of one try at a turn.
+/// Result of one attempt at a turn.
 enum Tried {
-    /// It is over.
+    /// The attempt ended.
     Over(Outcome),
-    /// The agent did not know the conversation after all, and said so before it said anything else.
+    /// The agent does not have the native session, and reported this before any output.
     Unknown(Failure),
 }
 
@@ -65,7 +65,7 @@ impl Outcome {
     }
 }
 
-/// A turn whose prompt is on the disk, in a session that is ours.
+/// A turn whose prompt is on disk, in a session whose lease is acquired.
 struct Begun {
     session: Session,
     hold: Hold,
@@ -74,18 +74,18 @@ struct Begun {
 }
 
 impl Engine {
-    /// Runs one turn: the prompt is on the disk before it is sent, and what comes of it as it comes.
+    /// Runs one turn. The prompt is on disk before it is sent, and the output is recorded as it arrives.
     ///
-    /// `Err` means that there was no turn, or that its record could not be kept. A turn that the agent failed
-    /// is a report like any other. Events that nobody takes hold the turn up; whoever wants none lets the receiver go
-    /// before the call.
+    /// Returns `Err` if no turn was started, or if its record could not be saved. A turn in which the agent failed is a
+    /// normal report. The turn waits for a caller that does not receive its events. A caller that needs no events drops
+    /// the receiver before the call.
     pub async fn chat(
         &self,
         request: ChatRequest,
         events: mpsc::Sender<TurnEvent>,
     ) -> Result<TurnReport, EngineError> {
         let mut trail = Trail::after(&request);
-        // In boxes, all steps: whoever holds the future of a turn does not want to hold all of them in it.
+        // Each phase is boxed, because otherwise the future of a turn would contain the futures of all phases.
         let begun = Box::pin(self.enter(&request, &mut trail)).await;
         let Begun {
             session,
@@ -163,7 +163,7 @@ impl Engine {
         report
     }
 
-    /// Finds the session, and writes the prompt down in it.
+    /// Resolves the session, and writes the prompt to it.
     async fn enter(&self, request: &ChatRequest, trail: &mut Trail) -> Result<Begun, EngineError> {
         loop {
             if let Target::Scope(purpose) | Target::NewFor(purpose) = &request.target {
@@ -174,15 +174,15 @@ impl Engine {
                 self.role_of(session)?;
             }
             match self.begin(request, resolved, trail).await {
-                // Somebody else began it since we looked, so that it is found now.
+                // A concurrent process created the session since the lookup, so the next lookup finds it.
                 Err(EngineError::Store(StoreError::Fits(_))) => trail.begin_again(request),
                 begun => return begun,
             }
         }
     }
 
-    /// Writes the prompt down: as the first turn of a new session, or as the next one of a session that is
-    /// claimed and, if need be, tidied up.
+    /// Writes the prompt: as the first turn of a new session, or as the next turn of an existing session, after its
+    /// lease is acquired and it is reconciled.
     async fn begin(
         &self,
         request: &ChatRequest,
@@ -203,7 +203,7 @@ impl Engine {
                 trail.decisions.append(&mut admitted.decisions);
                 let other = Some(admitted.provider);
                 let mut begun = self.begin_in(request, &session, other, trail).await?;
-                // Nobody asked for it here either.
+                // In this session, too, the agent is a fallback that the user did not choose.
                 let instead_of = &mut begun.admitted.instead_of;
                 *instead_of = admitted.instead_of.or_else(|| instead_of.take());
                 return Ok(begun);
@@ -214,7 +214,7 @@ impl Engine {
         let provider = &admitted.provider;
         let unless = match &target {
             Target::Scope(purpose) => {
-                // As it was looked up: with an agent if one was asked for or goes on instead.
+                // The filter is that of the lookup: with an agent if one was requested or if it is a fallback.
                 let chosen = request.provider.is_some() || admitted.instead_of.is_some();
                 Some(having(
                     purpose,
@@ -238,7 +238,7 @@ impl Engine {
         Message::text(Role::User, request.prompt.as_str(), (self.world.now)())
     }
 
-    /// The next turn of a session that there is, with whoever carries it unless somebody was chosen.
+    /// Starts the next turn of an existing session, with the chosen agent or else the session's provider.
     async fn begin_in(
         &self,
         request: &ChatRequest,
@@ -250,7 +250,7 @@ impl Engine {
         let prompt = self.prompt_of(request);
         let (hold, taken_over) = self.hold(&session.id).await?;
         let begun = async {
-            // Somebody else may have changed the session since it was looked up.
+            // The session may have been changed by another process since the lookup.
             let session = self.existing(&session.id).await?;
             let from = session.provider.clone();
             if chosen.is_none() && from != *carrier {
@@ -271,7 +271,7 @@ impl Engine {
             let again = self.take_up_again(&hold.lease, &session, &admitted.provider);
             if let Some(decision) = again.await? {
                 decisions.push(decision);
-                // Its agent may have been talked to without us since it was left.
+                // The user may have continued this native session outside segue since its leg was detached.
                 session = self.existing(&session.id).await?;
                 let (brought, news) = self.bring_up_to_date(session, &hold, ahead).await?;
                 session = brought;
@@ -306,7 +306,8 @@ impl Engine {
         }
     }
 
-    /// Lets a prompt through in a session that is ours; that it was not is noted in the session's log.
+    /// Decides whether a prompt may be sent in a session whose lease is acquired. A rejection is noted in the session's
+    /// log.
     async fn admit_to(
         &self,
         request: &ChatRequest,
@@ -325,7 +326,7 @@ impl Engine {
     }
 }
 
-/// A turn that is under way.
+/// A running turn.
 struct Run<'a> {
     engine: &'a Engine,
     request: ChatRequest,
@@ -333,29 +334,29 @@ struct Run<'a> {
     hold: &'a Hold,
     turn: TurnId,
     permissions: PermissionPolicy,
-    /// What the agent is, where it may not use all tools as that.
+    /// Role of the session, which may limit the agent's tools. `None` if it has no role.
     role: Option<RoleDescription>,
     timeouts: Timeouts,
     model: Option<String>,
     course: Course,
-    /// The leg that carries the prompt, once one does.
+    /// Leg on which the prompt runs. `None` until a leg is open.
     leg: Option<LegId>,
-    /// That leg as it was before.
+    /// State of that leg before the turn.
     opened_leg: Option<Leg>,
-    /// What was sent, the story so far included.
+    /// Text that was sent, including the brief.
     sent: String,
-    /// Whether the agent said or did anything yet.
+    /// Whether the agent has produced output in the current attempt.
     heard: bool,
     recorder: Recorder,
     report: TurnReport,
     stop: watch::Receiver<Stop>,
     events: mpsc::Sender<TurnEvent>,
     oddities: usize,
-    /// Whether a permission was refused without a person having said so.
+    /// Whether a permission was rejected without the user.
     refused: bool,
-    /// The calls of tools that the role may not use which the agent made all the same.
+    /// Ids of the tool calls that the agent made although the role does not allow them.
     overstepped: HashSet<String>,
-    /// What became of what the agent knows.
+    /// Change of the agent's context in this turn.
     knows: Knows,
 }
 
@@ -364,8 +365,8 @@ impl Run<'_> {
         (self.engine.world.now)()
     }
 
-    /// Tells an event. A caller that is slow to listen is waited for, but what was streamed is drafted meanwhile;
-    /// one that stopped listening still gets its report.
+    /// Emits an event. Waits for a slow receiver, and saves drafts of streamed text during that time. If the caller
+    /// dropped the receiver, the event is discarded, and the caller still gets the report.
     async fn emit(&mut self, event: TurnEvent) -> Result<(), StoreError> {
         let events = self.events.clone();
         loop {
@@ -377,7 +378,7 @@ impl Run<'_> {
                     }
                     return Ok(());
                 }
-                // Whoever wants us to end now does not wait for a listener either.
+                // An immediate stop does not wait for the receiver either.
                 () = stopped(self.stop.clone(), Stop::Now) => return Ok(()),
                 () = until(self.recorder.due()) => self.recorder.draft(self.now()).await?,
             }
@@ -393,13 +394,13 @@ impl Run<'_> {
         self.tell(decision).await
     }
 
-    /// Tells a decision that is in the log already.
+    /// Reports a decision that is already in the log.
     async fn tell(&mut self, decision: Decision) -> Result<(), StoreError> {
         self.report.decisions.push(decision.clone());
         self.emit(TurnEvent::Decided(decision)).await
     }
 
-    /// Tells what was done to keep a native session from harm: once a turn, however often it had to be done.
+    /// Reports an action that protected a native session. The same action is reported once per turn.
     async fn protected(&mut self, line: &str) -> Result<(), StoreError> {
         let decision = Decision::new(DecisionKind::Protected, line);
         if self.report.decisions.contains(&decision) {
@@ -408,7 +409,7 @@ impl Run<'_> {
         self.decide(decision).await
     }
 
-    /// The whole turn, from the written prompt to the settled figures.
+    /// Runs the complete turn, from the saved prompt to the final record.
     async fn play(mut self, trail: Trail) -> Result<TurnReport, EngineError> {
         let began = TurnEvent::Began {
             session: self.report.session.clone(),
@@ -426,7 +427,7 @@ impl Run<'_> {
             self.decide(decision).await?;
         }
         let outcome = match self.perform().await {
-            // What has to be told is too much: nobody was asked, and nobody can be before that is mended.
+            // The brief exceeds the budget. No agent received the prompt, and none can until the user fixes this.
             Err(error @ EngineError::Brief(_)) if !self.report.sent => {
                 self.take_back("nobody could be told the prompt").await?;
                 return Err(error);
@@ -439,7 +440,7 @@ impl Run<'_> {
         self.settle(outcome).await
     }
 
-    /// Keeps the agent for the next turn, or ends it.
+    /// Keeps the agent running for the next turn, or ends it.
     async fn part(
         &mut self,
         mut conversation: Box<dyn Conversation>,
@@ -469,7 +470,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Sends the prompt, once it is on record that it is about to be sent.
+    /// Sends the prompt, after recording that it is about to be sent, and processes the agent's events.
     async fn send(
         &mut self,
         conversation: &mut dyn Conversation,
@@ -485,9 +486,9 @@ impl Run<'_> {
         prompt.clone_into(&mut self.sent);
         match conversation.send(prompt).await {
             Ok(()) => {
-                // The agent takes longer to say something than this takes.
+                // Loading the tokenizer takes less time than the agent needs for its first output.
                 segue_tokens::warm_up();
-                // An agent that is started for each turn is started by now.
+                // An agent that starts a process for each turn has started it by now.
                 if let Some(process) = conversation.process() {
                     self.hold.runs(process);
                 }
@@ -498,26 +499,26 @@ impl Run<'_> {
     }
 }
 
-/// Tells on what way no turn was begun, and what was done on it all the same.
+/// Reports the resolution steps of a request that started no turn, and the decisions that took effect nevertheless.
 async fn tell_in_vain(request: &ChatRequest, trail: Trail, events: &mpsc::Sender<TurnEvent>) {
     let steps = request.explain.is_some().then_some(trail.steps);
     let done = trail.done.into_iter().map(TurnEvent::Decided);
     for event in steps.map(TurnEvent::Explained).into_iter().chain(done) {
-        // Whoever does not listen any more still gets the error.
+        // A caller that dropped the receiver still gets the error.
         if events.send(event).await.is_err() {
             return;
         }
     }
 }
 
-/// Waits until a stop of at least this urgency is asked for; for ever if nobody can ask any more.
+/// Waits until a stop of at least this urgency is requested. Waits forever if the sender is dropped.
 async fn stopped(mut stop: watch::Receiver<Stop>, level: Stop) {
     if stop.wait_for(|asked| *asked >= level).await.is_err() {
         std::future::pending::<()>().await;
     }
 }
 
-/// Waits until a moment; for ever if there is none.
+/// Waits until an instant. Waits forever if it is `None`.
 async fn until(moment: Option<Instant>) {
     match moment {
         Some(moment) => tokio::time::sleep_until(moment).await,

@@ -1,7 +1,7 @@
-//! Deleting conversations, keeping copies of them, and bringing those back.
+//! Deletion, archiving and restoring of conversations.
 //!
-//! Nothing is lost by one command: before anything of an agent's is removed there is a copy of it in the trash, unless a
-//! person wants it gone for good. What somebody is at work in is left alone.
+//! No single command loses data: before segue removes data of an agent, it copies that data to the trash, unless the
+//! user requests permanent deletion. A conversation that another process uses is not changed.
 
 mod busy;
 mod delete;
@@ -16,113 +16,115 @@ use segue_core::{Decision, NativeId, ProviderId, Session};
 
 use crate::{ConversationId, Engine, EngineError};
 
-/// Where copies are, and who can help.
+/// Locations of the copies, and the agents' programs that manage sessions.
 #[derive(Debug, Clone)]
 pub struct Upkeep {
-    /// Copies that a person wanted.
+    /// Copies that the user requested.
     pub archive: Archive,
-    /// Copies of what was deleted.
+    /// Copies of deleted sessions.
     pub trash: Trash,
-    /// Where agents are handed what they are to take back.
+    /// Directory of the files that agents import during a restore.
     pub exports: PathBuf,
-    /// Where copies are that only protect running sessions.
+    /// Directory of the copies that only protect running sessions.
     pub kept: PathBuf,
-    /// The agents' own programs, for those that have commands for their sessions.
+    /// Programs of the agents that have commands for their sessions.
     pub own: Vec<Own>,
 }
 
-/// What is to be deleted of a conversation.
+/// Scope of a deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// segue's record of it, and the agents' own sessions.
+    /// segue's record and the native sessions.
     Everything,
-    /// Only the agents' own sessions.
+    /// Only the native sessions.
     Native,
 }
 
-/// What becomes of what is deleted.
+/// Mode of a deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// A copy is kept in the trash.
+    /// A copy is saved in the trash.
     Trash,
-    /// It is gone, with all copies.
+    /// The session and all its copies are removed.
     Purge,
 }
 
-/// How a native session is deleted.
+/// Method of deleting a native session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Means {
-    /// By a command of its agent.
+    /// A command of the agent.
     Own(String),
-    /// By removing its files.
+    /// Removal of the files.
     Files,
-    /// Only a copy is left of it, and that goes.
+    /// Removal of the copy, because only the archive has the session.
     Copy,
-    /// Only its agent could, whose program is not there.
+    /// No method, because only the agent could delete the session and its program is not installed.
     NoProgram,
 }
 
 /// A native session that is to be deleted.
 #[derive(Debug, Clone)]
 pub struct Doomed {
-    /// Which.
+    /// The native session.
     pub session: NativeSession,
-    /// What belongs to it; nothing of one that only the archive has.
+    /// Files and rows that belong to the session. `None` if only the archive has it.
     pub belongings: Option<Belongings>,
-    /// How.
+    /// Method of the deletion.
     pub means: Means,
-    /// Who is at work in it.
+    /// Process that uses the session. `None` if none was found.
     pub busy: Option<Busy>,
-    /// How many seconds ago it was written to, if that is so recent that somebody may be at work in it.
+    /// Seconds since the last write, if it is so recent that a process may be using the session.
     pub fresh: Option<i64>,
-    /// Whether the archive has a copy too.
+    /// Whether the archive has a copy as well.
     pub archived: bool,
 }
 
 impl Doomed {
-    /// What it is called.
+    /// Returns the id of the native session.
     #[must_use]
     pub fn id(&self) -> ConversationId {
         ConversationId::Native(self.session.provider.clone(), self.session.head.id.clone())
     }
 }
 
-/// A native session that stays.
+/// A native session that is not deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spared {
-    /// Its agent.
+    /// Agent of the session.
     pub provider: ProviderId,
-    /// What the agent calls it.
+    /// Native id of the session.
     pub id: NativeId,
-    /// Why.
+    /// Reason why the session is not deleted.
     pub why: String,
 }
 
-/// What deleting a conversation comes to.
+/// Plan of a deletion.
 #[derive(Debug, Clone)]
 pub struct DeletePlan {
-    /// segue's own session that it is about.
+    /// The session of segue. `None` if the conversation is only a native session.
     pub session: Option<Session>,
-    /// The native sessions that are.
+    /// Native sessions to delete.
     pub natives: Vec<Doomed>,
-    /// Those of the built-in agent, each with its file. That is ours, and nobody could read a copy of it.
+    /// Sessions of the built-in agent with their files. These files belong to segue and get no copy, because no program
+    /// could read it.
     pub rehearsed: Vec<(NativeId, PathBuf)>,
-    /// Those that stay.
+    /// Native sessions that are not deleted.
     pub spared: Vec<Spared>,
-    /// Whether the record of the session goes too.
+    /// Scope of the deletion.
     pub extent: Extent,
-    /// What becomes of it all.
+    /// Mode of the deletion.
     pub fate: Fate,
 }
 
 impl DeletePlan {
-    /// Whether nothing of what goes is brought back by anything, although it was not asked to be gone for good.
+    /// Returns `true` if the deletion cannot be undone although the mode is [`Fate::Trash`], because no native session
+    /// is copied.
     #[must_use]
     pub fn keeps_nothing(&self) -> bool {
         self.fate == Fate::Trash && self.natives.is_empty()
     }
 
-    /// Whether there is nothing to delete.
+    /// Returns `true` if the plan deletes nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let record = self.session.is_some() && self.extent == Extent::Everything;
@@ -130,32 +132,32 @@ impl DeletePlan {
     }
 }
 
-/// What was deleted.
+/// Result of a deletion.
 #[derive(Debug, Clone)]
 pub struct Deleted {
-    /// The native sessions, each with where its copy is.
+    /// Deleted native sessions, each with the method and the path of its copy.
     pub natives: Vec<(ConversationId, Means, Option<PathBuf>)>,
-    /// What segue decided by itself on the way.
+    /// Decisions that segue made during the deletion.
     pub decisions: Vec<Decision>,
 }
 
-/// What was brought back.
+/// Result of a restore.
 #[derive(Debug, Clone)]
 pub struct Restored {
-    /// The copy it came from.
+    /// Copy that was restored.
     pub entry: Entry,
-    /// The files that are there again.
+    /// Files that were restored.
     pub files: Vec<PathBuf>,
-    /// Those that were there all the time.
+    /// Files that already existed.
     pub there: Vec<PathBuf>,
-    /// How many sessions the agent took back itself.
+    /// Number of sessions that the agent imported itself.
     pub taken_back: usize,
-    /// The session of segue's own that it carries again, under its old title and tags.
+    /// Session of segue that uses the restored native session, with its old title and tags. `None` if there is none.
     pub session: Option<Session>,
 }
 
 impl Engine {
-    /// The same engine, which can delete native sessions and keep copies of them.
+    /// Enables the deletion and archiving of native sessions.
     #[must_use]
     pub fn with_upkeep(mut self, upkeep: Upkeep) -> Self {
         self.upkeep = Some(upkeep);
@@ -168,7 +170,7 @@ impl Engine {
 }
 
 impl Upkeep {
-    /// The program of an agent that has commands for its sessions.
+    /// Returns the program of an agent that has commands for its sessions.
     fn own(&self, agent: &ProviderId) -> Option<&Own> {
         self.own.iter().find(|own| own.agent() == agent.as_str())
     }

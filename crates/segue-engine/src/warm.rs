@@ -10,21 +10,21 @@ use tokio::sync::Mutex;
 use crate::Engine;
 use crate::hold::Claim;
 
-/// A conversation that waits for the next prompt.
+/// A running agent that waits for the next prompt.
 pub(crate) struct Waiting {
     pub(crate) leg: LegId,
-    /// The last turn it knows. Another process may have gone on with the same native session since.
+    /// Last turn that the agent received. Another process may have continued the native session since then.
     pub(crate) tip: TurnId,
-    /// What it was opened for.
+    /// Permission policy with which the agent was opened.
     pub(crate) permissions: PermissionPolicy,
     pub(crate) model: Option<String>,
     pub(crate) conversation: Box<dyn Conversation>,
-    /// The claim on the session, where its program runs on.
+    /// Lease on the session. `None` if no process of the agent stays running.
     pub(crate) claim: Option<Arc<Claim>>,
 }
 
 impl Waiting {
-    /// Ends it, and then gives the session back; tells what was done to keep native sessions from harm.
+    /// Ends the agent, then releases the session. Returns the actions that protected native sessions.
     async fn end(self) -> Vec<String> {
         let told = self.conversation.close().await;
         if let Some(claim) = self.claim {
@@ -33,7 +33,7 @@ impl Waiting {
         told
     }
 
-    /// Whether it can carry the next prompt of a leg, under these terms.
+    /// Returns `true` if the agent can run the next prompt of a leg with these options.
     fn fits(&mut self, leg: &Leg, permissions: PermissionPolicy, model: Option<&str>) -> bool {
         self.leg == leg.id
             && Some(self.tip) == leg.tip
@@ -43,13 +43,13 @@ impl Waiting {
     }
 }
 
-/// The conversations that wait, by session.
+/// Waiting agents, by session.
 #[derive(Default)]
 pub(crate) struct Warm(Mutex<HashMap<SessionId, Waiting>>);
 
 impl Warm {
-    /// The conversation that can carry the next prompt of a leg; one that can't any more is ended, and what was done
-    /// then to keep native sessions from harm is told.
+    /// Returns the agent that can run the next prompt of a leg. `None` if there is none. Ends an agent that no longer
+    /// can, and returns the actions that then protected native sessions.
     pub(crate) async fn take(
         &self,
         session: &SessionId,
@@ -66,17 +66,17 @@ impl Warm {
         (None, waiting.end().await)
     }
 
-    /// Whether a conversation of this session waits.
+    /// Returns `true` if an agent waits in this session.
     pub(crate) async fn has(&self, session: &SessionId) -> bool {
         self.0.lock().await.contains_key(session)
     }
 
-    /// The claim on a session that waits with its conversation.
+    /// Returns the lease that a waiting agent has on a session.
     pub(crate) async fn claim_of(&self, session: &SessionId) -> Option<Arc<Claim>> {
         self.0.lock().await.get(session)?.claim.clone()
     }
 
-    /// Ends the conversation of a session, if one waits; tells what was done to keep native sessions from harm.
+    /// Ends the agent that waits in a session, if there is one. Returns the actions that protected native sessions.
     pub(crate) async fn end(&self, session: &SessionId) -> Vec<String> {
         let waiting = self.0.lock().await.remove(session);
         match waiting {
@@ -85,14 +85,15 @@ impl Warm {
         }
     }
 
-    /// Keeps a conversation. There is no other one of the session: its turn had to take it first.
+    /// Adds an agent to the pool. The session has no other agent in it, because its turn removes that agent first.
     pub(crate) async fn keep(&self, session: &SessionId, waiting: Waiting) {
         self.0.lock().await.insert(session.clone(), waiting);
     }
 }
 
 impl Engine {
-    /// Ends every agent that was kept running, and gives its session back; tells what was done to keep native sessions from harm, a line each.
+    /// Ends every waiting agent and releases its session. Returns the actions that protected native sessions, one line
+    /// each.
     pub async fn close(&self) -> Vec<String> {
         let waiting = std::mem::take(&mut *self.warm.0.lock().await);
         let mut told = Vec::new();

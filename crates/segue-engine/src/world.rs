@@ -1,15 +1,15 @@
-//! What the engine needs to know of the world, and may not find out by itself.
+//! Environment of the engine: inputs that it does not obtain itself.
 
 use jiff::Timestamp;
 use segue_core::ProcessMark;
 
-/// Time, chance, and who we are.
+/// Clock, random numbers and the identity of the process.
 #[derive(Clone)]
 pub struct World {
-    /// Tells the time.
+    /// Returns the current time.
     pub now: fn() -> Timestamp,
-    /// A random number.
+    /// Returns a random number.
     pub random: fn() -> u32,
-    /// This process.
+    /// Identity of this process.
     pub me: ProcessMark,
 }

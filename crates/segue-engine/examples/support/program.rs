@@ -1,7 +1,7 @@
-//! What a program needs that embeds segue, and what the examples share: an engine in a home of its own.
+//! Support code of the examples: an engine in a home directory of its own, as any program that embeds segue needs it.
 //!
-//! The agents here are two of the built-in offline one, so that the examples run anywhere. `segue_agents` has the real
-//! ones: `claude`, `codex`, `gemini` and `acp`.
+//! Both agents are instances of the built-in offline agent, so that the examples run anywhere. `segue_agents` has the
+//! real ones: `claude`, `codex`, `gemini` and `acp`.
 
 use std::env;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -20,7 +20,7 @@ use segue_sqlite::SqliteStore;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Runs an example with an engine, and the project that it works in.
+/// Runs an example with an engine and the project in which it works.
 pub(crate) fn run(example: impl AsyncFnOnce(Engine, Project) -> Result<()>) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -29,7 +29,8 @@ pub(crate) fn run(example: impl AsyncFnOnce(Engine, Project) -> Result<()>) -> R
     let hidden = args.next();
     runtime.block_on(async {
         match hidden.as_deref().and_then(|word| word.to_str()) {
-            // Agents are started through this program, which ends all that they started, however it ends itself.
+            // segue starts agents through this program, which ends all processes that they started, however the example
+            // ends.
             Some("leash") => Ok(leash::run_as(args).await?.into()),
             Some("rehearsal-agent") => {
                 let directory = args.next().context("no directory was given")?;
@@ -48,7 +49,7 @@ pub(crate) fn run(example: impl AsyncFnOnce(Engine, Project) -> Result<()>) -> R
     })
 }
 
-/// An engine whose data is in `home`.
+/// Creates an engine with its data in `home`.
 fn engine(home: &Path) -> Result<Engine> {
     let store = SqliteStore::open(home)?;
     let world = World {
@@ -63,12 +64,12 @@ fn engine(home: &Path) -> Result<Engine> {
             ..offline(home)?
         }),
     ];
-    // With readers of real agents, their own sessions are listed and gone on with, too.
+    // With readers for real agents, segue also lists and resumes their native sessions.
     let catalog = Catalog::default();
     Ok(Engine::new(Arc::new(store), agents, catalog, world))
 }
 
-/// The built-in agent, which this program is itself when it is asked to.
+/// Creates the built-in agent, which is this program itself, started with another argument.
 fn offline(home: &Path) -> Result<AcpAgent> {
     let program = env::current_exe()?;
     let leash = Leash {
@@ -97,7 +98,7 @@ fn new_id() -> NativeId {
     }
 }
 
-/// Chance enough to tell sessions of the same second apart.
+/// Returns a random number, good enough to distinguish sessions of the same second.
 fn random() -> u32 {
     let drawn = RandomState::new().build_hasher().finish();
     u32::try_from(drawn >> 32).unwrap_or_default()

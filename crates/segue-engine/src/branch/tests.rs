@@ -8,7 +8,7 @@ use super::*;
 
 const ID: &str = "0b5e4c3a-1111-4222-8333-444455556666";
 
-/// A line of Claude Code's: who, what, and how it ended.
+/// A line of a Claude Code session file: role, text and stop reason.
 type Line = (&'static str, &'static str, Option<&'static str>);
 
 const TALK: [Line; 6] = [
@@ -20,7 +20,8 @@ const TALK: [Line; 6] = [
     ("assistant", "third", None),
 ];
 
-/// Where the turns with these prompts end in a session of these lines: how many turns those are, and the last record.
+/// Returns the number of turns with these prompts and the key of the last record, in a session file with these lines
+/// and with `damage` at its end.
 fn placed(lines: &[Line], damage: &str, prompts: &[&str]) -> Option<(usize, Option<String>)> {
     let home = tempfile::tempdir().unwrap();
     let directory = home.path().join("projects/-p");
@@ -37,7 +38,7 @@ fn placed(lines: &[Line], damage: &str, prompts: &[&str]) -> Option<(usize, Opti
             "cwd": "/p", "timestamp": format!("2026-01-02T03:04:{index:02}Z"),
         });
         text.push(format!("{line}\n"));
-        // Claude Code puts more into the chain than what is said.
+        // The parent chain of Claude Code contains more records than the messages.
         let note = json!({"type": "attachment", "uuid": format!("{uuid}a"), "parentUuid": uuid, "attachment": {}});
         text.push(format!("{note}\n"));
         parent = format!("{uuid}a").into();
@@ -59,7 +60,7 @@ fn a_turn_of_ours_is_found_in_the_native_session() {
     let cases: [(&[&str], _); 6] = [
         (&["one"], found(1, "u1a")),
         (&["one", "two"], found(2, "u3a")),
-        // That turn was never finished there.
+        // The native session never finished the third turn.
         (&["one", "two", "three"], None),
         (&["one", "two", "three", "four"], None),
         (&["another one"], None),

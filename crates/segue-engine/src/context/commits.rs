@@ -1,4 +1,4 @@
-//! The newest commits, by git itself.
+//! Newest commits of a project, listed by the git program.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use segue_core::{Commit, excerpt};
 
-/// How many are told.
+/// Maximum number of commits in a context.
 const COUNT: &str = "10";
 
-/// How long git may take; it looks at ten commits.
+/// Timeout of git, which reads only ten commits.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What git is told by its environment, which says where *somebody else* works: a hook sets these.
+/// Environment variables that direct git to another repository. They are removed, because a git hook sets them for the
+/// repository in which it runs.
 const ELSEWHERE: [&str; 4] = [
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -20,7 +21,8 @@ const ELSEWHERE: [&str; 4] = [
     "GIT_COMMON_DIR",
 ];
 
-/// The newest commits of a repository, newest first; none where there is no repository, and why if that is not it.
+/// Lists the newest commits of a repository, newest first. Empty if `root` is no repository or has no commits. The
+/// error is the reason why git cannot list them.
 pub(super) async fn newest(git: Option<&Path>, root: &Path) -> Result<Vec<Commit>, String> {
     if !root.join(".git").exists() {
         return Ok(Vec::new());
@@ -46,7 +48,7 @@ pub(super) async fn newest(git: Option<&Path>, root: &Path) -> Result<Vec<Commit
     };
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        // A repository without a commit is none of anybody's worries.
+        // A repository without commits is not an error.
         if said.contains("does not have any commits yet") {
             return Ok(Vec::new());
         }
@@ -56,7 +58,7 @@ pub(super) async fn newest(git: Option<&Path>, root: &Path) -> Result<Vec<Commit
     Ok(read(&String::from_utf8_lossy(&output.stdout)))
 }
 
-/// What git printed: commits that end with a NUL, each of four fields.
+/// Parses the output of git: commits that end with a NUL, each with four fields.
 fn read(printed: &str) -> Vec<Commit> {
     let commits = printed.split('\0').filter_map(|commit| {
         let mut fields = commit.trim_start_matches('\n').splitn(4, '\u{1f}');

@@ -1,8 +1,8 @@
-//! A feature and its tasks as `.dagent` directories have them, as far as there are files.
+//! Feature and tasks of a session, read from the files in `.dagent` directories.
 //!
 //! A feature has a directory with `feature.json`, its spec in `feature-spec.md`, and its tasks in `dag.json`
-//! (`{nodes, connections}`) or as `nodes/TASK/task.json`. The files are somebody else's: they are read, and whatever is
-//! in them is only told.
+//! (`{nodes, connections}`) or as `nodes/TASK/task.json`. The files belong to another program: segue only reads them,
+//! and only copies their content into the context.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,27 +13,27 @@ use serde_json::Value;
 use super::Place;
 use super::documents::Room;
 
-/// How many tasks are told, and how many are read.
+/// Maximum number of tasks in a context; `READ` limits how many are read.
 const TASKS: usize = 60;
 const READ: usize = 1_000;
 
-/// The longest file of JSON that is read, in bytes.
+/// Maximum size of a JSON file, in bytes.
 const LONGEST: u64 = 4 << 20;
 
-/// The longest description of a task among others, and of the one that a session is about.
+/// Maximum length of a description in the list of tasks, in bytes; `LONG` limits that of the session's own task.
 const SHORT: usize = 1_000;
 const LONG: usize = 8_000;
 
 const SPECS: [&str; 2] = ["feature-spec.md", "spec.md"];
 
-/// A task as it is in the files, with what it has to wait for.
+/// A task from the files, with the ids of the tasks that it depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Node {
     summary: TaskSummary,
     waits_for: Vec<String>,
 }
 
-/// The files that are looked at, with their names.
+/// Returns the paths of all files that are read, with their names.
 pub(super) fn places(place: &Place) -> Vec<(String, PathBuf)> {
     let Some(home) = home(place) else {
         return Vec::new();
@@ -47,7 +47,7 @@ pub(super) fn places(place: &Place) -> Vec<(String, PathBuf)> {
     places
 }
 
-/// The feature and the task that a session is about; by name alone where there are no files.
+/// Reads the feature and the task of a session. Without files, they consist of their ids.
 pub(super) fn read(
     place: &Place,
     room: &mut Room,
@@ -81,7 +81,7 @@ pub(super) fn read(
     (feature, task)
 }
 
-/// A task among others.
+/// Builds the context of a task from all tasks of its feature. Without a file, it consists of the task's id.
 fn task(id: &str, nodes: &[Node]) -> TaskContext {
     let Some(node) = nodes.iter().find(|node| node.summary.id == id) else {
         return TaskContext {
@@ -115,7 +115,8 @@ fn task(id: &str, nodes: &[Node]) -> TaskContext {
     }
 }
 
-/// The directory of the feature, or of the project where there is none.
+/// Returns the `.dagent` directory of the feature, or that of the project if the session has a task and no feature.
+/// `None` if the directory does not exist.
 fn home(place: &Place) -> Option<PathBuf> {
     let own = [place.cwd.join(".dagent"), place.root.join(".dagent")];
     let own = own.into_iter();
@@ -126,7 +127,7 @@ fn home(place: &Place) -> Option<PathBuf> {
             .filter(|_| place.scope.task().is_some());
     };
     let name = feature.as_str();
-    // A name becomes part of a path only if it can't lead anywhere else.
+    // The name becomes part of a path only if it cannot lead out of the directory.
     if name.starts_with('.') || name.contains(['/', '\\', '\0']) {
         return None;
     }
@@ -147,13 +148,13 @@ fn home(place: &Place) -> Option<PathBuf> {
     })
 }
 
-/// Whether the directory of a worktree is that of a feature.
+/// Returns `true` if the `.dagent` directory of a worktree belongs to a feature.
 fn is_of(home: &Path, feature: &str) -> bool {
     let about = json(&home.join("feature.json"), &mut Vec::new());
     about.is_some_and(|about| about["id"] == feature || about["name"] == feature)
 }
 
-/// The names in a directory, in order, not too many of them.
+/// Returns the names in a directory, sorted, at most `READ` of them.
 fn sorted(directory: &Path) -> Vec<String> {
     let entries = directory.read_dir().into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -162,7 +163,7 @@ fn sorted(directory: &Path) -> Vec<String> {
     names
 }
 
-/// The files of tasks, with their ids.
+/// Returns the files of tasks, with the ids of the tasks.
 fn task_files(home: &Path) -> Vec<(String, PathBuf)> {
     let nodes = home.join("nodes");
     let files = sorted(&nodes).into_iter().map(|id| {
@@ -172,7 +173,7 @@ fn task_files(home: &Path) -> Vec<(String, PathBuf)> {
     files.filter(|(_, path)| path.is_file()).collect()
 }
 
-/// All tasks: those of `dag.json`, with what their own files say in addition, and those that have only a file.
+/// Reads all tasks: those in `dag.json`, completed from their own files, and those that have only a file of their own.
 fn nodes(home: &Path, notes: &mut Vec<String>) -> Vec<Node> {
     let dag = json(&home.join("dag.json"), notes).unwrap_or_default();
     let mut tasks: Vec<Node> = Vec::new();
@@ -211,7 +212,7 @@ fn nodes(home: &Path, notes: &mut Vec<String>) -> Vec<Node> {
 }
 
 impl Node {
-    /// Adds what another file says of the same task. Where it stands, that one knows better.
+    /// Adds the fields of the same task from another file. The status of the other file takes precedence.
     fn complete(&mut self, other: Self) {
         let (known, new) = (&mut self.summary, other.summary);
         if known.title == known.id {
@@ -227,7 +228,7 @@ impl Node {
     }
 }
 
-/// A task as a file has it; what is not as expected is left out.
+/// Parses a task; fields of an unexpected type are omitted.
 fn node(id: String, value: &Value) -> Node {
     let title = text(value, "title").or_else(|| text(value, "name"));
     let description = ["description", "spec"];
@@ -237,7 +238,7 @@ fn node(id: String, value: &Value) -> Node {
     Node {
         waits_for: waits_for
             .filter_map(|id| id.as_str().map(str::to_owned))
-            // A task that waits for itself waits for nobody.
+            // A task's dependency on itself is meaningless.
             .filter(|for_whom| *for_whom != id)
             .collect(),
         summary: TaskSummary {
@@ -258,7 +259,8 @@ fn text(value: &Value, name: &str) -> Option<String> {
     text.map(str::to_owned)
 }
 
-/// What a file of JSON says; none if there is none, or, noted, if it can't be read.
+/// Parses a JSON file. `None` if it does not exist. If it cannot be read, adds the reason to `notes` and returns
+/// `None`.
 fn json(path: &Path, notes: &mut Vec<String>) -> Option<Value> {
     let about = path.metadata().ok()?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();

@@ -1,4 +1,4 @@
-//! What people wrote down for agents and for each other, as far as there is room.
+//! Documents that people wrote for agents and for each other, up to a maximum size.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -8,10 +8,10 @@ use segue_core::{Document, excerpt};
 
 use super::Place;
 
-/// What is looked for.
+/// File names of the documents.
 const NAMES: [&str; 4] = ["CLAUDE.md", "AGENTS.md", "GEMINI.md", "PROJECT.md"];
 
-/// How many bytes are left for documents, and what one of them may have at most.
+/// Number of bytes left for all documents, and maximum number for each of them.
 pub(super) struct Room {
     left: usize,
     each: usize,
@@ -25,7 +25,8 @@ impl Room {
         }
     }
 
-    /// A file, as far as there is room; none if there is none. What can't be read is noted.
+    /// Reads a file, up to the number of bytes left. `None` if the file does not exist or is blank. If it cannot be
+    /// read, adds the reason to `notes` and returns `None`.
     pub(super) fn take(
         &mut self,
         name: &str,
@@ -51,7 +52,8 @@ impl Room {
     }
 }
 
-/// The beginning of a file of so many bytes at most, and how long the whole of it is.
+/// Reads at most `most` bytes from the beginning of a file, and returns them with the size of the complete file. `None`
+/// if the file does not exist or is blank.
 fn beginning(path: &Path, most: usize) -> Result<Option<(String, u64)>, String> {
     let about = match path.metadata() {
         Ok(about) => about,
@@ -64,7 +66,7 @@ fn beginning(path: &Path, most: usize) -> Result<Option<(String, u64)>, String> 
     let mut bytes = Vec::new();
     let limit = u64::try_from(most).unwrap_or(u64::MAX);
     let file = File::open(path).map_err(|error| error.to_string())?;
-    // A little more, so that what is cut is cut here, where lines and characters are known.
+    // Reads a few bytes more, so that `excerpt` makes the cut, at the end of a line or of a character.
     let read = file.take(limit.saturating_add(8)).read_to_end(&mut bytes);
     read.map_err(|error| error.to_string())?;
     if bytes.contains(&0) {
@@ -73,7 +75,7 @@ fn beginning(path: &Path, most: usize) -> Result<Option<(String, u64)>, String> 
     let whole = bytes.len() <= most;
     let text = String::from_utf8_lossy(&bytes);
     let text = excerpt(&text, most).to_owned();
-    // What is not text is longer, or shorter, once it is made text.
+    // The conversion of invalid UTF-8 changes the length, so a complete file has the size of its text.
     let size = if whole {
         text.len().try_into().unwrap_or(u64::MAX)
     } else {
@@ -82,7 +84,8 @@ fn beginning(path: &Path, most: usize) -> Result<Option<(String, u64)>, String> 
     Ok((!text.trim().is_empty() || !whole).then_some((text, size)))
 }
 
-/// Where they may be, with their names as seen from the project: at its top, and where the work is done.
+/// Returns the paths at which documents may exist, with their names relative to the project: in its root and in the
+/// working directory.
 pub(super) fn places(place: &Place) -> Vec<(String, PathBuf)> {
     let mut places: Vec<(String, PathBuf)> = Vec::new();
     let mut above = vec![place.root.as_path()];
@@ -99,7 +102,7 @@ pub(super) fn places(place: &Place) -> Vec<(String, PathBuf)> {
     places
 }
 
-/// All of them that there are. One that says the same as another is told once.
+/// Reads all documents that exist. A link to a document that was read before only refers to it.
 pub(super) fn read(place: &Place, room: &mut Room, notes: &mut Vec<String>) -> Vec<Document> {
     let mut found: Vec<(Document, Option<PathBuf>)> = Vec::new();
     for (name, path) in places(place) {

@@ -1,4 +1,4 @@
-//! What is where in a project, by a look at the names of its files, and at no more than some of them.
+//! Structure of a project, derived from the names of its files. The number of names that are read is limited.
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 
 use segue_core::Structure;
 
-/// How many names are looked at.
+/// Maximum number of names to read.
 const LOOKED_AT: usize = 5_000;
 
-/// How many directories or files are told.
+/// Maximum number of source directories and of configuration files in a context.
 const TOLD: usize = 40;
 
-/// How deep is looked.
+/// Maximum depth of the directories to read.
 const DEPTH: usize = 3;
 
-/// Directories in which nobody's own work is.
+/// Directories that contain no source code of the project.
 const SKIPPED: [&str; 11] = [
     "__pycache__",
     "build",
@@ -53,7 +53,7 @@ const CONFIGURING: [&str; 8] = [
     "requirements.txt",
 ];
 
-/// What is where below a directory, and whether all of it was looked at.
+/// Returns the structure of a directory, and `true` if it is complete within the limits.
 pub(super) fn survey(root: &Path) -> (Structure, bool) {
     let mut structure = Structure::default();
     let mut left = LOOKED_AT;
@@ -81,7 +81,7 @@ pub(super) fn survey(root: &Path) -> (Structure, bool) {
             structure
                 .src_dirs
                 .push(within.to_string_lossy().into_owned());
-            // What is below belongs to it.
+            // Directories below a source directory belong to it.
             continue;
         }
         if sources {
@@ -102,14 +102,14 @@ pub(super) fn survey(root: &Path) -> (Structure, bool) {
     (structure, all)
 }
 
-/// The names of files and of directories in a directory, in order; none once enough was looked at.
+/// Returns the names of the files and of the directories in a directory, sorted. `None` once `left` names were read.
 fn names(directory: &Path, left: &mut usize) -> Option<(Vec<String>, Vec<String>)> {
     let (mut files, mut below) = (Vec::new(), Vec::new());
-    // What can't be looked into has nothing to tell.
+    // A directory that cannot be read counts as empty.
     for entry in directory.read_dir().into_iter().flatten().flatten() {
         *left = left.checked_sub(1)?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        // A link is not followed: it may lead anywhere, and back.
+        // Links are not followed, because they may lead out of the project or form a cycle.
         match entry.file_type() {
             Ok(kind) if kind.is_dir() => below.push(name),
             Ok(kind) if kind.is_file() => files.push(name),
@@ -126,7 +126,7 @@ fn has_extension(name: &str, extensions: &[&str]) -> bool {
     extension.is_some_and(|extension| extensions.contains(&extension))
 }
 
-/// Whether a file is one of tests, by its name: `x_test.go`, `x.test.ts`, `test_x.py`.
+/// Returns `true` if a file contains tests, judged by its name: `x_test.go`, `x.test.ts`, `test_x.py`.
 fn is_test(name: &str) -> bool {
     let Some((stem, _)) = name.rsplit_once('.') else {
         return false;

@@ -100,7 +100,7 @@ fn documents_are_told_as_far_as_there_is_room() {
     );
     std::os::unix::fs::symlink("CLAUDE.md", root.join("AGENTS.md")).unwrap();
     fs::create_dir(root.join("GEMINI.md")).unwrap();
-    // As some editors write it: in two bytes for each letter.
+    // UTF-16, which some editors write.
     fs::write(root.join("sub/CLAUDE.md"), b"\xff\xfeU\0s\0e\0").unwrap();
     let mut place = place(root, Scope::Project);
     place.cwd = root.join("sub");
@@ -198,7 +198,7 @@ fn what_is_missing_or_broken_is_told_as_far_as_it_is_known() {
         told.starts_with("# The task The form\nIt depends on:\n- gone\n"),
         "{told}"
     );
-    // A name leads nowhere else.
+    // A feature's name must not lead out of the directory.
     write(root, &[("other/.dagent/feature-spec.md", "secret")]);
     let inside = root.join("inside");
     fs::create_dir(&inside).unwrap();

@@ -1,4 +1,4 @@
-//! What a native session adds is written down, and said.
+//! Application of changes in a native session to the record, with decisions that report them.
 
 use segue_catalog::NativeTurn;
 use segue_core::{
@@ -82,7 +82,8 @@ impl Engine {
         Ok((self.existing(&session.id).await?, told))
     }
 
-    /// Lets go of a native session that is not where the session is, or not there at all.
+    /// Detaches a session from a native session that has diverged, is missing or is truncated. Turns that diverged
+    /// become another session.
     async fn part_ways(
         &self,
         session: &Session,
@@ -119,7 +120,7 @@ impl Engine {
         ))))
     }
 
-    /// Ends a leg whose native session can't go on, before its agent is asked to.
+    /// Ends a leg whose native session cannot be resumed, before its agent tries to resume it.
     async fn lose(
         &self,
         lease: &Lease,
@@ -129,9 +130,10 @@ impl Engine {
     ) -> Result<Option<Decision>, EngineError> {
         let who = keeper(&leg.provider);
         let what = match (standing, ahead) {
-            // Its agent may have it back: a copy of Gemini CLI's sessions is kept for it.
+            // Opening the agent may restore it, because segue stores copies of Gemini CLI's sessions.
             (Standing::Gone, _) if who.as_str() == "gemini" => return Ok(None),
-            // Nothing else will do, so it is the agent's to say that it can't.
+            // A strict prompt accepts no other native session, so the agent itself reports that it cannot resume this
+            // one.
             (Standing::Gone, Ahead::Prompt { strict: true }) => return Ok(None),
             (Standing::Gone, _) => "does not have its own session any more",
             (_, _) => "does not have all of its own session any more",
@@ -143,7 +145,7 @@ impl Engine {
         Ok(Some(Decision::new(DecisionKind::Opened, text)))
     }
 
-    /// How a turn that was cut off ended, as the native record has it.
+    /// Determines how an interrupted turn ended, from the native record.
     async fn completion(
         &self,
         turn: &Turn,
@@ -157,7 +159,7 @@ impl Engine {
         let on_record = recorded.len();
         let mut messages = match joined(recorded.clone()) {
             whole if whole.len() == on_record => completed(whole, native.messages.clone()),
-            // Longer than anything we hold in one piece: what was heard is what is kept.
+            // The answer is stored in several chunks because of its length, so the recorded messages stay as they are.
             _ => recorded.clone(),
         };
         let finished = native.state == TurnState::Finished;
@@ -179,7 +181,7 @@ impl Engine {
         })
     }
 
-    /// Makes a session of turns that go on from where this one is not any more.
+    /// Creates a session from turns that continue a turn which is no longer on the path to the head.
     async fn take_aside(
         &self,
         session: &Session,
@@ -188,7 +190,7 @@ impl Engine {
     ) -> Result<Session, EngineError> {
         let title = session.title.marked("elsewhere");
         loop {
-            // Whoever asks for what this one is for means this one.
+            // The new session has no purpose, so that a request by purpose finds the original session.
             let new = self.new_session(&session.project, &title, None, &session.provider);
             let me = self.world.me.clone();
             match self.store.take_aside(lease, new, me, taken.clone()).await {

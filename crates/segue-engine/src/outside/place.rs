@@ -1,4 +1,4 @@
-//! Where the native session of a leg is, and where it ends.
+//! Location of a leg's native session, and its last record.
 
 use segue_catalog::{Mark, NativeSession, Start, since};
 use segue_core::{NativeId, ProviderId};
@@ -6,16 +6,17 @@ use segue_core::{NativeId, ProviderId};
 use crate::Engine;
 use crate::native::keeper;
 
-/// Where a native session is.
+/// Location of a native session.
 pub(super) enum Place {
     At(Box<NativeSession>),
     Nowhere,
-    /// Something on the way there can't be read.
+    /// A file that may contain the native session cannot be read.
     Unknown,
 }
 
 impl Engine {
-    /// Looks for a native session; where it was last will do if `known` says that our own agent is in it.
+    /// Locates a native session. If `known` is `true`, a cached location is returned without a search, which suffices
+    /// if an agent of this engine uses the native session.
     pub(super) async fn place_of(
         &self,
         provider: &ProviderId,
@@ -47,12 +48,12 @@ impl Engine {
         }
     }
 
-    /// The native record that a turn which is over ended at, as far as that can be told.
+    /// Returns the mark of the native record at which the last turn ended; `None` if it cannot be determined.
     pub(crate) async fn end_of(&self, provider: &ProviderId, id: &NativeId) -> Option<String> {
         if !self.reads(provider) {
             return None;
         }
-        // Where it was last is looked at first, and all else only if it is not there any more.
+        // The cached location is read first; a search follows only if the native session is no longer at that location.
         for known in [true, false] {
             let Place::At(native) = self.place_of(provider, id, known).await else {
                 return None;
@@ -65,7 +66,7 @@ impl Engine {
         None
     }
 
-    /// Whether an agent made its own context smaller since its native session was last looked at, by its own record.
+    /// Returns `true` if the native session records that the agent compacted its own context after `mark`.
     pub(crate) async fn compacted_since(
         &self,
         provider: &ProviderId,

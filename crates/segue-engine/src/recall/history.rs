@@ -1,4 +1,4 @@
-//! What was said in a conversation, turn by turn.
+//! History of a conversation as text, turn by turn.
 
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
@@ -10,33 +10,33 @@ use super::page::Page;
 use super::plain::{Kind, one_line, plain};
 use crate::{Conversation, Engine, EngineError};
 
-/// How many characters of history are told at once. Agents cut what a tool says at 10,000 tokens or more.
+/// Maximum number of characters of one page. Agents truncate tool output at 10,000 tokens or more.
 const PAGE: usize = 24_000;
 
-/// How many characters of one text are shown where not all is asked for.
+/// Maximum number of characters of one text with [`Detail::Short`].
 const WORDS: usize = 2_000;
 
-/// Likewise, of what a tool was given or said.
+/// Maximum number of characters of one tool call or tool result with [`Detail::Short`].
 const TOOL: usize = 600;
 
-/// Which turns of a conversation.
+/// A selection of turns of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turns {
-    /// The newest, so many at most.
+    /// The newest turns, up to this number.
     Newest(u32),
-    /// Those between two numbers, both included.
+    /// The turns between two numbers, both included.
     Range {
-        /// The first.
+        /// Number of the first turn.
         from: u32,
-        /// The last; none for all that follow.
+        /// Number of the last turn. `None` for the last turn of the conversation.
         to: Option<u32>,
-        /// How many characters of the first are passed over.
+        /// Number of characters to skip at the start of the first turn.
         skip: usize,
     },
 }
 
 impl Turns {
-    /// The numbers that are meant in a conversation of so many turns.
+    /// Returns the selected numbers in a conversation with `turns` turns. Fails if the first turn does not exist.
     fn among(self, turns: u32) -> Result<RangeInclusive<u32>, TurnNumberError> {
         match self {
             Self::Newest(most) => Ok(turns.saturating_sub(most) + 1..=turns),
@@ -60,28 +60,27 @@ impl Turns {
     }
 }
 
-/// How much of each turn.
+/// Level of detail for each turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
-    /// The beginning of long texts and of what tools said, and no thoughts.
+    /// The start of long texts and of tool output, without thoughts and without calls of segue's history tools.
     Short,
-    /// All of it.
+    /// The complete turn.
     Full,
 }
 
-/// How the turns of a conversation are written down.
+/// Labels and level of detail for the text of a turn.
 #[derive(Debug, Clone, Copy)]
 struct Layout<'a> {
-    /// What the agent is called.
+    /// Label of the agent.
     agent: &'a str,
-    /// What whoever remarks on the conversation from outside is called.
+    /// Label of system messages.
     system: &'a str,
     detail: Detail,
 }
 
 impl Engine {
-    /// What was said in some turns of a conversation, as text: as many of them as fit on a page, and how to ask
-    /// for the others.
+    /// Returns turns of a conversation as text: as many as fit on a page, with a note on how to request the others.
     pub async fn history(
         &self,
         conversation: &Conversation,
@@ -181,7 +180,7 @@ fn native_history(
         }
         let note = match turn.state {
             TurnState::Finished => "",
-            // Nothing tells whether it is under way or was cut off.
+            // The file does not show whether the turn is still running or was interrupted.
             TurnState::Running => "unfinished",
             state => state.as_str(),
         };
@@ -203,7 +202,7 @@ fn count(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// What is added to a question for more of the same.
+/// Returns the arguments that a request for more of the same turns repeats.
 fn more(detail: Detail) -> &'static str {
     match detail {
         Detail::Short => "",
@@ -219,7 +218,7 @@ fn head(title: &str, id: &dyn std::fmt::Display, agent: &str, turns: usize) -> S
     )
 }
 
-/// One turn. Every line that was said is indented, so that none can pass for the frame around it.
+/// Formats one turn. Every line of a message is indented, so that no message can imitate the headings.
 fn written(n: u32, note: &str, messages: &[Message], layout: Layout<'_>) -> String {
     let mut text = format!("turn {n}");
     if !note.is_empty() {
@@ -239,7 +238,7 @@ fn written(n: u32, note: &str, messages: &[Message], layout: Layout<'_>) -> Stri
         if said.is_empty() {
             continue;
         }
-        // Whoever goes on speaking is not named again.
+        // Consecutive messages of one role share a label.
         if last != Some(message.role) || !message.complete {
             let who = match message.role {
                 Role::User => "user",
@@ -259,7 +258,7 @@ fn written(n: u32, note: &str, messages: &[Message], layout: Layout<'_>) -> Stri
     text
 }
 
-/// A part as it is shown, if it is.
+/// Returns the text of a part at a level of detail. `None` if the part is omitted.
 fn shown(part: &super::plain::Plain, detail: Detail) -> Option<String> {
     let limit = match (detail, part.kind) {
         (Detail::Short, Kind::Thought | Kind::Recall) => return None,
@@ -269,7 +268,7 @@ fn shown(part: &super::plain::Plain, detail: Detail) -> Option<String> {
         (Detail::Short, Kind::Tool | Kind::Other) => TOOL,
     };
     let length = part.text.chars().count();
-    // A few characters more are not worth a remark.
+    // A text that exceeds the limit by up to 10 percent is not worth a note.
     if length <= limit + limit / 10 {
         return Some(part.text.clone());
     }

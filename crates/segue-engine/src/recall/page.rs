@@ -1,24 +1,25 @@
-//! Turns on a page of a bounded size, and what is said about those that did not fit.
+//! A page of turns with a size limit, and notes about the turns that did not fit.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::ops::{ControlFlow, RangeInclusive};
 
-/// The number of a turn, and its text.
+/// Number and text of a turn.
 type Written = (u32, String);
 
-/// Some turns in a row, each as text.
+/// Consecutive turns, each as text.
 pub(super) struct Page {
     limit: usize,
     turns: VecDeque<Written>,
-    /// In characters.
+    /// Size of all turns in characters.
     size: usize,
-    /// How much of the first turn was passed over.
+    /// Number of characters that are skipped at the start of the first turn.
     skipped: usize,
 }
 
 impl Page {
-    /// An empty page for so many characters; so many of the first turn are passed over.
+    /// Creates an empty page for `limit` characters. [`Self::add_after`] skips the first `skip` characters of the first
+    /// turn.
     pub(super) fn new(limit: usize, skip: usize) -> Self {
         Self {
             limit,
@@ -28,7 +29,8 @@ impl Page {
         }
     }
 
-    /// Adds the turn after those that are there, unless it does not fit.
+    /// Appends a turn. Returns `Break` if the page is full. A turn that does not fit is dropped, unless it is the
+    /// first.
     pub(super) fn add_after(&mut self, n: u32, text: String) -> ControlFlow<()> {
         let text = match self.skipped {
             skip if skip > 0 && self.turns.is_empty() => text.chars().skip(skip).collect(),
@@ -37,7 +39,8 @@ impl Page {
         self.add(n, text, VecDeque::push_back)
     }
 
-    /// Adds the turn before those that are there, unless it does not fit.
+    /// Inserts a turn before the others. Returns `Break` if the page is full. A turn that does not fit is dropped,
+    /// unless it is the first.
     pub(super) fn add_before(&mut self, n: u32, text: String) -> ControlFlow<()> {
         self.add(n, text, VecDeque::push_front)
     }
@@ -60,7 +63,7 @@ impl Page {
         ControlFlow::Continue(())
     }
 
-    /// Adds the turn after those that are there, which go to make room for it.
+    /// Appends a turn, and removes turns from the start until the page fits.
     pub(super) fn roll(&mut self, n: u32, text: String) {
         self.size += text.chars().count();
         self.turns.push_back((n, text));
@@ -70,7 +73,8 @@ impl Page {
         }
     }
 
-    /// The page as text, with how to ask for what is missing of these turns. `more` is added to such a question.
+    /// Returns the page as text, with notes on how to request the turns of `asked` that are missing. Each note repeats
+    /// the arguments in `more`.
     pub(super) fn finish(self, asked: &RangeInclusive<u32>, more: &str) -> String {
         let (Some(&(first, _)), Some(&(last, _))) = (self.turns.front(), self.turns.back()) else {
             return String::new();
@@ -123,7 +127,7 @@ mod tests {
         n.to_string().repeat(length)
     }
 
-    /// Adds turns of these lengths from the first on.
+    /// Fills a page with turns of these lengths, from the first turn on.
     fn forward(skip: usize, lengths: &[usize]) -> String {
         let mut page = Page::new(10, skip);
         let mut n = 0;
@@ -166,7 +170,8 @@ mod tests {
         }
     }
 
-    /// The same turns from the last on, in both ways to come to them.
+    /// Fills a page with the newest turns twice: with `roll` from the first turn on, and with `add_before` from the
+    /// last.
     fn backward(lengths: &[usize]) -> [String; 2] {
         let turns = || (1..).zip(lengths).map(|(n, length)| (n, text(n, *length)));
         let asked = 1..=u32::try_from(lengths.len()).unwrap();

@@ -1,25 +1,25 @@
-//! What was said, as plain text: in words where it is words, and without anything that steers whoever shows it.
+//! Plain text of message parts, without characters that control a terminal.
 
 use segue_core::{Part, noted_answer};
 
-/// The text of one part, and what kind of thing it is.
+/// Text and kind of a message part.
 pub(crate) struct Plain {
     pub(crate) kind: Kind,
     pub(crate) text: String,
 }
 
-/// What kind of thing a part is, as far as it matters for how much of it is shown.
+/// Kind of a message part, which determines how much of it is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Words,
     Thought,
     Tool,
-    /// A call of a tool that asks about conversations, or what it answered: it only repeats what is elsewhere.
+    /// A call of segue's history tools, or its result. It only repeats content of other turns.
     Recall,
     Other,
 }
 
-/// The names of the tools by which an agent asks what was said; agents put something of their own before or after.
+/// Names of the tools with which an agent reads conversations. Agents add a prefix or a suffix.
 const ASKING: [&str; 2] = ["session_history", "session_search"];
 
 pub(crate) fn plain(part: &Part) -> Plain {
@@ -54,7 +54,7 @@ pub(crate) fn plain(part: &Part) -> Plain {
     }
 }
 
-/// The text without what steers a terminal or the order of reading; line ends and tabs stay.
+/// Removes the characters and sequences that control a terminal or the reading direction. Line breaks and tabs stay.
 pub(crate) fn clean(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     let mut rest = text;
@@ -67,17 +67,18 @@ pub(crate) fn clean(text: &str) -> String {
     clean
 }
 
-/// The same on one line, so that no text can pass for lines of ours.
+/// Cleans a text and joins its lines, so that no text can imitate lines that segue writes.
 pub(crate) fn one_line(text: &str) -> String {
     clean(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Whether a character does something else than to be read.
+/// Returns `true` if a character controls a terminal or the reading direction.
 pub(crate) fn steers(c: char) -> bool {
     c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// What follows a character that steers; if it begins a sequence such as `ESC [ 31 m`, what follows all of that.
+/// Returns the text after its first character, which is a control character. If that starts a sequence such as `ESC [
+/// 31 m`, returns the text after the sequence.
 fn without_sequence(text: &str) -> &str {
     let mut chars = text.chars();
     let first = chars.next();
@@ -101,7 +102,7 @@ mod tests {
         let cases = [
             ("plain\n\ttext", "plain\n\ttext"),
             ("a\u{1b}[31mb\u{9b}c\rd\u{7}\ne\tf\u{202e}g", "abcd\ne\tfg"),
-            // What only begins like a sequence stays, without the escape.
+            // An incomplete sequence stays, without the escape character.
             ("a\u{1b}[31", "a[31"),
             ("\u{1b}]0;t\u{7}x", "]0;tx"),
             ("\u{1b}[1;31mü\u{1b}[0m", "ü"),

@@ -1,6 +1,7 @@
-//! Where something was said: in segue's own sessions, and in those that agents keep themselves.
+//! Full-text search in segue's sessions and in native sessions.
 //!
-//! The index tells in which turns all words occur; those are then read where they are, for the piece that is shown.
+//! The index returns the turns that contain all words. The search then reads these turns from their source for the
+//! snippets.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -19,73 +20,73 @@ use segue_store::{Filter, Page};
 use super::plain::one_line;
 use crate::{Caught, Conversation, ConversationId, Engine, EngineError, Freshness, Native};
 
-/// What is asked.
+/// Input of a search.
 #[derive(Debug, Clone)]
 pub struct SearchRequest {
-    /// What is searched for.
+    /// The parsed query.
     pub query: Query,
-    /// In which order the sessions come.
+    /// Order of the sessions.
     pub order: Order,
-    /// In the project with this key; none for all.
+    /// Key of the project to search. `None` for all projects.
     pub project: Option<String>,
-    /// How many sessions at most.
+    /// Maximum number of sessions.
     pub limit: usize,
-    /// After the first so many.
+    /// Number of sessions to skip at the start.
     pub skip: usize,
-    /// How many turns of each.
+    /// Maximum number of turns of each session.
     pub each: usize,
-    /// Whether what was written just now has to be found.
+    /// Freshness of the index: whether recently written text must be found.
     pub freshness: Freshness,
 }
 
-/// A conversation in which something was found.
+/// A conversation that matches.
 #[derive(Debug)]
 pub struct FoundIn {
-    /// Which.
+    /// The conversation.
     pub conversation: Conversation,
-    /// Where in it; nowhere if only its title or the filters fit.
+    /// Matching turns. Empty if only the title or the filters match.
     pub turns: Vec<FoundTurn>,
-    /// In how many turns.
+    /// Number of all matching turns.
     pub count: usize,
-    /// How well it fits, where that is the order.
+    /// Score of the match. `None` if the order is not by score.
     pub score: Option<f64>,
 }
 
-/// A turn in which something was found.
+/// A turn that matches.
 #[derive(Debug)]
 pub struct FoundTurn {
-    /// Its number.
+    /// Number of the turn.
     pub n: u32,
-    /// When it ended.
+    /// End of the turn. `None` if it is unknown.
     pub at: Option<Timestamp>,
-    /// The piece around what was found; nothing where the turn can't be read any more.
+    /// Text around the match. Empty if the turn can no longer be read.
     pub snippet: Snippet,
 }
 
-/// What a search found. It shows itself as text.
+/// Result of a search. Implements `Display` as text for an agent.
 #[derive(Debug, Default)]
 pub struct SearchReport {
-    /// The conversations, in the order that was asked for.
+    /// Matching conversations, in the requested order.
     pub found: Vec<FoundIn>,
-    /// Whether there are more.
+    /// Whether more conversations match.
     pub more: bool,
-    /// How many session files could not be read, so that something may be missing.
+    /// Number of session files that could not be read, so that matches may be missing.
     pub unreadable: usize,
-    /// Whether another process is still bringing the index up to date.
+    /// Whether the index update has not finished, for example because another process is updating it.
     pub behind: bool,
-    /// Why the index could not be brought up to date.
+    /// Error of the index update. `None` if it did not fail.
     pub stale: Option<String>,
 }
 
-/// How long a search waits for the index to be brought up to date. Agents wait at least half a minute for a tool.
+/// Time that a search waits for the index update. Agents wait at least 30 seconds for a tool.
 const SOON: Duration = Duration::from_secs(10);
-/// How long after a turn its agent may still write something of it.
+/// Time after the end of a turn in which its agent may still write records of it.
 const LAST_WORDS: Duration = Duration::from_secs(5);
-/// How long to wait for the index before a session that is gone from the store stays in it.
+/// Time to wait for the index lock to remove a session that the store no longer has.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 impl Engine {
-    /// Reads what is to be searched for; days are those of UTC.
+    /// Parses a query. Dates are in UTC.
     pub fn query(&self, text: &str) -> Result<Query, QueryError> {
         let now = (self.world.now)().to_zoned(TimeZone::UTC);
         let when = |text: &str| parse_when(text, &now).map_err(|error| error.to_string());
@@ -94,7 +95,7 @@ impl Engine {
         Ok(query)
     }
 
-    /// Refuses a query about agents that nobody knows.
+    /// Fails if a query names an agent that is neither configured nor in the catalog.
     pub fn check(&self, query: &Query) -> Result<(), QueryError> {
         let known = self.known_providers();
         let unknown = |name: &&String| !known.contains(&name.as_str());
@@ -107,7 +108,7 @@ impl Engine {
         }
     }
 
-    /// Looks for words in what was said.
+    /// Searches the text of conversations. Fails if the engine has no index.
     pub async fn search(&self, request: &SearchRequest) -> Result<SearchReport, EngineError> {
         if self.index.is_none() {
             return Err(EngineError::NoIndex);
@@ -116,10 +117,10 @@ impl Engine {
         let mut failed = None;
         if request.freshness == Freshness::Fresh {
             let refresh = self.refresh(Arc::new(|_| ()));
-            // What takes longer goes on behind our back, and is found the next time.
+            // A longer update continues in the background, and the next search finds its results.
             match tokio::time::timeout(SOON, refresh).await {
                 Ok(Ok(Some(Caught::Up(work)))) => report.unreadable = work.unreadable.len(),
-                // What the index has is better than nothing.
+                // After a failed update, the existing index is better than no result.
                 Ok(Err(error)) => failed = Some(error),
                 Ok(Ok(Some(Caught::Busy))) | Err(_) => report.behind = true,
                 Ok(Ok(None)) => {}
@@ -176,7 +177,7 @@ impl Engine {
             index.search(&Ask {
                 query: &request.query,
                 order: request.order,
-                // Some will turn out to be part of others.
+                // Some hits are duplicates of others.
                 limit: request.limit + request.skip + 10,
                 skip,
                 each: request.each,
@@ -187,7 +188,7 @@ impl Engine {
         Ok(self.with_catalog(look).await?)
     }
 
-    /// The sessions that have the tags and the feature that are asked for; none if nothing like that is asked for.
+    /// Returns the ids of the sessions that have the requested tags and feature. `None` if the query requests neither.
     async fn own_that_fit(&self, query: &Query) -> Result<Option<HashSet<String>>, EngineError> {
         if query.tags.is_empty() && query.feature.is_none() {
             return Ok(None);
@@ -224,7 +225,7 @@ impl Engine {
         }
     }
 
-    /// Which of segue's own sessions the native ones among some hits carry.
+    /// Returns the native sessions among the hits that are attached to a session of segue.
     async fn carriers(&self, hits: &[Hit]) -> Result<Carriers, EngineError> {
         let rows = hits.iter().filter_map(|hit| match &hit.of {
             Of::Native(row) => Some(Native::from(row.as_ref().clone())),
@@ -239,7 +240,7 @@ impl Engine {
         })
     }
 
-    /// What a hit is; none if it is part of another one, or not there any more.
+    /// Converts a hit to a search result. `None` if another hit contains it, or if the session no longer exists.
     async fn found(
         &self,
         mut hit: Hit,
@@ -250,7 +251,8 @@ impl Engine {
             Of::Native(row) => {
                 let native = Native::from(*row);
                 if carriers.carried.contains(&native.id().to_string()) {
-                    // What was said through segue is found in its own session; what came after it only here.
+                    // Turns that were sent through segue are found in its session. Only later turns are found in the
+                    // native one.
                     let known = self.known_until(&native.session.head.id).await?;
                     hit.turns
                         .retain(|turn| turn.at.is_some_and(|at| at > known));
@@ -274,7 +276,7 @@ impl Engine {
             }
         };
         let own = matches!(conversation, Conversation::Session(..));
-        // Forks share their turns: what was found in one of them is not found again in the others.
+        // Forks share their turns, so each turn is reported for one of them only.
         let new = |turn: &HitTurn| match (&turn.after, own) {
             (Some(Mark::Id(id)), true) => seen.turns.insert(id.clone()),
             _ => true,
@@ -299,7 +301,7 @@ impl Engine {
         Ok(Some(found))
     }
 
-    /// Until when the sessions that a native one carries have what was said in it.
+    /// Returns the time up to which the sessions that use a native session contain its turns.
     async fn known_until(&self, native: &NativeId) -> Result<Timestamp, EngineError> {
         let mut last = Timestamp::MIN;
         for carrier in self.store.candidates(native.as_str()).await? {
@@ -307,7 +309,7 @@ impl Engine {
                 continue;
             }
             for turn in self.store.turns(&carrier.id).await? {
-                // One that goes on will have all of it.
+                // A running turn will contain everything that the agent writes now.
                 let until = turn.ended_at.map(|end| end.saturating_add(LAST_WORDS));
                 last = last.max(until.transpose().ok().flatten().unwrap_or(Timestamp::MAX));
             }
@@ -317,14 +319,14 @@ impl Engine {
 
     async fn forget_own(&self, id: SessionId) {
         if let Some(index) = self.index.clone() {
-            // It is asked for again the next time.
+            // The next search retries a failed removal.
             let _ = self
                 .with_catalog(move |_| index.forget_own(&id, PATIENCE))
                 .await;
         }
     }
 
-    /// Reads the turns in which something was found.
+    /// Loads the snippets of the matching turns.
     async fn quote(
         &self,
         report: &mut SearchReport,
@@ -355,7 +357,7 @@ impl Engine {
         let words = words.clone();
         let read = move |catalog: &Catalog| {
             let quoted = native.into_iter().map(|(at, nth, session, after)| {
-                // What is gone meanwhile is found without being shown.
+                // A session that was deleted since then stays in the result, without a snippet.
                 let texts = catalog.texts(&session, after.as_ref());
                 let texts = texts.unwrap_or_default();
                 (at, nth, snippet(&texts, &words))
@@ -372,12 +374,12 @@ impl Engine {
     }
 }
 
-/// The native sessions that carry one of segue's own.
+/// Native sessions that are attached to a session of segue.
 struct Carriers {
     carried: HashSet<String>,
 }
 
-/// What was come across so far.
+/// Turns found so far, to detect duplicates and to load snippets.
 #[derive(Default)]
 struct Seen {
     turns: HashSet<String>,

@@ -1,4 +1,4 @@
-//! A session is made.
+//! Creation of sessions.
 
 use segue_core::{Message, Project, ProviderId, Purpose, SessionId, Title};
 use segue_store::{Filter, NewSession, Started, StoreError};
@@ -6,7 +6,8 @@ use segue_store::{Filter, NewSession, Started, StoreError};
 use crate::{ChatRequest, Engine, EngineError};
 
 impl Engine {
-    /// Makes a session with its first prompt, claimed by us, unless one has come to be that fits.
+    /// Creates a session with its first prompt and acquires its lease. Fails with [`StoreError::Fits`] if a session
+    /// that matches `unless` exists by then.
     pub(crate) async fn start(
         &self,
         request: &ChatRequest,
@@ -22,14 +23,14 @@ impl Engine {
                 ..self.new_session(&request.project, &title, purpose, provider)
             };
             match self.store.start(new, self.world.me.clone(), prompt).await {
-                // Another session of this second drew the same four characters: draw again.
+                // The id is taken by a session of the same second with the same four random characters: draw new ones.
                 Err(StoreError::Exists(_)) => {}
                 outcome => return Ok(outcome?),
             }
         }
     }
 
-    /// A session to be made now, under an id that is most probably free.
+    /// Builds a session to create now, with a random id that is most probably unused.
     pub(crate) fn new_session(
         &self,
         project: &Project,

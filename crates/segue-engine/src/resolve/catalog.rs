@@ -1,4 +1,5 @@
-//! When the store does not know the session of a feature or a task: a native session that is known to have been it.
+//! Lookup in the catalog, used if the store has no session for a feature or a task: a native session that had this
+//! purpose.
 
 use std::path::Path;
 
@@ -13,7 +14,7 @@ use super::Trail;
 use crate::adopt::Beside;
 use crate::{ChatRequest, Engine, EngineError, Freshness, Native};
 
-/// A native session that has the purpose, and who can go on with it.
+/// A native session that had the purpose, and the agent that can resume it.
 struct Found {
     provider: ProviderId,
     id: NativeId,
@@ -21,7 +22,8 @@ struct Found {
 }
 
 impl Engine {
-    /// Takes over the newest native session of the last seven days that had the purpose, and is no session of ours.
+    /// Adopts the newest native session of the last seven days that had the purpose and is not attached to a session of
+    /// segue.
     pub(super) async fn known_again(
         &self,
         request: &ChatRequest,
@@ -64,8 +66,8 @@ impl Engine {
         Ok(Some(session))
     }
 
-    /// The native sessions of a project in which something happened in the last seven days, and that carry none of
-    /// ours.
+    /// Returns the native sessions of a project that were active in the last seven days and are not attached to a
+    /// session of segue.
     async fn recent_natives(
         &self,
         project: &str,
@@ -78,7 +80,7 @@ impl Engine {
             since: now.checked_sub(segue_core::RECENT).ok(),
             ..Filter::default()
         };
-        // To build an index takes longer than to look at the few files that were written lately.
+        // Building an index takes longer than reading the few files that were written recently.
         let whole = self.index().is_some_and(segue_catalog::Index::is_whole);
         let freshness = if whole {
             Freshness::Fresh
@@ -93,7 +95,7 @@ impl Engine {
         Ok(natives.into_iter().filter(fits).collect())
     }
 
-    /// The newest of some native sessions that had the purpose and can be gone on with.
+    /// Returns the newest of the native sessions that had the purpose and can be resumed.
     fn newest_of(
         &self,
         purpose: &Purpose,
@@ -110,7 +112,7 @@ impl Engine {
                 updated_at: head.updated_at,
             };
             let by = purpose.is_that_of(&seen, now)?;
-            // What was put away, or can't be worked on where it was, is not what goes on.
+            // An archived session, or one whose directory no longer exists, is not resumed.
             let known = native.known.as_ref().map(|known| known.state);
             let put_away = native.session.found.archived || known == Some(State::Archived);
             let at_home = head.cwd.as_ref().is_some_and(|cwd| Path::new(cwd).is_dir());

@@ -1,4 +1,4 @@
-//! The session that is meant by the name of a feature.
+//! Lookup of a session by the name of a feature.
 
 use segue_core::{FeatureId, Scope, Session};
 use segue_store::{Filter, Page};
@@ -6,12 +6,14 @@ use segue_store::{Filter, Page};
 use super::Fitting;
 use crate::{Engine, EngineError};
 
-/// How many of a feature's sessions are looked at.
+/// Maximum number of a feature's sessions that are read.
 const LOOKED_AT: u32 = 100;
 
 impl Engine {
-    /// The session of a feature among those that fit a filter: the newest in which something was said, its own before
-    /// those of its tasks and roles. Where several agents have one each, it has to be said which is meant.
+    /// Finds the session of a feature among those that match a filter: the newest one with turns, and the feature's own
+    /// session before those of its tasks and roles.
+    ///
+    /// Fails with [`EngineError::Ambiguous`] if several agents have such a session.
     pub(super) async fn of_feature(
         &self,
         feature: &FeatureId,
@@ -27,7 +29,7 @@ impl Engine {
         };
         let own = self.said_and_blank(&own).await?;
         let any = self.said_and_blank(&any).await?;
-        // One that is blank is meant only where there is no other.
+        // A session without turns is used only if there is no other.
         for mut found in [own.0, any.0, own.1, any.1] {
             let mut agents = Vec::new();
             found.retain(|session| {
@@ -49,7 +51,7 @@ impl Engine {
         Ok(None)
     }
 
-    /// The sessions that fit, newest first: those in which something was said, and the others.
+    /// Returns the matching sessions, newest first: those with turns, and those without.
     async fn said_and_blank(
         &self,
         filter: &Filter,
@@ -59,7 +61,7 @@ impl Engine {
         Ok(found.partition(|session| session.turns > 0))
     }
 
-    /// The newest session that fits and in which something was said.
+    /// Returns the newest matching session that has turns.
     pub(super) async fn newest_said(
         &self,
         filter: &Filter,

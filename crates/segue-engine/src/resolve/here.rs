@@ -1,4 +1,4 @@
-//! The newest session of a working directory.
+//! Lookup of the newest session of a working directory.
 
 use std::path::Path;
 
@@ -12,8 +12,8 @@ use crate::adopt::Beside;
 use crate::{Engine, EngineError};
 
 impl Engine {
-    /// The newest session of a working directory by its own time, whoever keeps it: one of ours, or a native one of
-    /// an agent that can be driven, which becomes one of ours.
+    /// Finds the session of a working directory with the latest activity: a session of segue, or a native session of an
+    /// available agent, which is adopted.
     pub(super) async fn newest_here(
         &self,
         project: &Project,
@@ -31,12 +31,12 @@ impl Engine {
             if newest_at.is_some_and(|newest| newest >= at) {
                 break;
             }
-            // The user may have gone on with one of ours in the agent's own program since.
+            // The user may have continued a session of segue in the agent's own program since then.
             let carrier = self.carrier(&provider, &id).await?;
             let named = [(provider.clone(), id.clone())];
             let past = carrier.is_none() && !self.store.carried(&named).await?.is_empty();
             if past {
-                // It carried one of ours, which has gone on elsewhere.
+                // A session of segue ran on this native session, and continues on another one.
                 continue;
             }
             let beside = Beside::Nothing;
@@ -61,7 +61,7 @@ impl Engine {
         Ok(newest)
     }
 
-    /// The native sessions of a working directory that can be gone on with, the newest first.
+    /// Returns the native sessions of a working directory that can be resumed, newest first.
     async fn natives_here(
         &self,
         project: &Project,
@@ -88,7 +88,8 @@ impl Engine {
         Ok(all)
     }
 
-    /// The native sessions of a directory by the word of an agent whose files can't be read, where it can tell.
+    /// Returns the native sessions that an agent lists for a directory, for agents whose files segue cannot read. Empty
+    /// if the agent cannot list them.
     async fn asked(
         &self,
         provider: &ProviderId,
@@ -96,10 +97,10 @@ impl Engine {
     ) -> Result<Vec<(Timestamp, ProviderId, NativeId)>, EngineError> {
         let agent = self.agent(provider)?;
         let timeout = agent.defaults().timeouts.start;
-        // An agent that can't be started says so when the prompt is sent.
+        // If the agent cannot be started, this is reported when the prompt is sent.
         let listed = agent.list(Path::new(&project.cwd), timeout).await;
         let listed = listed.ok().flatten().unwrap_or_default();
-        // One that was held to sum up is called after its beginning, if after anything.
+        // The title of a summariser's session, if it has one, is the start of its prompt.
         let sums_up = |title: &String| is_summariser(title);
         let here = listed
             .into_iter()
@@ -113,7 +114,7 @@ impl Engine {
     }
 }
 
-/// Whether two paths lead to the same directory, by whatever links.
+/// Returns `true` if two paths lead to the same directory, with links resolved.
 fn is_same_directory(theirs: &str, ours: &str) -> bool {
     theirs == ours
         || Path::new(theirs)

@@ -1,4 +1,4 @@
-//! The session that a person means by what was typed.
+//! Lookup of the session that a typed reference means.
 
 use std::fmt;
 
@@ -11,25 +11,25 @@ use segue_store::{Filter, Page, StoreError};
 
 use crate::{Conversation, ConversationId, Engine, EngineError, Native};
 
-/// Where a reference is looked up from.
+/// Context in which a reference is resolved.
 #[derive(Debug, Clone)]
 pub struct Standpoint {
-    /// Where we are.
+    /// Current project.
     pub project: Project,
-    /// The sessions of the last list that was shown, for references by number.
+    /// Conversations of the last list that was shown, for references by number.
     pub last_list: Vec<ConversationId>,
 }
 
-/// One of several conversations that a text may mean, with what tells it from the others.
+/// A conversation that an ambiguous text may mean, with details that distinguish it from the others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fitting {
-    /// Which.
+    /// Id of the conversation.
     pub id: ConversationId,
-    /// What it is called, where it is called anything.
+    /// Title, or the first prompt of a native session without a title. `None` if it has neither.
     pub title: Option<String>,
-    /// When something last happened in it.
+    /// Time of the last activity.
     pub updated_at: Timestamp,
-    /// Who carries it, where its id does not tell.
+    /// Agent of the conversation. `None` if the id contains it.
     pub agent: Option<ProviderId>,
 }
 
@@ -73,7 +73,7 @@ impl From<&NativeSession> for Fitting {
 }
 
 impl Engine {
-    /// The session that a typed reference means. One that only an agent has is told, not taken.
+    /// Finds the session that a typed reference means. Fails if only a native session matches, which is not adopted.
     pub async fn find(
         &self,
         reference: &SessionRef,
@@ -95,8 +95,8 @@ impl Engine {
         }
     }
 
-    /// The session that a typed reference means. One that only an agent has becomes one of ours, with all that was said
-    /// in it, which is told.
+    /// Finds the session that a typed reference means. A native session is adopted with all its messages, which the
+    /// decision reports.
     pub async fn take(
         &self,
         reference: &SessionRef,
@@ -108,7 +108,7 @@ impl Engine {
         }
     }
 
-    /// The session of our own that a typed reference means.
+    /// Finds the session of segue that a typed reference means.
     pub(crate) async fn find_own(
         &self,
         reference: &SessionRef,
@@ -158,7 +158,7 @@ impl Engine {
         }
     }
 
-    /// The session that a text means. `PROVIDER:ID` is what an agent calls it.
+    /// Finds the session that a text means. In `PROVIDER:ID`, the id is a native one.
     async fn pick(&self, text: &str) -> Result<Pick, EngineError> {
         let named = text.split_once(':');
         let Some((provider, id)) = named.filter(|(_, id)| !id.is_empty()) else {

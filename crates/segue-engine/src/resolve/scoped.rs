@@ -1,7 +1,7 @@
-//! The session of a task, a feature or the project: the most specific that was asked for, and no other.
+//! Lookup of the session for a task, a feature or a project: the most specific scope that was requested, and no other.
 //!
-//! A task has a session of its own in each of its states. It never falls back to that of its feature, and no feature to
-//! that of the project: whoever is handed another's conversation has the wrong past.
+//! A task has a separate session in each of its states. The lookup never falls back from a task to its feature, or from
+//! a feature to the project, because an agent with the conversation of another scope would have the wrong history.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -13,7 +13,8 @@ use super::{Trail, named};
 use crate::{ChatRequest, Engine, EngineError};
 
 impl Engine {
-    /// The session that has a purpose: the newest in the store, else one that the catalog knows.
+    /// Finds the session for a purpose: the newest in the store, else a native session from the catalog. `None` if
+    /// there is none.
     pub(super) async fn scoped(
         &self,
         request: &ChatRequest,
@@ -63,8 +64,8 @@ impl Engine {
     }
 }
 
-/// Which sessions have a purpose, with this agent or with any: by this they are looked up, and none is begun while one
-/// fits.
+/// Returns the filter for the sessions with a purpose, of one agent or of any. It serves for the lookup, and for the
+/// condition that no session is created while one matches.
 pub(crate) fn having(
     purpose: &Purpose,
     project: &Project,
@@ -78,7 +79,7 @@ pub(crate) fn having(
     }
 }
 
-/// Passes what comes before a scope and was not asked for; tells what the scope is looked up as.
+/// Adds the steps that precede a scope as not requested. Returns the kind of step for the scope.
 fn pass(scope: &Scope, trail: &mut Trail) -> StepKind {
     let kind = kind_of(scope);
     for before in [StepKind::Id, StepKind::Task, StepKind::Feature] {

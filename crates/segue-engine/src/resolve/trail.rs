@@ -1,22 +1,22 @@
-//! What was decided and looked at on the way to a session.
+//! Trace of a session resolution: its decisions and steps.
 
 use segue_core::{Decision, DecisionKind, Step, StepKind};
 
 use crate::ChatRequest;
 
-/// The way to a session.
+/// The trace of a session resolution.
 #[derive(Debug, Default)]
 pub(crate) struct Trail {
-    /// What was done, and is noted already: it is said even if there is no turn.
+    /// Decisions that took effect and are in the log already. They are reported even if no turn starts.
     pub(crate) done: Vec<Decision>,
-    /// What is said and noted with the turn, whether or not anybody asks.
+    /// Decisions that are reported and logged with the turn, even if the caller requests no explanation.
     pub(crate) decisions: Vec<Decision>,
-    /// Each step, for those who ask.
+    /// Resolution steps, for callers that request an explanation.
     pub(crate) steps: Vec<Step>,
 }
 
 impl Trail {
-    /// The way so far.
+    /// Creates a trace with the steps that the request contains.
     pub(crate) fn after(request: &ChatRequest) -> Self {
         Self {
             done: Vec::new(),
@@ -25,7 +25,7 @@ impl Trail {
         }
     }
 
-    /// Goes back to the beginning of the way. What was done stays done.
+    /// Resets the trace to its start. Decisions that took effect stay.
     pub(crate) fn begin_again(&mut self, request: &ChatRequest) {
         *self = Self {
             done: std::mem::take(&mut self.done),

@@ -1,4 +1,4 @@
-//! One request to a summariser: a native session of its own, without tools, that is asked again if it answers badly.
+//! A request to a summariser, in a separate native session without tools, with retries after unusable answers.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,14 +13,14 @@ use tokio::time::timeout;
 
 use super::Summariser;
 
-/// How often it is asked again after an answer that can't be taken.
+/// Maximum number of retries after an unusable answer.
 const AGAIN: usize = 2;
 
-/// How long an answer may be, in bytes. What is longer is no summary.
+/// Maximum size of an answer in bytes. A longer answer is not a summary.
 const LONGEST: usize = 256 * 1024;
 
-/// Asks a question until an answer stands the check; says why none did. Tells with it what was done to keep native
-/// sessions from harm.
+/// Sends a question until an answer passes the check. Returns the summary, or the reason why no answer passed, and the
+/// actions that protected native sessions.
 pub(super) async fn ask<F>(
     summariser: &Summariser,
     cwd: &str,
@@ -40,7 +40,7 @@ where
         model: None,
         mcp: Vec::new(),
         timeout: summariser.agent.defaults().timeouts.start,
-        // It runs on its leash, and nobody has to know which one it is.
+        // The leash ends the process, so no code needs its identity.
         started: watch::channel(None).0,
     };
     let opening = timeout(summariser.patience, summariser.agent.open(&request)).await;
@@ -62,7 +62,7 @@ where
     (said, protected)
 }
 
-/// Somebody who only reads what is in the question, so that an agent with means of its own offers no tool at all.
+/// Returns a role without tools, so that an agent that can restrict its own tools offers none.
 fn reader() -> Option<RoleDescription> {
     let name = RoleName::parse("summariser").ok()?;
     Some(RoleDescription {
@@ -108,7 +108,7 @@ where
     ))
 }
 
-/// What it answers. One that goes to work, or that does not come to an end, is stopped.
+/// Reads the answer. Cancels the turn if the agent runs a tool or if the answer is too long.
 async fn listen(
     conversation: &mut dyn Conversation,
 ) -> Result<Result<String, Objection>, AgentError> {

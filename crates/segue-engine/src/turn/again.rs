@@ -1,4 +1,4 @@
-//! One prompt, until it is answered or given up: attempts, waits, and other agents, as the policy says.
+//! Attempts at one prompt until it is answered or fails: retries, waits and fallback agents, as the policy decides.
 
 use std::fmt::Write as _;
 
@@ -16,34 +16,34 @@ use crate::pieces::Text;
 use crate::record::Recorder;
 use crate::{EngineError, Stop, TurnEvent};
 
-/// How the turn has gone so far.
+/// State of the attempts at a prompt.
 #[derive(Default)]
 pub(super) struct Course {
-    /// How the session fared with the agent before.
+    /// Health of the agent in the session before the turn.
     pub(super) standing: Standing,
-    /// Whether it was noted that the agent rests.
+    /// Whether a cooldown of the agent is on record.
     pub(super) rested: bool,
-    /// Until when the prompt has to wait before it is sent at all.
+    /// Time until which the prompt waits before the first attempt, with the reason.
     pub(super) wait: Option<(Timestamp, Pause)>,
-    /// Since when it waits; what happens in the native session from then on is none of its doing.
+    /// Time at which the current wait started. Later activity in the native session does not belong to this turn.
     pub(super) waits_since: Option<Timestamp>,
-    /// Whether it has waited for the agent that refused it.
+    /// Whether the prompt has waited for the agent that rejected it.
     pub(super) waited: bool,
     /// Whether a lost native session was replaced.
     pub(super) replaced: bool,
-    /// Who failed it.
+    /// Agents that failed the prompt.
     pub(super) tried: Vec<ProviderId>,
-    /// Why a leg is opened once more, if one is.
+    /// Reason for opening another leg. `None` if there is none.
     pub(super) why_again: Option<String>,
-    /// What the agent was sent and refused, if it is to be asked again.
+    /// Text that the agent rejected and that the retry sends. `None` if there is no retry.
     pub(super) refused: Option<String>,
 }
 
 impl Run<'_> {
-    /// Has the prompt answered.
+    /// Runs attempts until the prompt is answered or fails.
     pub(super) async fn perform(&mut self) -> Result<Outcome, EngineError> {
         if let Some((until, why)) = self.course.wait.take()
-            // Waits are rare, and need not make every turn's future larger.
+            // Waits are rare, and a boxed future does not enlarge the future of every turn.
             && let Some(outcome) = Box::pin(self.wait_out(until, why, None)).await?
         {
             return Ok(outcome);
@@ -75,7 +75,8 @@ impl Run<'_> {
         }
     }
 
-    /// A native session that turned out to be lost is replaced once.
+    /// Ends the leg of a native session that the agent has lost, so that the next attempt opens another. Done once per
+    /// turn.
     async fn replace(&mut self, unknown: Failure) -> Result<(), EngineError> {
         self.fail_attempt(&unknown).await?;
         let at = self.now();
@@ -97,7 +98,7 @@ impl Run<'_> {
         Ok(store.fail_attempt(lease, self.turn, failure, at).await?)
     }
 
-    /// What becomes of the prompt after a failure; that an agent rests is noted for all sessions.
+    /// Decides what happens to the prompt after a failure. A cooldown of the agent is recorded for all sessions.
     async fn next(&mut self, failure: &Failure) -> Result<Next, EngineError> {
         let now = self.now();
         if let Some(rest) = Rest::told_by(&self.report.provider, failure, now) {
@@ -122,7 +123,7 @@ impl Run<'_> {
         Ok(after_refusal(&refused))
     }
 
-    /// Has another agent asked, which may do no more than the first one.
+    /// Moves the prompt to a fallback agent, which gets no more permissions than the first one.
     async fn hand_to(&mut self, other: ProviderId, failure: &Failure) -> Result<(), EngineError> {
         self.fail_attempt(failure).await?;
         let rests = match (failure.class, failure.retry_at) {
@@ -142,7 +143,7 @@ impl Run<'_> {
         if let Some(model) = self.model.take() {
             let _ = write!(text, "; the model {model} is one of {from}'s");
         }
-        // Why is told by then.
+        // The decision below reports the reason.
         self.course.why_again = None;
         self.course.refused = None;
         (self.course.waited, self.course.rested) = (false, false);
@@ -154,8 +155,10 @@ impl Run<'_> {
         Ok(self.decide(decision).await?)
     }
 
-    /// Waits until an agent may be asked, and looks at what became of its native session meanwhile; tells how the turn
-    /// ended, if it did. `refused` is why the prompt waits after it was sent.
+    /// Waits until an agent may receive the prompt, then checks whether its native session changed during the wait.
+    ///
+    /// Returns the outcome if the turn ended. `refused` is the failure for which the prompt waits, if it was sent
+    /// before.
     async fn wait_out(
         &mut self,
         until: Timestamp,
@@ -185,8 +188,10 @@ impl Run<'_> {
         Ok(None)
     }
 
-    /// Makes the prompt a turn that comes after those made elsewhere while it waited. The turn that waited stays on
-    /// record, so that the prompt is there whatever happens; in the history it stays only where it was sent.
+    /// Moves the prompt to a new turn, after the turns that were made outside segue while it waited.
+    ///
+    /// The turn that waited stays on record, so that the prompt cannot be lost. It stays in the history only if it was
+    /// sent.
     async fn come_after(
         &mut self,
         since: Timestamp,
@@ -238,7 +243,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Waits until an agent may be asked; whether nobody wants to stop meanwhile.
+    /// Waits until an agent may receive the prompt. Returns `false` if a stop is requested during the wait.
     async fn wait_until(&mut self, until: Timestamp, why: Pause) -> Result<bool, EngineError> {
         let wait = until.duration_since(self.now());
         let Ok(wait) = std::time::Duration::try_from(wait) else {

@@ -1,4 +1,4 @@
-//! One try at a turn: a leg is opened and told of, and gets the prompt.
+//! A single attempt at a turn: opens a leg, reports it, and sends the prompt.
 
 use segue_core::{Decision, DecisionKind, FailureClass, Opened, TurnState};
 
@@ -7,7 +7,7 @@ use crate::open::{CannotOpen, OpenLeg, OpenTerms};
 use crate::{EngineError, Stop, TurnEvent};
 
 impl Run<'_> {
-    /// Opens a leg, sends the prompt, and listens to the end.
+    /// Opens a leg, sends the prompt, and processes the agent's events until the turn ends.
     pub(super) async fn attempt(&mut self) -> Result<Tried, EngineError> {
         self.heard = false;
         let turns = self.engine.store.turns(&self.session.id).await?;
@@ -46,13 +46,13 @@ impl Run<'_> {
                 return Ok(Tried::Over(Outcome::ended(TurnState::Cancelled)));
             }
         };
-        // What was refused had all of it.
+        // The rejected text, which is sent again, contains the added messages already.
         if leg.opened.goes_on() && terms.refused.is_none() {
             self.remind(&mut leg, before, reminded).await?;
         }
         self.leg = Some(leg.leg.id);
         self.opened_leg = Some(leg.leg.clone());
-        // One that can't be told anything would be blank.
+        // If no earlier turn was sent, a replacement would have no history.
         let replaceable = leg.opened.goes_on() && before.iter().any(|turn| turn.sent);
         let noted = self.note_leg(&mut leg).await;
         let mut conversation = leg.conversation;
@@ -79,7 +79,8 @@ impl Run<'_> {
         }
     }
 
-    // Exclusively, since a conversation is not shared between threads: so the whole turn can run on any.
+    // Takes `&mut OpenLeg` because a conversation is not `Sync`: a shared reference would prevent the turn's future
+    // from being `Send`.
     async fn note_leg(&mut self, leg: &mut OpenLeg) -> Result<(), EngineError> {
         self.report.native_id.clone_from(&leg.leg.native_id);
         self.report.leg = Some(leg.leg.n);
@@ -105,7 +106,7 @@ impl Run<'_> {
             self.decide(Decision::new(DecisionKind::Opened, leg.why.as_str()))
                 .await?;
         }
-        // What was to be expected is no news.
+        // Only a new native session with a brief is reported. Other modes are expected.
         if leg.opened == Opened::Briefed {
             let text = format!(
                 "started a new native session and told it the story so far: {}",

@@ -1,4 +1,4 @@
-//! The end of a turn that brought its native session near the budget: what was said is summed up.
+//! Automatic compaction at the end of a turn whose native session is close to the budget.
 
 use segue_core::{Decision, DecisionKind, Occasion};
 
@@ -7,7 +7,7 @@ use crate::EngineError;
 use crate::compact::told;
 
 impl Run<'_> {
-    /// Whether what was said is to be summed up; none if only the record can tell, once it is closed.
+    /// Determines whether compaction is due. `None` if this depends on the record, which has to be closed first.
     pub(super) async fn known_to_be_due(&self) -> Result<Option<bool>, EngineError> {
         let applies = self.engine.policy.compaction.applies_to(&self.session);
         let Some(leg) = self.opened_leg.as_ref().filter(|_| applies) else {
@@ -23,7 +23,7 @@ impl Run<'_> {
         Ok(Some(due.await?))
     }
 
-    /// Sums up what was said, if that is due. The turn is over by now, whatever becomes of this.
+    /// Compacts the session if that is due. The turn has ended by now, so a failure does not affect it.
     pub(super) async fn compact_if_due(&mut self, due: Option<bool>) -> Result<(), EngineError> {
         if due == Some(false) {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Listening to the agent: what it does is taken in, what it asks is answered, until the turn is over.
+//! Processing of agent events until the turn ends: records output and answers permission requests.
 
 use std::fmt;
 use std::time::Duration;
@@ -17,16 +17,17 @@ use super::patience::Patience;
 use super::{Outcome, Run, stopped, until};
 use crate::{EngineError, Stop, TurnEvent};
 
-/// How many oddities of one turn are reported; an agent that prints nothing else must not flood the log.
+/// Maximum number of unexpected lines that are reported per turn, because an agent that prints only such lines must not
+/// flood the log.
 const ODDITIES: usize = 5;
 
-/// How long an agent that was asked to stop may take; then it is ended.
+/// Time that an agent may take to stop before it is ended.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
-/// The tools of segue's own MCP server.
+/// Tools of segue's own MCP server.
 const OWN_TOOLS: [&str; 3] = ["session_describe", "session_history", "session_search"];
 
-/// Who answered a permission request.
+/// Source of the answer to a permission request.
 enum AnsweredBy {
     Policy(PermissionPolicy),
     Role(RoleName),
@@ -45,11 +46,11 @@ impl fmt::Display for AnsweredBy {
     }
 }
 
-/// A turn that was asked to end.
+/// A turn that is being stopped.
 struct Stopping {
-    /// How long the agent may take for it; then it is ended.
+    /// Deadline after which the agent is ended.
     until: Instant,
-    /// Why, where it was not the user who asked.
+    /// Failure that caused the stop. `None` if the user requested it.
     why: Option<Failure>,
 }
 
@@ -70,7 +71,7 @@ impl Stopping {
 }
 
 impl Run<'_> {
-    /// Takes in what the agent does until the turn is over.
+    /// Processes the agent's events until the turn ends.
     pub(super) async fn listen(
         &mut self,
         conversation: &mut dyn Conversation,
@@ -125,7 +126,7 @@ impl Run<'_> {
         }
     }
 
-    /// The agent said what it calls the conversation.
+    /// Records the native id that the agent reports.
     async fn named(&mut self, native_id: NativeId) -> Result<(), EngineError> {
         let before = self.report.native_id.replace(native_id.clone());
         if before.as_ref() == Some(&native_id) {
@@ -143,7 +144,7 @@ impl Run<'_> {
         Ok(self.emit(TurnEvent::Named { native_id }).await?)
     }
 
-    /// What the agent's end of the turn means, given what it was asked.
+    /// Converts the end that the agent reports to an outcome.
     async fn done(
         &mut self,
         end: Result<TurnEnd, AgentError>,
@@ -152,7 +153,7 @@ impl Run<'_> {
         if let Ok(end) = &end {
             self.report.usage.update(end.usage);
         }
-        // Whatever an agent answers to a cancel, the cancel is what happened.
+        // After a request to stop, the agent's answer does not change the outcome.
         if stopping.is_some() {
             return Ok(Stopping::outcome(stopping));
         }
@@ -238,8 +239,8 @@ impl Run<'_> {
         }
     }
 
-    /// The agent named the session. That counts for more than the first prompt, and less than what a person or the
-    /// model said on purpose; and the beginning of what was sent is no name.
+    /// Saves a title that the agent proposes. It replaces a title that comes from the first prompt, but none that the
+    /// user or the model set. A title that repeats the start of the sent text is ignored.
     async fn name(&mut self, title: &str) -> Result<(), EngineError> {
         let title: String = title.chars().take(200).collect();
         let Ok(title) = Title::given(&title, TitleSource::Model) else {
@@ -269,7 +270,7 @@ impl Run<'_> {
             .await?)
     }
 
-    /// Notes that the agent did, without asking, what its role may not.
+    /// Notes that the agent used a tool that its role does not allow, without requesting permission.
     async fn notice(&mut self, call: &ToolCall) -> Result<(), EngineError> {
         let Some(role) = &self.role else {
             return Ok(());
@@ -288,7 +289,7 @@ impl Run<'_> {
             .await?)
     }
 
-    /// Answers a permission request by its role, by policy or by asking, and notes the answer.
+    /// Answers a permission request by the role, by the policy or by asking the user, and notes the answer.
     async fn permit(
         &mut self,
         request: &PermissionRequest,
@@ -341,7 +342,7 @@ impl Run<'_> {
     }
 }
 
-/// A plan as it goes on record.
+/// Converts a plan to the JSON that is recorded.
 fn plan(steps: &[PlanStep]) -> Json {
     let steps: Vec<_> = steps
         .iter()
@@ -350,8 +351,10 @@ fn plan(steps: &[PlanStep]) -> Json {
     Json::from(serde_json::json!({ "plan": steps }))
 }
 
-/// Whether a call is of one of the tools that segue itself hands out; those need no permission. A command that is
-/// called like one is a command: its kind says so. The configuration lets no other server be called `segue`.
+/// Returns `true` if a call is of one of segue's own tools, which need no permission.
+///
+/// A command with the name of such a tool does not count, because its kind is not `other`. The configuration allows no
+/// other server with the name `segue`.
 fn is_our_own(call: &ToolCall) -> bool {
     let prefixes = ["mcp__segue__", "mcp_segue_", "mcp.segue.", "segue_"];
     let tool = prefixes
@@ -360,7 +363,7 @@ fn is_our_own(call: &ToolCall) -> bool {
     call.kind == "other" && tool.is_some_and(|tool| OWN_TOOLS.contains(&tool))
 }
 
-/// Whether one text is the beginning of the other, apart from blanks and from what shows that it was cut.
+/// Returns `true` if one text is the start of the other, ignoring whitespace and truncation marks at the end.
 fn is_beginning(title: &str, text: &str) -> bool {
     let plain = |text: &str| {
         let words: Vec<&str> = text.split_whitespace().take(60).collect();

@@ -1,4 +1,4 @@
-//! What the agent knows: that it made its own context smaller is on record at once, and settled when it was reminded.
+//! Compaction of the context by the agent itself: recorded when it happens, and cleared after a reminder was sent.
 
 use segue_core::{Decision, DecisionKind, Turn, TurnState};
 use segue_store::Memory;
@@ -8,20 +8,21 @@ use crate::EngineError;
 use crate::forgot::shrank;
 use crate::open::OpenLeg;
 
-/// What became in a turn of what the agent knows.
+/// Change of the agent's context in a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Knows {
-    /// Nothing that would be worth a note.
+    /// No relevant change.
     AsBefore,
-    /// The prompt told it again what must not be forgotten.
+    /// The prompt reminded the agent of the user's rules and pinned items.
     Again,
-    /// It made its own context smaller.
+    /// The agent compacted its own context.
     Less,
 }
 
 impl Run<'_> {
-    /// Has the prompt of a native session that goes on tell what it was not told, or may have forgotten. `added` is the
-    /// prompt after what was added to the record, if something was.
+    /// Adds to the prompt of a resumed native session what the agent has not received or may have lost.
+    ///
+    /// `added` is the prompt with the messages that were added to the record. `None` if there are none.
     pub(super) async fn remind(
         &mut self,
         leg: &mut OpenLeg,
@@ -35,7 +36,7 @@ impl Run<'_> {
             let (engine, session) = (self.engine, &self.session);
             let rules = engine.reminded_of_rules(session, before, added.as_deref(), prompt);
             told = rules.await?;
-            // Where there is nothing to be told, that was told.
+            // If there is nothing to remind the agent of, the reminder counts as sent.
             self.knows = Knows::Again;
         }
         if let Some(prompt) = told.or(added) {
@@ -44,7 +45,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The agent made its own context smaller. Some of them say so twice.
+    /// Records that the agent compacted its own context, once per turn, because some agents report it twice.
     pub(super) async fn forgets(&mut self) -> Result<(), EngineError> {
         self.recorder.lose_count();
         if std::mem::replace(&mut self.knows, Knows::Less) == Knows::Less {
@@ -60,8 +61,10 @@ impl Run<'_> {
             .await?)
     }
 
-    /// Settles what the agent knows by the end of a turn: one that says nothing of it may have made its context smaller,
-    /// which its own record tells; one that was reminded knows again.
+    /// Updates the record of the agent's context at the end of a turn.
+    ///
+    /// If the agent reported no compaction but its context shrank, its native session shows whether it compacted. The
+    /// loss is cleared if a reminder was sent and the turn finished.
     pub(super) async fn settle_memory(&mut self, state: TurnState) -> Result<(), EngineError> {
         let Some(leg) = self.opened_leg.clone() else {
             return Ok(());

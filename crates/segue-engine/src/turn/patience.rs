@@ -1,4 +1,4 @@
-//! How long an agent is waited for, and what it is told when that is over.
+//! Timeouts of a running turn, and the failures that they cause.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -7,14 +7,14 @@ use segue_agents::Timeouts;
 use segue_core::{AgentEvent, Failure, FailureClass, ToolCall};
 use tokio::time::Instant;
 
-/// What is waited for in a turn that is under way.
+/// Watchdog of a running turn.
 pub(super) struct Patience {
     timeouts: Timeouts,
     began: Instant,
-    /// When the agent was last heard, or the prompt was sent.
+    /// Time of the agent's last event, or of the prompt.
     since: Instant,
     heard: bool,
-    /// The tools that run: they may take their time, and say nothing meanwhile.
+    /// Ids of the running tools. While a tool runs, the silence of the agent has no limit.
     running: HashSet<String>,
 }
 
@@ -30,7 +30,7 @@ impl Patience {
         }
     }
 
-    /// The agent did something.
+    /// Records an event of the agent.
     pub(super) fn heard(&mut self, event: &AgentEvent) {
         if let AgentEvent::Tool(call) = event {
             if call.status.is_over() {
@@ -43,8 +43,10 @@ impl Patience {
         self.restart();
     }
 
-    /// A question was asked at `since` and is answered now: that time is not the agent's. What was allowed runs from
-    /// now on, also where the agent did not announce it before it asked.
+    /// Records that a permission request from the time `since` is answered now.
+    ///
+    /// The time in between does not count against the agent. An allowed call counts as running from now on, even if the
+    /// agent did not announce it before the request.
     pub(super) fn answered(&mut self, since: Instant, allowed: Option<&ToolCall>) {
         self.heard = true;
         self.began += since.elapsed();
@@ -56,14 +58,14 @@ impl Patience {
         self.since = Instant::now();
     }
 
-    /// When it is over.
+    /// Returns the time at which the next timeout expires. `None` if no timeout applies.
     pub(super) fn ends_at(&self) -> Option<Instant> {
         let silence = self.quiet().map(|quiet| self.since + quiet);
         let turn = self.timeouts.turn.map(|turn| self.began + turn);
         [silence, turn].into_iter().flatten().min()
     }
 
-    /// How long the agent may be silent now.
+    /// Returns how long the agent may be silent now. `None` for no limit.
     fn quiet(&self) -> Option<Duration> {
         match (self.heard, self.running.is_empty()) {
             (false, _) => self.timeouts.first,
@@ -72,7 +74,7 @@ impl Patience {
         }
     }
 
-    /// What to say when it is over.
+    /// Returns the failure for the timeout that expired.
     pub(super) fn failure(&self) -> Failure {
         let seconds = |limit: Duration| limit.as_secs_f32();
         let whole = self

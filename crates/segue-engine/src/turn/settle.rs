@@ -1,4 +1,4 @@
-//! The end of a turn: its record is closed, and a failure gets its next step.
+//! The end of a turn: its record is closed, and a failure gets a hint.
 
 use jiff::Timestamp;
 use segue_agents::known;
@@ -12,14 +12,15 @@ use super::{Outcome, Run};
 use crate::error::moment;
 use crate::{EngineError, TurnEvent, TurnReport};
 
-/// How many characters of a prompt that was not sent are told in the log.
+/// Maximum number of characters of an unsent prompt in the log.
 const WORDS: usize = 500;
 
 impl Run<'_> {
-    /// Closes the record and settles the figures, in one transaction.
+    /// Closes the record and saves the results of the turn, in one transaction.
     pub(super) async fn settle(mut self, outcome: Outcome) -> Result<TurnReport, EngineError> {
         let now = self.now();
-        // One that ended while it waited ended there: what was made elsewhere meanwhile comes after it.
+        // A turn that ended during a wait ends when the wait started, because turns made outside segue since then
+        // follow it.
         let at = self.course.waits_since.unwrap_or(now);
         let state = outcome.state;
         let Aftermath { standing, rotates } = self.aftermath(state, outcome.failure.as_ref());
@@ -50,7 +51,7 @@ impl Run<'_> {
         };
         let due = match end {
             None => self.known_to_be_due().await?,
-            // What the next one is told is looked at then.
+            // The leg ends, so compaction is decided when the next brief is composed.
             Some(_) => Some(false),
         };
         let (store, lease) = (&self.engine.store, &self.hold.lease);
@@ -63,7 +64,7 @@ impl Run<'_> {
         };
         let settling = store.settle_turn(lease, self.turn, finish, settled);
         if end.is_none() && failure.is_none() && !self.course.rested && due == Some(false) {
-            // Nothing else is to be written, so that the session can mostly be given back by the same commit.
+            // No other write follows, so the lease can usually be released in the same commit.
             tokio::join!(settling, self.note_tokens(), self.hold.release()).0?;
         } else {
             settling.await?;
@@ -88,7 +89,7 @@ impl Run<'_> {
         Ok(self.report)
     }
 
-    /// A prompt that was stopped before it was sent is no turn of the history.
+    /// Removes a prompt that was stopped before it was sent from the history, and returns the report.
     pub(super) async fn withdraw(mut self) -> Result<TurnReport, EngineError> {
         self.take_back("stopped before the prompt was sent").await?;
         let state = TurnState::Cancelled;
@@ -97,13 +98,13 @@ impl Run<'_> {
         Ok(self.report)
     }
 
-    /// Takes the turn out of the history. What the prompt said is in the log, with why it never was sent.
+    /// Removes the turn from the history. The log contains the start of the prompt, and why it was not sent.
     pub(super) async fn take_back(&self, why: &str) -> Result<(), EngineError> {
         let at = self.now();
         let (store, lease) = (&self.engine.store, &self.hold.lease);
         let words: String = self.request.prompt.chars().take(WORDS).collect();
         let decision = Decision::new(DecisionKind::Stopped, format!("{why}: {words:?}"));
-        // Mostly one commit; the words are in the record of the turn as well.
+        // Usually one commit. The record of the turn contains the prompt as well.
         let (withdrawn, noted) = tokio::join!(
             store.withdraw_turn(lease, self.turn, at),
             store.note(lease, &decision, at)
@@ -111,14 +112,15 @@ impl Run<'_> {
         Ok(withdrawn.and(noted)?)
     }
 
-    /// The native record that the turn ended at; of one that ended while it waited that is not known any more.
+    /// Returns the mark of the native record at which the turn ended. `None` if the turn ended during a wait, because
+    /// then that record is no longer known.
     async fn native_end(&self) -> Option<String> {
         self.leg.filter(|_| self.course.waits_since.is_none())?;
         let (provider, native_id) = (&self.report.provider, self.report.native_id.as_ref()?);
         self.engine.end_of(provider, native_id).await
     }
 
-    /// How the session fares with the agent from now on.
+    /// Computes the health of the agent in the session after the turn.
     fn aftermath(&self, state: TurnState, failure: Option<&Failure>) -> Aftermath {
         let unchanged = |standing| Aftermath {
             standing,
@@ -134,7 +136,7 @@ impl Run<'_> {
         }
     }
 
-    /// Whether the leg is over with this turn, why, and how that is told.
+    /// Returns why the leg ends with this turn, and the text that reports it. `None` if the leg does not end.
     fn end_of_leg(&self, failure: Option<&Failure>, rotates: bool) -> Option<(LegEnd, String)> {
         let next = "the next prompt opens a new one, which is told the story so far";
         if failure.is_some_and(|failure| failure.class == FailureClass::ContextTooLong) {
@@ -170,15 +172,15 @@ impl Run<'_> {
         Some((LegEnd::Full, text))
     }
 
-    /// The leg of the turn; of one that could not even be opened, the one that was to go on.
+    /// Returns the leg of the turn, or the leg that was to be resumed if it could not be opened.
     async fn leg_to_end(&self) -> Result<Option<LegId>, EngineError> {
         let legs = self.engine.store.legs(&self.session.id).await?;
         let of_the_agent = |leg: &&Leg| leg.ended.is_none() && leg.provider == self.report.provider;
         Ok(legs.last().filter(of_the_agent).map(|leg| leg.id))
     }
 
-    /// Where its size is only known by what was spent, a leg holds what was spent on its native session, also by earlier
-    /// legs.
+    /// Adds the tokens that earlier legs spent on the same native session to the leg. Applies only if the agent reports
+    /// no context size, because then the spent tokens are the only measure of the size.
     async fn sum_up_leg(&mut self) -> Result<(), EngineError> {
         let Some(leg) = &mut self.opened_leg else {
             return Ok(());
@@ -201,7 +203,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What to do where the agent is not asked again by itself.
+    /// Adds a hint to a failure after which segue does not retry the agent automatically.
     async fn with_way_out(&self, failure: Failure) -> Result<Failure, EngineError> {
         let id = &self.session.id;
         let provider = std::slice::from_ref(&self.report.provider);
@@ -219,7 +221,7 @@ impl Run<'_> {
     }
 }
 
-/// A failure with its next step; before `rested` the agent is not asked by itself.
+/// Adds a hint with the next action to a failure. Before `rested`, segue does not retry the agent automatically.
 fn with_next_step(failure: Failure, report: &TurnReport, rested: Option<Timestamp>) -> Failure {
     if failure.hint.is_some() {
         return failure;

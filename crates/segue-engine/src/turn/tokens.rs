@@ -1,4 +1,4 @@
-//! The tokens of a turn that is over: what its agent was told and said.
+//! Token estimates for a turn that has ended: the sent text and the agent's output.
 
 use segue_core::Opened;
 use segue_store::TokenCount;
@@ -6,8 +6,10 @@ use segue_store::TokenCount;
 use super::Run;
 
 impl Run<'_> {
-    /// Notes how much longer the native session became, and what the prompt counts, which was written down before
-    /// anybody could count. It is an estimate: where it can't be kept, nothing is lost.
+    /// Saves by how many tokens the native session grew, and the tokens of the prompt, which was written before the
+    /// tokenizer was loaded.
+    ///
+    /// These are estimates, so a failed write is ignored.
     pub(super) async fn note_tokens(&self) {
         let added = self.added_tokens();
         let prompt = segue_tokens::count_if_ready(&self.request.prompt);
@@ -23,14 +25,14 @@ impl Run<'_> {
         );
     }
 
-    /// By how many tokens the native session became longer, if that is known.
+    /// Returns by how many tokens the native session grew. `None` if this is unknown.
     pub(super) fn added_tokens(&self) -> Option<u64> {
         let sent = segue_tokens::count_if_ready(&self.sent)?;
         let said = self.recorder.tokens()?;
         (!self.is_first_of_a_branch()).then(|| sent.saturating_add(said))
     }
 
-    /// Whether the native session of a new leg held something before, of which nobody knows how much.
+    /// Returns `true` if the native session of a new leg had content before, whose size is unknown.
     fn is_first_of_a_branch(&self) -> bool {
         let is_new = self
             .opened_leg

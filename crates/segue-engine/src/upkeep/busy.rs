@@ -1,4 +1,4 @@
-//! Whether another program is at work in a native session that somebody wants to go on with.
+//! Detection of other programs that use a native session which is to be resumed.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use crate::native::keeper;
 use crate::{ConversationId, Engine, EngineError};
 
 impl Engine {
-    /// Who is at work in a native session without segue, as far as there is a certain sign of it.
+    /// Returns a process that uses a native session without segue. `None` if there is no certain evidence of one.
     pub(crate) async fn stranger_in(&self, provider: &ProviderId, id: &NativeId) -> Option<Busy> {
         let agent = keeper(provider);
         let home = self.catalog.home_of(&agent)?.to_owned();
@@ -26,7 +26,8 @@ impl Engine {
         look.await
     }
 
-    /// Two programs that go on with one native session would each write their own end of it.
+    /// Fails if another program uses a native session, because two programs that continue it would each write a
+    /// different end.
     pub(crate) async fn refuse_strangers_in(
         &self,
         provider: &ProviderId,

@@ -1,4 +1,4 @@
-//! Deleting: first it is told what would happen, then that is done.
+//! Deletion in two phases: a plan that changes nothing, and its execution.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -12,11 +12,11 @@ use super::{DeletePlan, Deleted, Doomed, Extent, Fate, Means, Spared, Upkeep};
 use crate::native::keeper;
 use crate::{Conversation, ConversationId, Engine, EngineError};
 
-/// A session that was written to within so many seconds may be somebody's work.
+/// Seconds after the last write in which a process may still be using a session.
 const FRESH: i64 = 10;
 
 impl Engine {
-    /// What deleting a conversation comes to. Changes nothing.
+    /// Plans the deletion of a conversation. Changes nothing.
     pub async fn plan_delete(
         &self,
         conversation: &Conversation,
@@ -45,13 +45,14 @@ impl Engine {
         Ok(plan)
     }
 
-    /// Whether an agent's own sessions are listed by themselves. To all others only segue's record leads.
+    /// Returns `true` if native sessions of the agent appear in lists. Those of other agents can be reached only
+    /// through segue's record.
     #[must_use]
     pub fn lists(&self, provider: &ProviderId) -> bool {
         self.reads(provider)
     }
 
-    /// What becomes of one native session that a session ran on.
+    /// Adds a native session on which a session ran to the plan.
     async fn plan_leg(
         &self,
         session: &Session,
@@ -59,7 +60,7 @@ impl Engine {
         id: &NativeId,
         plan: &mut DeletePlan,
     ) -> Result<(), EngineError> {
-        // What only its agent knows is called by the name that the agent is driven by.
+        // A native session that segue cannot read is identified by the configured provider.
         let agent = if self.lists(provider) {
             keeper(provider)
         } else {
@@ -94,7 +95,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Another session that runs, or ran, on a native session.
+    /// Finds another session that runs, or ran, on a native session.
     async fn other_user(
         &self,
         session: &Session,
@@ -115,7 +116,8 @@ impl Engine {
         Ok(None)
     }
 
-    /// A fork of a session whose own native session needs this one. Codex does not copy what a branch knows.
+    /// Finds a fork of a session whose native session needs this one, because Codex does not copy the history of a
+    /// branch.
     async fn branch_of(
         &self,
         session: &Session,
@@ -142,7 +144,7 @@ impl Engine {
         Ok(None)
     }
 
-    /// How a native session would be deleted, and what speaks against it.
+    /// Determines how a native session would be deleted, and whether a process uses it.
     async fn doom(&self, session: NativeSession) -> Result<Doomed, EngineError> {
         let upkeep = self.upkeep()?.clone();
         let now = (self.world.now)();
@@ -181,7 +183,7 @@ impl Engine {
         doomed.await.map_err(EngineError::Keep)
     }
 
-    /// Does what a plan says, unless somebody is at work in any of it.
+    /// Executes a plan. Fails if a process uses one of the native sessions.
     pub async fn delete_conversation(&self, plan: &DeletePlan) -> Result<Deleted, EngineError> {
         for doomed in &plan.natives {
             self.refuse_if_busy(doomed).await?;
@@ -195,10 +197,12 @@ impl Engine {
         };
         let outcome = async {
             let mut natives = Vec::new();
-            // A later one may be a branch of an earlier one, and Codex keeps what others branch off from.
+            // A later session may be a branch of an earlier one, and Codex does not delete a session from which others
+            // branch.
             for doomed in plan.natives.iter().rev() {
                 let copy = self.delete_native(doomed, plan).await?;
-                // What was only kept to protect it would bring it back. What can't be removed goes when it is old.
+                // A copy that protects the session would restore it. A copy that cannot be removed now is removed once
+                // it is old.
                 let _ = forget_kept(&self.upkeep()?.kept, &doomed.session.head.id);
                 self.forget_indexed(&doomed.session).await;
                 natives.push((doomed.id(), doomed.means.clone(), copy));
@@ -227,7 +231,7 @@ impl Engine {
         })
     }
 
-    /// Fails if somebody is at work in a session now: a person may have taken their time since the plan was made.
+    /// Fails if a process uses a session now, because the user may have taken time to confirm the plan.
     async fn refuse_if_busy(&self, doomed: &Doomed) -> Result<(), EngineError> {
         let Some(belongings) = doomed.belongings.clone() else {
             return Ok(());
@@ -247,17 +251,17 @@ impl Engine {
         }
     }
 
-    /// Has the index forget a session of segue's own, with every word of it.
+    /// Removes a session of segue with all its text from the index.
     pub(crate) async fn forget_own_indexed(&self, id: &SessionId) {
         if let Some(index) = self.index.clone() {
             let id = id.clone();
-            // What can't be written now is forgotten when a search comes upon it.
+            // If the index cannot be written now, a search that finds the session removes it.
             let forget = move |_: &Catalog| index.forget_own(&id, Self::PATIENCE);
             let _ = self.with_catalog(forget).await;
         }
     }
 
-    /// Deletes one native session; where its copy is.
+    /// Deletes one native session. Returns the path of its copy. `None` if there is no copy.
     async fn delete_native(
         &self,
         doomed: &Doomed,
@@ -281,7 +285,7 @@ impl Engine {
             }
         };
         if let Err(error) = self.refuse_if_busy(doomed).await {
-            // Nothing is deleted, so there is nothing to bring back.
+            // The session is not deleted, so its copy is not needed.
             if let Some(copy) = &copy {
                 let _ = upkeep.trash.purge(copy);
             }
@@ -312,7 +316,7 @@ impl Engine {
         Ok(copy.map(|entry| entry.path))
     }
 
-    /// Whether an agent has a session, and not only the archive.
+    /// Returns `true` if the agent has a session, and not only the archive.
     pub(super) async fn is_live(
         &self,
         provider: &ProviderId,
@@ -329,7 +333,7 @@ impl Engine {
     }
 }
 
-/// The native sessions of some legs, each once.
+/// Returns the native sessions of the legs, without duplicates.
 pub(super) fn natives_of(legs: &[Leg]) -> Vec<(ProviderId, NativeId)> {
     let mut all = Vec::new();
     for leg in legs {
@@ -343,12 +347,12 @@ pub(super) fn natives_of(legs: &[Leg]) -> Vec<(ProviderId, NativeId)> {
     all
 }
 
-/// Where the built-in agent has a session, in the home that the trash is in too.
+/// Returns the file of a session of the built-in agent, in the directory that also contains the trash.
 fn rehearsed(trash: &Trash, id: &NativeId) -> PathBuf {
     trash.beside("rehearsal").join(format!("{id}.jsonl"))
 }
 
-/// Removes a file. That it is gone already is just as well.
+/// Removes a file. A missing file is not an error.
 fn remove(path: &Path) -> Result<(), KeepError> {
     match std::fs::remove_file(path) {
         Err(source) if source.kind() != ErrorKind::NotFound => Err(KeepError::Io {
@@ -360,22 +364,24 @@ fn remove(path: &Path) -> Result<(), KeepError> {
     }
 }
 
-/// Where an agent's program is run for a session: where the session works, if that is still there.
+/// Returns the directory in which an agent's program runs for a session: that of the session if it exists, else `/`.
 fn directory(session: &NativeSession) -> &Path {
     let cwd = session.head.cwd.as_deref().map(Path::new);
     cwd.filter(|cwd| cwd.is_dir()).unwrap_or(Path::new("/"))
 }
 
 impl DeletePlan {
-    /// The session of segue's own that a native one goes with, and what it was called if that was given to it. The native
-    /// session that carried it last is the one that can become it again.
+    /// Returns the session of segue that is deleted with a native session, with its title and tags if they were set.
+    ///
+    /// Only the native session that it used last gets title and tags, because only that one can become the session when
+    /// it is restored.
     fn goes_with(&self, doomed: &Doomed) -> Option<WentWith> {
         let session = self.session.as_ref()?;
         let last = self.natives.last().map(Doomed::id);
         let is_last = last == Some(doomed.id()) && self.extent == Extent::Everything;
         let title = &session.title;
         let is_given = title.source() != TitleSource::Prompt;
-        // What the agent calls it by itself comes back by itself.
+        // A title that comes from the agent is restored with the agent's files.
         let is_ours = is_given && doomed.session.head.title.as_ref() != Some(title);
         let is_called = is_ours || !session.tags.is_empty();
         let called = (is_last && is_called).then(|| Called {
@@ -387,13 +393,13 @@ impl DeletePlan {
     }
 }
 
-/// A copy that can be found by what segue called the session. It is as good without.
+/// Adds the session of segue to a copy, so that the copy can be found by it. If this fails, the copy remains usable.
 fn noted(upkeep: &Upkeep, copy: Entry, goes_with: Option<WentWith>) -> Entry {
     let noted = goes_with.and_then(|session| upkeep.trash.note(copy.clone(), session).ok());
     noted.unwrap_or(copy)
 }
 
-/// Deletes a session of which only the archive has a copy.
+/// Deletes a session that only the archive has.
 fn delete_copy(
     upkeep: &Upkeep,
     session: &NativeSession,
@@ -430,7 +436,7 @@ pub(super) fn purge_copies(upkeep: &Upkeep, session: &NativeSession) -> Result<(
     Ok(())
 }
 
-/// What a conversation of an agent's own is called.
+/// Returns the id of a native session.
 pub(super) fn named(session: &NativeSession) -> ConversationId {
     ConversationId::Native(session.provider.clone(), session.head.id.clone())
 }

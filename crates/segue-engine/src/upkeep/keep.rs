@@ -1,4 +1,4 @@
-//! Archiving native sessions, and bringing copies back.
+//! Archiving of native sessions, and restoring of copies.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::adopt::Beside;
 use crate::native::keeper;
 use crate::{Conversation, ConversationId, Engine, EngineError, Fitting};
 
-/// How a text may mean a session of segue's own that is not there any more.
+/// Returns how a text matches the id of a session of segue that was deleted. `None` if it does not match.
 fn candidate(text: &str, session: &SessionId) -> Option<Candidate> {
     let id = session.as_str();
     let by = match () {
@@ -26,14 +26,14 @@ fn candidate(text: &str, session: &SessionId) -> Option<Candidate> {
     Some(Candidate { id, by })
 }
 
-/// Whether a copy is of a native session that was deleted with a session of segue's own.
+/// Returns `true` if a copy is of a native session that was deleted with this session of segue.
 fn went_with(copy: &Entry, session: &SessionId) -> bool {
     let gone = copy.manifest.went_with.as_ref();
     gone.is_some_and(|gone| gone.id == *session)
 }
 
 impl Engine {
-    /// The native sessions of a conversation that are still there.
+    /// Returns the native sessions of a conversation that still exist.
     pub async fn natives_of(
         &self,
         conversation: &Conversation,
@@ -54,7 +54,7 @@ impl Engine {
         Ok(all)
     }
 
-    /// The native sessions of one agent, or of all, that nobody used since then.
+    /// Returns the native sessions of one agent, or of all, that were last used before a time.
     pub async fn natives_before(
         &self,
         provider: Option<&ProviderId>,
@@ -64,7 +64,7 @@ impl Engine {
         self.with_catalog(move |catalog| {
             let mut sessions = catalog.sessions(provider.as_ref(), None).sessions;
             sessions.retain(|session| {
-                // Agents go by one or the other.
+                // Agents apply one time or the other, so the earlier one counts.
                 let used = session.head.updated_at.min(session.found.modified);
                 !catalog.only_archived(session) && before.is_none_or(|before| used < before)
             });
@@ -73,7 +73,7 @@ impl Engine {
         .await
     }
 
-    /// Whether the archive has a native session as it is now.
+    /// Returns `true` if the archive has the current state of a native session.
     pub async fn is_archived(&self, session: &NativeSession) -> Result<bool, EngineError> {
         let (session, archive) = (session.clone(), self.archive_of()?.clone());
         let saved = self.with_catalog(move |catalog| {
@@ -82,7 +82,7 @@ impl Engine {
         Ok(saved.await)
     }
 
-    /// Whether a native session is gone at its agent's, so that only the archive has it.
+    /// Returns `true` if the agent no longer has a native session, so that only the archive has it.
     #[must_use]
     pub fn only_archived(&self, session: &NativeSession) -> bool {
         self.catalog.only_archived(session)
@@ -92,7 +92,7 @@ impl Engine {
         Ok(&self.upkeep()?.archive)
     }
 
-    /// Copies a native session into the archive, unless it is there as it is.
+    /// Copies a native session to the archive, unless the archive has its current state.
     pub async fn archive(&self, session: &NativeSession) -> Result<Saved, EngineError> {
         let (session, archive) = (session.clone(), self.archive_of()?.clone());
         let at = (self.world.now)();
@@ -107,7 +107,7 @@ impl Engine {
         Ok(saved.await?)
     }
 
-    /// All copies, in the archive and in the trash, and what could not be read of them.
+    /// Returns all copies in the archive and in the trash, and the errors for those that could not be read.
     pub fn copies(&self) -> Result<(Vec<Entry>, Vec<KeepError>), EngineError> {
         let upkeep = self.upkeep()?;
         let (mut all, mut unreadable) = upkeep.archive.list();
@@ -117,7 +117,7 @@ impl Engine {
         Ok((all, unreadable))
     }
 
-    /// The newest copy of the session that a text means: an id or its beginning, also as `claude:ID`.
+    /// Finds the newest copy of the session that a text means: an id or its prefix, also as `claude:ID`.
     pub fn find_copy(&self, text: &str) -> Result<Entry, EngineError> {
         let (mut all, _) = self.copies()?;
         all.sort_by_key(|entry| std::cmp::Reverse(entry.manifest.at));
@@ -152,8 +152,8 @@ impl Engine {
         }
     }
 
-    /// The newest copies of what a text means: of one native session, or of all those that a session of segue's own
-    /// runs on, or ran on when it was deleted.
+    /// Finds the newest copies of the sessions that a text means: one native session, or all native sessions on which a
+    /// session of segue runs, or ran when it was deleted.
     pub async fn find_copies(&self, text: &str) -> Result<Vec<Entry>, EngineError> {
         let none = match self.find_copy(text) {
             Ok(copy) => return Ok(vec![copy]),
@@ -195,7 +195,7 @@ impl Engine {
         Ok(found)
     }
 
-    /// Several of segue's own sessions fit.
+    /// Builds the error for a text that matches several sessions of segue.
     async fn ambiguous(
         &self,
         text: &str,
@@ -223,8 +223,10 @@ impl Engine {
         Ok(EngineError::Ambiguous { text, candidates })
     }
 
-    /// Puts a copy back where the session was; a session of segue's own that had a title or tags and was deleted with it
-    /// is there again, too. A copy in the trash is not needed any more then.
+    /// Restores a copy to the location of the session.
+    ///
+    /// If a session of segue with a title or tags was deleted with it, that session is recreated. A copy in the trash
+    /// is then removed, because it is no longer needed.
     pub async fn restore(
         &self,
         entry: &Entry,
@@ -243,21 +245,21 @@ impl Engine {
             return Err(EngineError::There(named(&entry.session())));
         }
         let exports = upkeep.exports.join(format!("{provider}-{id}"));
-        // What a restore that was killed has left there is not what this one puts there.
+        // A restore that was killed may have left files, which must not be imported.
         let _ = std::fs::remove_dir_all(&exports);
         let (copy, to) = (entry.clone(), exports.clone());
         let put_back = self.with_catalog(move |_| copy.restore(&home, &to, times));
         let put_back = put_back.await?;
         if !put_back.exports.is_empty() {
             let outcome = self.hand_over(entry, &put_back.exports).await;
-            // They are made again when they are needed.
+            // A later restore recreates them.
             let _ = std::fs::remove_dir_all(&exports);
             outcome?;
         }
         if !self.is_live(provider, id).await? {
             return Err(EngineError::NotBack(named(&entry.session())));
         }
-        // Before the only note of it is thrown away.
+        // Must precede the removal of the copy, which has the only record of the title and tags.
         let session = self.called_again(entry, here).await?;
         if entry.kept == Kept::Trash {
             upkeep.trash.purge(entry)?;
@@ -271,7 +273,7 @@ impl Engine {
         })
     }
 
-    /// Makes a restored native session one of segue's again that is called what it was, if it was called anything.
+    /// Adopts a restored native session with its old title and tags. `None` if the copy contains neither.
     async fn called_again(
         &self,
         entry: &Entry,
@@ -288,7 +290,7 @@ impl Engine {
         let provider = self.driver_to_be(&manifest.provider);
         let beside = Beside::Was(was, &called.title);
         let (session, _) = self.adopt(&provider, &manifest.id, here, beside).await?;
-        // It may have become one by itself, where an earlier try was cut off.
+        // The session may exist with another title, if an earlier restore was interrupted.
         if session.title != called.title {
             self.store.rename(&session.id, &called.title).await?;
         }
@@ -299,7 +301,7 @@ impl Engine {
         Ok(Some(self.store.retag(&session.id, tags).await?))
     }
 
-    /// Has an agent take sessions back that are in its database.
+    /// Lets an agent import sessions into its database.
     async fn hand_over(
         &self,
         entry: &Entry,
@@ -310,7 +312,7 @@ impl Engine {
         let own = upkeep.own(provider);
         let own = own.ok_or_else(|| EngineError::NoProgram(provider.clone()))?;
         let cwd = entry.manifest.head.cwd.as_deref().map(Path::new);
-        // The agent would take it for a session of wherever it is started.
+        // The agent assigns the session to the directory in which it is started.
         let cwd = cwd.filter(|cwd| cwd.is_dir());
         let cwd = cwd.ok_or_else(|| {
             EngineError::NoDirectory(entry.manifest.head.cwd.clone().unwrap_or_default())
@@ -323,7 +325,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Removes all copies of a session for good.
+    /// Removes all copies of a session permanently.
     pub fn purge_copies(&self, entry: &Entry) -> Result<(), EngineError> {
         Ok(super::delete::purge_copies(
             self.upkeep()?,

@@ -1,4 +1,4 @@
-//! Messages that are added without an agent reach the next one that is asked.
+//! Messages that are added without an agent reach the agent that receives the next prompt.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ async fn a_native_session_that_goes_on_is_told_once() {
     assert!(prompts[1].contains("[Turn 2]\nuser:\n> the build is red\n"));
     assert!(prompts[1].ends_with("\n\nthree"));
     assert!(!prompts[1].contains("> one"), "it knows that by itself");
-    // The record has the prompt as it was typed.
+    // The record contains the prompt as the user typed it.
     let turns = stage.store.turns(&first.session).await.unwrap();
     let words = stage.store.messages(turns[2].id).await.unwrap()[0].words();
     assert_eq!(words, "three");
@@ -141,7 +141,7 @@ async fn nobody_adds_to_a_session_that_is_at_work() {
     assert_eq!(turns.len(), 2);
 }
 
-/// Whoever drops a turn gives the session back, though their process lives on; the turn is closed by whoever comes next.
+/// A dropped turn releases the session although its process is still alive. The next call closes the turn.
 #[tokio::test]
 async fn a_turn_that_was_dropped_does_not_keep_the_session() {
     let stage = Stage::new();

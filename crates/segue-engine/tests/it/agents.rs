@@ -1,4 +1,5 @@
-//! What real agents do that a simple one does not: name themselves late, forget, run out of room, stay running.
+//! Behaviour of real agents that a simple one does not have: they report their session id late, lose a session, run out
+//! of context, or stay running.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -38,7 +39,7 @@ async fn an_agent_may_name_the_conversation_late() {
     let name = NativeId::parse("late-1").unwrap();
     assert_eq!(opened_as, [None, Some(name.clone())]);
     assert_eq!(first.native_id, Some(name.clone()));
-    // The next turn asks for it by this name.
+    // The next turn resumes the session by this id.
     stage.turn("two", same(&first)).await;
     assert_eq!(
         stage.agent.heard.lock().unwrap().asked_for,
@@ -69,7 +70,7 @@ async fn a_session_that_is_unknown_only_to_the_prompt_is_replaced_once() {
     assert_eq!(states, [TurnState::Failed, TurnState::Finished]);
     let legs = stage.store.legs(&first.session).await.unwrap();
     assert_eq!(legs[0].ended.unwrap().1, LegEnd::Lost);
-    // A second time in the same turn it is a failure.
+    // A second time in the same turn, it is a failure.
     stage.script([
         fails(FailureClass::SessionUnknown, "who?"),
         fails(FailureClass::SessionUnknown, "who?"),
@@ -106,7 +107,7 @@ async fn strict_fails_rather_than_begin_anew() {
     let failure = second.failure.unwrap();
     assert_eq!(failure.class, FailureClass::SessionUnknown);
     assert!(failure.hint.unwrap().to_string().contains("--strict"));
-    // After a revert there is nothing that could be gone on with, and nobody is even started.
+    // After a revert no native session can be resumed, so the agent is not even started.
     *stage.agent.goes_on.lock().unwrap() = Opened::Resumed;
     stage.turn("two", same(&first)).await;
     let session = stage.store.session(&first.session).await.unwrap().unwrap();
@@ -174,7 +175,7 @@ async fn an_agent_that_is_kept_serves_turn_after_turn() {
     }
     let report = report.unwrap();
     assert_eq!(stage.agent.heard.lock().unwrap().asked_for.len(), 1);
-    // Other terms need another process.
+    // Different options need another process.
     let mut request = stage.request("four", same(&report));
     request.permissions = Some(PermissionPolicy::AllowAll);
     stage.script([say("yes"), done()]);
@@ -194,7 +195,7 @@ async fn an_agent_that_is_kept_is_not_used_after_somebody_else_went_on() {
     let mut request = stage.request("one", Target::New);
     request.keep_open = true;
     let first = stage.chat(request, |_| {}).await.unwrap();
-    // Another engine on the same store, as another process would be.
+    // A second engine on the same store acts like another process.
     let other = stage.beside_it();
     stage.script([say("yes"), done()]);
     let (sender, mut events) = tokio::sync::mpsc::channel(8);
@@ -334,7 +335,7 @@ async fn neither_a_question_nor_what_it_allowed_is_silence() {
         ..Timeouts::default()
     };
     let pause = |time| Cue::Aside(Box::new(move || Box::pin(tokio::time::sleep(time))));
-    // The agent announces nothing before it asks, and says nothing while the tool runs.
+    // The agent does not announce the call before it requests permission, and is silent while the tool runs.
     stage.script([
         asks("build", "execute"),
         pause(moment * 2),
@@ -348,7 +349,7 @@ async fn neither_a_question_nor_what_it_allowed_is_silence() {
     let person = async {
         while let Some(event) = events.recv().await {
             if let TurnEvent::Ask(_, answer) = event {
-                // A person takes longer than all the agent's time together.
+                // The user takes longer than all timeouts of the agent together.
                 tokio::time::sleep(moment * 5).await;
                 answer.send(PermissionAnswer::Choose("yes".into())).unwrap();
             }
@@ -373,7 +374,7 @@ async fn nobody_is_given_a_blank_agent_for_a_session_that_only_the_agent_knew() 
             .unwrap();
         assert_eq!(report.failure.unwrap().class, FailureClass::SessionUnknown);
     }
-    // The same if it turns out only at the prompt.
+    // The result does not change if the agent reports this only after the prompt.
     *stage.agent.goes_on.lock().unwrap() = Opened::Resumed;
     stage.script([fails(FailureClass::SessionUnknown, "who?")]);
     let report = stage
@@ -452,7 +453,7 @@ async fn a_prompt_goes_where_the_agent_is_configured_to_take_it() {
     *stage.agent.defaults.lock().unwrap() = with(SessionDefault::Resume(first.session.to_string()));
     let fourth = stage.turn("four", Target::Usual).await;
     assert_eq!(fourth.session, first.session);
-    // An id that only the agent knows: it is asked, and must know it.
+    // Only the agent has this id, so the agent is opened with it, and must have the session.
     *stage.agent.defaults.lock().unwrap() = with(SessionDefault::Resume("theirs-1".into()));
     let fifth = stage.turn("five", Target::Usual).await;
     assert_eq!(fifth.native_id.unwrap().as_str(), "theirs-1");

@@ -1,4 +1,4 @@
-//! What a new native session is told, and what is counted on the way.
+//! The brief of a new native session, and the token counts that it needs.
 
 use segue_core::{AgentEvent, Opened, StopReason, ToolCall, ToolStatus, Usage};
 use segue_engine::{Conversation, Target, TurnReport};
@@ -6,7 +6,7 @@ use segue_store::Store;
 
 use crate::scripted::{Cue, Stage, done, same, say};
 
-/// The tokens that are kept with each message of a session, turn by turn.
+/// Returns the token count of each message of a session, turn by turn.
 async fn tokens(stage: &Stage, report: &TurnReport) -> Vec<Vec<Option<u64>>> {
     let mut all = Vec::new();
     for turn in stage.store.turns(&report.session).await.unwrap() {
@@ -16,7 +16,7 @@ async fn tokens(stage: &Stage, report: &TurnReport) -> Vec<Vec<Option<u64>>> {
     all
 }
 
-/// A turn of what the agent was told to do.
+/// Runs a turn with the cues that the test has scripted.
 async fn run(stage: &Stage, prompt: &str, target: Target) -> TurnReport {
     let request = stage.request(prompt, target);
     stage.chat(request, |_| {}).await.unwrap()
@@ -24,7 +24,7 @@ async fn run(stage: &Stage, prompt: &str, target: Target) -> TurnReport {
 
 #[tokio::test]
 async fn messages_are_counted_as_they_are_written() {
-    // Whoever waits for the vocabulary once has it ready for all that follows.
+    // Loads the vocabulary, so that counts are available without delay.
     assert_eq!(segue_tokens::count("hello world"), 2);
     let stage = Stage::new();
     let call = ToolCall {
@@ -66,7 +66,7 @@ async fn what_a_native_session_holds_is_compared_with_what_its_agent_reports() {
         ..Usage::default()
     };
     let mut last = None;
-    // 2 tokens of prompt and 2 of answer each time, and 1000 that nobody sees.
+    // Each turn adds 2 tokens of prompt and 2 of answer, on top of 1000 tokens of overhead that segue does not see.
     for turn in 1..=6 {
         stage.script([
             say("hello world"),
@@ -109,7 +109,7 @@ async fn what_a_native_session_holds_is_compared_with_what_its_agent_reports() {
         .unwrap();
     assert_eq!(preview.reported_tokens, None, "unknown is unknown");
 
-    // An agent that forgets by itself makes the estimate unknown, from then on.
+    // From the turn on in which an agent compacts its own context, the estimate is unknown.
     stage.script([
         Cue::Event(AgentEvent::Compacted),
         Cue::Done(StopReason::EndTurn, usage(500)),
@@ -145,7 +145,7 @@ async fn a_new_leg_is_told_what_fits_and_the_rest_is_said() {
     assert!(told.contains("(turns 1 to 1"), "{told}");
     assert_eq!(told.matches("and now?").count(), 1);
     assert!(told.ends_with("\n\nand now?"));
-    // What was needed is counted by now.
+    // The messages that the brief needed are counted now.
     let counted = tokens(&stage, &report).await;
     assert!(counted[19].iter().all(Option::is_some), "{counted:?}");
 }
@@ -171,7 +171,7 @@ async fn a_message_of_any_length_leaves_room_for_what_was_said_before_it() {
     }
 }
 
-/// A turn whose answer is short, however long its prompt is.
+/// Runs a turn with a short answer, whatever the length of its prompt.
 async fn run_once(stage: &Stage, prompt: &str, target: Target) -> TurnReport {
     stage.script([say("noted"), done()]);
     run(stage, prompt, target).await

@@ -1,4 +1,4 @@
-//! Checkpoints follow the head, and a person changes them.
+//! Checkpoints follow the head, and the user can change them.
 
 use segue_core::{Author, ItemKind, Occasion, Opened, Session, form, formed};
 use segue_engine::{CheckpointError, EngineError, Place, Target, TurnReport};
@@ -6,7 +6,7 @@ use segue_store::Store;
 
 use crate::scripted::{Stage, same};
 
-/// A session of some turns that was compacted after each of those named.
+/// Creates a session with `turns` turns that is compacted after each of the turns in `after`.
 async fn compacted(stage: &Stage, turns: u32, after: &[u32]) -> TurnReport {
     let mut last: Option<TurnReport> = None;
     for n in 1..=turns {
@@ -21,7 +21,7 @@ async fn compacted(stage: &Stage, turns: u32, after: &[u32]) -> TurnReport {
     last.unwrap()
 }
 
-/// The number of the version in force, and which of the turns its items are from.
+/// Returns the number of the active version, and the last turn that its items come from.
 async fn in_force(stage: &Stage, session: &Session) -> Option<(u32, u32)> {
     match stage.engine.checkpoint(session, None).await {
         Ok(view) => {
@@ -36,7 +36,7 @@ async fn in_force(stage: &Stage, session: &Session) -> Option<(u32, u32)> {
     }
 }
 
-/// What a new native session is told.
+/// Returns the brief of a new native session.
 async fn told(stage: &Stage, report: &TurnReport, prompt: &str) -> String {
     let next = stage.turn(prompt, same(report)).await;
     assert_eq!(next.opened.unwrap().0, Opened::Briefed);
@@ -56,11 +56,11 @@ async fn the_one_in_force_follows_a_revert_and_its_undo() {
         let session = stage.session_of(&report).await;
         let session = stage.engine.revert(&session, to).await.unwrap().session;
         assert_eq!(in_force(&stage, &session).await, expected, "turn {to}");
-        // What is left behind takes no room any more.
+        // Detached turns no longer count.
         let held = stage.engine.fullness(&session).await.unwrap().held;
         assert!(held < fullest, "{held} of {fullest} at turn {to}");
     }
-    // What is gone back behind is not told.
+    // The brief does not contain detached turns.
     let words = told(&stage, &report, "another two").await;
     assert!(
         !words.contains(SUMMED_UP) && !words.contains("part2"),
@@ -77,7 +77,8 @@ async fn the_one_in_force_follows_a_revert_and_its_undo() {
     assert_eq!(places, [Place::Earlier, Place::InForce]);
 }
 
-/// After a revert into what was summed up, the native session that knows more does not go on.
+/// After a revert to a turn that the checkpoint covers, the native session is not resumed, because it contains later
+/// turns.
 #[tokio::test]
 async fn a_revert_across_a_compaction_and_back_is_told_the_right_one() {
     let stage = Stage::new();
@@ -92,7 +93,7 @@ async fn a_revert_across_a_compaction_and_back_is_told_the_right_one() {
     assert!(!words.contains(SUMMED_UP), "{words}");
     let session = stage.session_of(&report).await;
     stage.engine.undo(&session).await.unwrap();
-    // The leg of turn 4 was told the checkpoint, and is where the head is again.
+    // The leg of turn 4 received the checkpoint, and its tip is the head now.
     let next = stage.turn("five", same(&report)).await;
     assert_eq!(next.opened.unwrap().0, Opened::Resumed);
     let session = stage.session_of(&report).await;
@@ -112,7 +113,7 @@ async fn a_fork_has_what_was_in_force_where_it_branched_off() {
         let fork = fork.unwrap().session;
         assert_eq!(in_force(&stage, &fork).await, expected, "turn {at}");
     }
-    // What is changed there is not changed here.
+    // A change in the fork does not affect the original session.
     let fork = stage.engine.fork(&session, None, &session.project).await;
     let fork = fork.unwrap().session;
     let item = stage.engine.checkpoint(&fork, None).await.unwrap();
@@ -125,7 +126,7 @@ async fn a_fork_has_what_was_in_force_where_it_branched_off() {
 #[tokio::test]
 async fn what_is_pinned_stays_through_every_compaction() {
     let mut stage = Stage::new();
-    // No room for more than what has to stay.
+    // The budget is sufficient only for the items that must stay.
     stage.engine = stage.beside_it().with_budget(2_000);
     let report = compacted(&stage, 2, &[2]).await;
     let session = stage.session_of(&report).await;
@@ -212,7 +213,7 @@ async fn a_restored_version_counts_again_and_what_was_said_since_is_told_in_full
         "{words}"
     );
     assert!(messages.contains("> Never use tool3."), "{words}");
-    // The next one sums up all that was said since, once.
+    // The next compaction covers all turns since then, each once.
     let session = stage.session_of(&report).await;
     stage.engine.compact(&session).await.unwrap();
     let (version, _) = stage
@@ -305,14 +306,14 @@ async fn what_a_person_writes_counts_unless_it_is_outdated_or_too_long() {
     assert!(words.contains("ask Ada first"), "{words}");
 }
 
-/// A number that an item had is never another one's, whatever became of the item.
+/// The number of an item is never used for another item, even after the item was removed.
 #[tokio::test]
 async fn numbers_of_items_are_given_once() {
     let stage = Stage::new();
     let report = compacted(&stage, 4, &[2, 4]).await;
     let session = stage.session_of(&report).await;
     let view = stage.engine.checkpoint(&session, None).await.unwrap();
-    // The person drops the one with the highest number, and then writes another.
+    // The user removes the item with the highest number, and then adds an item.
     let last = view.checkpoint.next_id() - 1;
     let mut without = view.checkpoint.clone();
     without.items.retain(|item| item.id != last);
@@ -327,7 +328,7 @@ async fn numbers_of_items_are_given_once() {
     let mut goals = view.checkpoint.of(ItemKind::Goal);
     let new = goals.find(|item| item.text == "ship it").unwrap().id;
     assert!(new > last, "{new} after {last}");
-    // Another way on from before knows nothing of these, and gives other numbers.
+    // A branch from an earlier turn does not contain these items, and still uses other numbers.
     let session = stage.engine.revert(&session, 3).await.unwrap().session;
     let earlier = stage.engine.checkpoint(&session, None).await.unwrap();
     stage.turn("Never use tabs.", same(&report)).await;

@@ -1,4 +1,4 @@
-//! Compaction by itself and on request: when, how often, and what the next native session is told then.
+//! Compaction, automatic and on request: when it happens, how often, and the brief that follows it.
 
 use jiff::Timestamp;
 use segue_core::{
@@ -12,9 +12,9 @@ use crate::scripted::{Cue, Stage, done, same, say};
 
 const BUDGET: u64 = 4_000;
 
-/// A stage whose sessions are summed up by themselves.
+/// Creates a stage with automatic compaction.
 fn stage(compaction: AutoCompaction) -> Stage {
-    // Whoever waits for the vocabulary once has it ready for all that follows.
+    // Loads the vocabulary, so that counts are available without delay.
     assert_eq!(segue_tokens::count("hello world"), 2);
     let mut stage = Stage::new();
     stage.engine = stage.beside_it().with_budget(BUDGET).with_policy(Policy {
@@ -24,14 +24,14 @@ fn stage(compaction: AutoCompaction) -> Stage {
     stage
 }
 
-/// A text of exactly so many tokens.
+/// Returns a text of exactly `tokens` tokens.
 fn words(tokens: usize) -> String {
     let text = "word ".repeat(tokens).trim_end().to_owned();
     assert_eq!(segue_tokens::count(&text), tokens as u64);
     text
 }
 
-/// A turn in which so many tokens are said, the prompt included.
+/// Runs a turn of `tokens` tokens, including the prompt.
 async fn said(stage: &Stage, tokens: usize, target: Target) -> TurnReport {
     stage.script([say(&words(tokens - 10)), done()]);
     let request = stage.request(&words(10), target);
@@ -83,7 +83,7 @@ async fn at_nine_tenths_of_the_budget_and_not_before_what_was_said_is_summed_up(
     let versions = stage.store.checkpoints(&other.session).await.unwrap();
     assert_eq!((versions[0].covers, versions[0].replaced), (2, 3_600));
     assert_eq!(versions[0].why, Occasion::Budget);
-    // It is in the log, once.
+    // The log contains the decision once.
     let log = stage.store.decisions(&other.session, 50).await.unwrap();
     let noted = log.iter().filter(|(_, noted)| noted.text == told[0]);
     assert_eq!(noted.count(), 1);
@@ -111,7 +111,7 @@ async fn the_usual_budget_holds_where_there_is_a_role_and_a_switch_turns_it_off(
     }
 }
 
-/// Where nobody knows what the native session holds, the record tells.
+/// If the size of the native session is unknown, it is estimated from the record.
 #[tokio::test]
 async fn what_was_not_counted_is_summed_up_by_the_record() {
     let stage = stage(AutoCompaction::Always);
@@ -152,7 +152,7 @@ async fn a_prompt_that_is_too_much_for_what_is_held_is_told_to_a_new_native_sess
     );
     assert!(sent.ends_with(&prompt));
 
-    // Whoever wants this native session and no other gets it.
+    // A strict request resumes the native session although the prompt does not fit.
     let strict = self::stage(AutoCompaction::Always);
     let first = said(&strict, 3_000, Target::New).await;
     strict.script([say("noted"), done()]);
@@ -195,7 +195,7 @@ async fn two_compactions_at_once_make_one_version_and_a_message_added_meanwhile_
     for outcome in [&one, &two] {
         assert!(outcome.as_ref().map_or_else(held, |_| true), "{outcome:?}");
     }
-    // Whoever was refused knows it, and nothing is lost by trying again.
+    // A rejected call returns an error, and a retry adds the message.
     if let Err(error) = &added {
         assert!(held(error), "{error}");
         let again = stage
@@ -203,11 +203,11 @@ async fn two_compactions_at_once_make_one_version_and_a_message_added_meanwhile_
             .add_message(&session.id, Speaker::User, "also fix the docs");
         again.await.unwrap();
     } else if one.is_err() && two.is_err() {
-        // The message came first, and had the session to itself.
+        // The message was added first, under the lease.
         stage.engine.compact(&session).await.unwrap();
     }
     if one.is_err() && two.is_err() {
-        // Whoever adds a message may be ahead of both.
+        // If the added message preceded both compactions, neither of them got the lease.
         stage.engine.compact(&session).await.unwrap();
     }
     let versions = stage.store.checkpoints(&session.id).await.unwrap();
@@ -238,7 +238,7 @@ async fn a_session_that_somebody_is_at_work_in_is_not_compacted() {
     assert!(again.made.is_none(), "nothing was said since");
 }
 
-/// What was added to the record is sent with the next prompt, and takes as much room as if it were typed.
+/// An added message is sent with the next prompt, and counts like text of the prompt.
 #[tokio::test]
 async fn what_was_added_counts_with_the_prompt_that_tells_it() {
     let stage = stage(AutoCompaction::Always);
@@ -255,7 +255,7 @@ async fn what_was_added_counts_with_the_prompt_that_tells_it() {
     assert!(segue_tokens::count(&told) <= BUDGET);
 }
 
-/// Another agent may have been told the sum meanwhile; that makes no room in the native session of this one.
+/// A checkpoint that was made for another agent does not reduce the size of this agent's native session.
 #[tokio::test]
 async fn what_was_summed_up_already_is_told_to_a_new_native_session_all_the_same() {
     let stage = stage(AutoCompaction::Always);
@@ -293,7 +293,7 @@ async fn what_was_summed_up_already_is_told_to_a_new_native_session_all_the_same
     );
 }
 
-/// A role that takes most of the budget leaves little that could be summed up; that is no reason to do it all the time.
+/// A role that takes most of the budget leaves little to compact, which must not cause a compaction after every turn.
 #[tokio::test]
 async fn a_role_that_nearly_fills_the_budget_is_not_summed_up_after_each_turn() {
     let mut stage = stage(AutoCompaction::Always);
@@ -325,7 +325,7 @@ async fn a_role_that_nearly_fills_the_budget_is_not_summed_up_after_each_turn() 
     }
 }
 
-/// An agent that can be told less than the one before is told what matters, and not what happens to be at both ends.
+/// A checkpoint that is too large for an agent's budget loses its least important items, not the text in its middle.
 #[tokio::test]
 async fn what_is_pinned_is_told_also_to_an_agent_with_less_room() {
     let mut stage = stage(AutoCompaction::Never).within(40_000);

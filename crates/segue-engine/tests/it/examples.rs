@@ -1,9 +1,9 @@
-//! The examples do what they say. `cargo test` builds them beside this suite.
+//! The examples print what they promise. `cargo test` builds them together with this suite.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// What an example prints.
+/// Returns the output of an example.
 fn output_of(name: &str) -> String {
     let suite = std::env::current_exe().unwrap();
     let built = suite.parent().and_then(|deps| deps.parent());

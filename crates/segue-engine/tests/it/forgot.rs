@@ -1,4 +1,4 @@
-//! Agents that make their own context smaller are told again what must not be forgotten.
+//! Agents that compact their own context receive a reminder of the user's rules and pinned items.
 
 use segue_agents::{AgentError, Refusal};
 use segue_core::{
@@ -16,11 +16,11 @@ fn prompts(stage: &Stage) -> Vec<String> {
     stage.agent.heard.lock().unwrap().prompts.clone()
 }
 
-/// A turn in which the agent makes its context smaller.
+/// Runs a turn in which the agent compacts its context.
 async fn forgetful(stage: &Stage, prompt: &str, first: &TurnReport) -> TurnReport {
     stage.script([
         Cue::Event(AgentEvent::Compacted),
-        // Some agents say so twice.
+        // Some agents report it twice.
         Cue::Event(AgentEvent::Compacted),
         say("smaller now"),
         done(),
@@ -29,7 +29,7 @@ async fn forgetful(stage: &Stage, prompt: &str, first: &TurnReport) -> TurnRepor
     stage.chat(request, |_| {}).await.unwrap()
 }
 
-/// A session with a rule of the user.
+/// Creates a session in which the user stated a rule.
 async fn ruled() -> (Stage, TurnReport) {
     let stage = Stage::new();
     let prompt = format!("Port the parser to the new lexer. {RULE}");
@@ -57,12 +57,12 @@ async fn the_rules_of_the_user_are_told_again_once() {
 async fn a_reminder_that_did_not_come_through_is_given_again() {
     let (stage, first) = ruled().await;
     forgetful(&stage, "two", &first).await;
-    // A failed turn may not have told anything.
+    // A failed turn may not have delivered the reminder.
     let refusal = Refusal::new(FailureClass::Agent, "no");
     stage.script([Cue::Fails(AgentError::refused("the prompt", refusal))]);
     let request = stage.request("three", same(&first));
     stage.chat(request, |_| {}).await.unwrap();
-    // What was forgotten in the very turn that told it has to be told once more.
+    // If the agent compacts its context in the turn with the reminder, the next prompt needs another one.
     let mut request = stage.request("four", same(&first));
     request.anyway = true;
     stage.script([Cue::Event(AgentEvent::Compacted), say("ok"), done()]);

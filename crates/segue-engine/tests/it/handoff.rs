@@ -1,4 +1,4 @@
-//! A session is handed to another agent.
+//! Handoff of a session to another agent.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -31,7 +31,7 @@ async fn the_next_prompt_tells_the_other_one_what_was_said() {
         (&codex, "scripted")
     );
     assert_eq!(handed.session.native_id, None);
-    // The agent that ran on is ended at once.
+    // The agent that stayed running is ended immediately.
     assert_eq!(stage.agent.heard.lock().unwrap().closed, 1);
     let legs = stage.store.legs(&first.session).await.unwrap();
     assert_eq!(legs[0].ended.unwrap().1, LegEnd::Handoff);
@@ -71,7 +71,7 @@ async fn what_can_not_be_handed_over_stays_as_it_is() {
     let absent = to("absent").await.unwrap_err();
     assert!(matches!(absent, EngineError::NotInstalled(_)));
 
-    // Not while a turn is under way.
+    // A handoff is rejected while a turn is running.
     let (busy, result) = tokio::sync::oneshot::channel();
     let (engine, at_work) = (stage.beside_it(), session.clone());
     stage.script([
@@ -152,7 +152,7 @@ async fn one_that_knows_it_all_is_taken_up_again_which_is_told() {
     let decisions = next.decisions.iter();
     let telling = decisions.filter(|decision| decision.text.starts_with(told));
     assert_eq!(telling.count(), 1, "{:?}", next.decisions);
-    // It is in the log once.
+    // The log contains the decision once.
     let log = stage.store.decisions(&first.session, 20).await.unwrap();
     let logged = log.iter().filter(|(_, noted)| noted.text.starts_with(told));
     assert_eq!(logged.count(), 1, "{log:?}");
@@ -171,7 +171,7 @@ async fn a_prompt_to_another_one_says_what_does_not_carry_over() {
     stage.others[0].cues.lock().unwrap().extend(cues);
     let mut request = stage.request("two", same(&first));
     request.provider = Some(provider("codex"));
-    // Permissions are asked for, so that nothing of them is left to say.
+    // The request sets the permissions, so the decision does not mention them.
     let next = stage.chat(request, |_| {}).await.unwrap();
     let left: Vec<&str> = next
         .decisions
@@ -185,7 +185,7 @@ async fn a_prompt_to_another_one_says_what_does_not_carry_over() {
     );
 }
 
-/// Polls a future this many times; what comes of it if that is enough.
+/// Polls a future up to `times` times. `None` if it is not ready by then.
 async fn polled<F: Future>(mut future: Pin<&mut F>, times: usize) -> Option<F::Output> {
     let mut left = times;
     poll_fn(|context| match future.as_mut().poll(context) {

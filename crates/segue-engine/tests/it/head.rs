@@ -1,4 +1,4 @@
-//! Moving the head: which native session goes on then, and what is left behind.
+//! Moves of the head: the native session that is resumed after them, and the turns that they detach.
 
 use std::sync::atomic::Ordering;
 
@@ -11,7 +11,7 @@ use segue_store::{Finish, NewLeg, Store};
 
 use crate::scripted::{Cue, Stage, done, living, same};
 
-/// Three turns, a revert to the first one, and another turn.
+/// Creates a session with three turns, a revert to the first one, and another turn.
 async fn reverted(stage: &Stage) -> TurnReport {
     let first = stage.turn("one", Target::New).await;
     stage.turn("two", same(&first)).await;
@@ -75,7 +75,7 @@ async fn a_native_session_that_has_gone_on_since_is_not_taken_up_where_it_was() 
     );
 }
 
-/// Nothing is wrong with what only could not go on at one moment.
+/// A native session that was only temporarily unavailable stays usable.
 #[tokio::test]
 async fn a_native_session_that_could_not_go_on_yet_is_not_lost() {
     let stage = Stage::new();
@@ -159,8 +159,8 @@ async fn what_an_undo_left_behind_is_forked() {
     }
 }
 
-/// An agent failed a turn and another one answered it: the first one does not know the answer, although it was sent the
-/// prompt.
+/// After an agent failed a turn that another agent answered, the first agent does not have the answer, although it
+/// received the prompt.
 #[tokio::test]
 async fn a_native_session_that_failed_the_last_turn_is_not_taken_up() {
     let stage = Stage::new();

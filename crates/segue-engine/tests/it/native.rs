@@ -1,4 +1,4 @@
-//! Native sessions beside segue's own.
+//! Native sessions in lists and lookups, together with segue's sessions.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use segue_store::Filter;
 
 use crate::scripted::{Stage, same};
 
-/// An agent with these sessions, the first of them the oldest; their names are all there is to them.
+/// An agent with these sessions, oldest first. A session has an id and no records.
 struct Names(&'static [&'static str]);
 
 impl Reader for Names {
@@ -72,11 +72,11 @@ async fn a_native_session_that_carries_one_of_ours_is_not_listed_again() {
     let stage = stage(&["native-1", "native-2", "their-own"]);
     let report = stage.turn("hello", Target::New).await;
     let own = report.session.to_string();
-    // The agent calls it native-1, and so does the catalog.
+    // The native id of the session is native-1, which the catalog lists too.
     let (listed, more) = ids(&stage, 10).await;
     assert_eq!(listed, [&own, "scripted:their-own", "scripted:native-2"]);
     assert!(!more);
-    // A second leg, on native-2, ends the first one; both stay part of the one conversation.
+    // A second leg, on native-2, ends the first one. Both native sessions stay attached to the session.
     *stage.agent.goes_on.lock().unwrap() = segue_core::Opened::Fresh;
     stage.turn("again", same(&report)).await;
     assert_eq!(ids(&stage, 10).await.0, [&own, "scripted:their-own"]);

@@ -1,4 +1,4 @@
-//! How a leg is opened: go on where the agent knows all that was sent, else tell it the story.
+//! Opening of a leg: the native session is resumed if it received all turns, else a new one receives a brief.
 
 use segue_core::{LegEnd, Message, Opened, ProcessMark, Role, TurnState};
 use segue_engine::{EngineError, Target};
@@ -86,7 +86,7 @@ async fn after_a_revert_the_agent_knows_only_what_is_left() {
 async fn a_turn_that_was_cut_off_is_closed_and_not_sent_again() {
     let stage = Stage::new();
     let first = stage.turn("one", Target::New).await;
-    // Another process begins a turn, lets the agent call a tool, and dies.
+    // A process starts a turn, the agent calls a tool, and the process dies.
     let owner = ProcessMark {
         pid: u32::MAX - 1,
         ..segue_agents::mark_of(std::process::id()).unwrap()
@@ -140,7 +140,7 @@ async fn a_turn_that_was_cut_off_is_closed_and_not_sent_again() {
         [segue_core::Part::FunctionResponse { call_id, is_error: true, .. }] if call_id == "c1"
     ));
     assert_eq!(stage.agent.heard.lock().unwrap().prompts, ["one", "three"]);
-    // The native session was sent turn 2, so it can go on.
+    // The native session received turn 2, so it can be resumed.
     assert_eq!(next.opened.unwrap().0, Opened::Resumed);
 }
 
@@ -195,7 +195,7 @@ async fn a_turn_that_was_never_sent_does_not_end_the_leg() {
 async fn a_session_with_a_leg_of_another_provider_is_handed_over() {
     let stage = Stage::new();
     let first = stage.turn("one", Target::New).await;
-    // As if the session had been carried by somebody else before.
+    // The session ran on another agent before.
     let request = LeaseRequest {
         session: first.session.clone(),
         owner: segue_agents::mark_of(std::process::id()).unwrap(),

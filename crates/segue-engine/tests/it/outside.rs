@@ -1,4 +1,4 @@
-//! The record follows the native session: turns made elsewhere, cut off, taken back, lost.
+//! Reconciliation with the native session: turns that were made outside segue, interrupted, rewound or lost.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ use segue_store::{Filter, Lease, Page, Store};
 
 use crate::scripted::{Cue, Stage, dead, done, living, same, say};
 
-/// What the agent wrote down in `native-1`; none once it is deleted.
+/// Records of the native session `native-1`. `None` after it was deleted.
 #[derive(Clone)]
 struct Book(Arc<Mutex<Option<Vec<Record>>>>);
 
@@ -98,7 +98,7 @@ impl Book {
         });
     }
 
-    /// A prompt; its words are its key.
+    /// Writes a prompt whose key is its text.
     fn ask(&self, words: &str) {
         let message = Message::text(Role::User, words, Timestamp::now());
         let key = Some(words.to_owned());
@@ -111,9 +111,9 @@ impl Book {
         self.write(Event::Ended(TurnState::Finished));
     }
 
-    /// A turn in the agent's own program.
+    /// Writes a turn that was made in the agent's own program.
     fn by_hand(&self, words: &str) {
-        // Times are noted in milliseconds.
+        // Times are recorded in milliseconds.
         std::thread::sleep(std::time::Duration::from_millis(5));
         self.ask(words);
         self.answer(&format!("{words}, by hand"));
@@ -134,7 +134,7 @@ fn stage() -> (Book, Stage) {
     (book, stage)
 }
 
-/// A turn through segue, which the agent writes down as it sees it.
+/// Runs a turn through segue, which the agent records with the text that it received.
 async fn turn(stage: &Stage, book: &Book, prompt: &'static str, target: Target) -> TurnReport {
     let book = book.clone();
     let writes = move || -> crate::scripted::Pending {
@@ -147,7 +147,7 @@ async fn turn(stage: &Stage, book: &Book, prompt: &'static str, target: Target) 
     stage.chat(request, |_| {}).await.unwrap()
 }
 
-/// The prompts of a session, those made elsewhere in brackets.
+/// Returns the prompts of a session. Those made outside segue are in brackets.
 async fn story(stage: &Stage, session: &segue_core::SessionId) -> Vec<String> {
     let mut story = Vec::new();
     for turn in stage.store.turns(session).await.unwrap() {
@@ -188,7 +188,7 @@ async fn turns_made_elsewhere_are_taken_in_once() {
     );
     let again = turn(&stage, &book, "three", same(&first)).await;
     assert_eq!(decided(&again), "");
-    // What the agent writes after a turn has ended is no turn.
+    // A record that the agent writes after the end of a turn does not start a turn.
     book.write(Event::Step("later".into()));
     let (same_as_before, told) = stage
         .engine
@@ -204,7 +204,7 @@ async fn what_was_added_is_told_after_turns_made_elsewhere() {
     let first = turn(&stage, &book, "one", Target::New).await;
     let added = stage.engine.add_message(&first.session, Speaker::User, "x");
     assert_eq!(added.await.unwrap().turn, 2);
-    // The very words that were added, in the agent's own program.
+    // The user types the added text in the agent's own program as well.
     book.by_hand("x");
     let last = turn(&stage, &book, "two", same(&first)).await;
     assert_eq!(last.opened.as_ref().unwrap().0, Opened::Resumed);
@@ -235,7 +235,7 @@ async fn whoever_looks_takes_them_in_unless_somebody_is_at_work() {
     assert_eq!(looked_at.total_tokens, None);
 }
 
-/// Leaves a turn as a killed process does: sent, with half an answer heard.
+/// Leaves a turn like a killed process does that has sent the prompt.
 async fn cut_off(stage: &Stage, session: &Session, prompt: &str) {
     let (lease, turn) = written_down(stage, session, prompt).await;
     let legs = stage.store.legs(&session.id).await.unwrap();
@@ -245,7 +245,7 @@ async fn cut_off(stage: &Stage, session: &Session, prompt: &str) {
     begun.await.unwrap();
 }
 
-/// The same of a process that was killed before it sent anything.
+/// Leaves a turn like a killed process does that has not sent the prompt yet.
 async fn written_down(stage: &Stage, session: &Session, prompt: &str) -> (Lease, Turn) {
     let lease = stage.claim(&session.id, dead()).await;
     let prompt = Message::text(Role::User, prompt, Timestamp::now());
@@ -343,7 +343,7 @@ async fn turns_made_after_what_was_reverted_become_a_session_of_their_own() {
     let session = stage.session_of(&first).await;
     stage.engine.revert(&session, 1).await.unwrap();
     book.by_hand("x");
-    // To look changes nothing here.
+    // A read access changes nothing in this case.
     let (looked_at, _) = stage
         .engine
         .refreshed(stage.session_of(&first).await)
@@ -393,7 +393,7 @@ async fn an_undo_goes_back_to_where_the_native_session_went_on() {
     assert_eq!(last.opened.as_ref().unwrap().0, Opened::Resumed);
 }
 
-/// A stage with another agent that a session can be handed to.
+/// Creates a stage with a second agent for handoffs.
 fn stage_of_two() -> (Book, Stage, ProviderId) {
     let book = Book::new();
     let catalog = Catalog::new(vec![Arc::new(book.clone())]);
@@ -522,7 +522,8 @@ async fn an_agent_that_says_nothing_of_its_smaller_context_is_found_out() {
     let rule = "Never push to main.";
     stage.script([writes(None, rule), say("ok"), holding(9_000)]);
     let first = asked(rule, Target::New).await;
-    // It says less, and its record does not say why: a cache, a model that counts in another way.
+    // The agent reports fewer tokens, and its records show no compaction. The cause may be a cache, or a model that
+    // counts differently.
     stage.script([writes(None, "two"), say("ok"), holding(8_000)]);
     let quiet = asked("two", same(&first)).await;
     assert_eq!(decided(&quiet), "");
@@ -540,7 +541,8 @@ async fn an_agent_that_says_nothing_of_its_smaller_context_is_found_out() {
     assert!(last.contains(&format!("] {rule}\n")), "{last}");
 }
 
-/// A patient stage whose agent fails a turn before it answers one.
+/// Runs a prompt that waits after a failure, while the user makes a turn in the agent's own program. Returns the
+/// prompts of the session, and those that the agent received.
 async fn by_hand_meanwhile(waits: Cue, refused: bool, stops: bool) -> (Vec<String>, Vec<String>) {
     let (book, stage) = stage();
     let patient = Policy {
@@ -602,7 +604,7 @@ async fn what_is_made_by_hand_while_a_prompt_waits_comes_before_it() {
     let (told, heard) = Box::pin(by_hand_meanwhile(limited(), true, false)).await;
     assert_eq!(told, ["one", "two", "[x]", "two"]);
     assert_eq!(heard, ["one", "two", "two"]);
-    // A wait that is stopped hides nothing either.
+    // A wait that is stopped does not hide the turn either.
     let (told, _) = Box::pin(by_hand_meanwhile(crash(), false, true)).await;
     assert_eq!(told, ["one", "fails", "[x]"]);
     let (told, _) = Box::pin(by_hand_meanwhile(limited(), true, true)).await;

@@ -1,4 +1,4 @@
-//! What becomes of a prompt when its agent fails, rests or is full.
+//! Prompts whose agent fails, is in cooldown or has no context left.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -18,7 +18,7 @@ fn provider(name: &str) -> ProviderId {
     ProviderId::parse(name).unwrap()
 }
 
-/// No waiting, and these go on.
+/// Creates a policy without backoff and with these fallback agents.
 fn policy(fallback: &[&str]) -> Policy {
     Policy {
         backoff: SignedDuration::ZERO,
@@ -34,7 +34,7 @@ fn fails(class: FailureClass, words: &str) -> Cue {
     ))
 }
 
-/// A turn that the agent fails.
+/// Runs a turn that the agent fails.
 async fn failing(stage: &Stage, class: FailureClass, words: &str, target: Target) -> TurnReport {
     stage.script([fails(class, words)]);
     let request = stage.request("try", target);
@@ -63,14 +63,14 @@ async fn three_failures_begin_a_new_leg_and_three_more_stop() {
     let legs = stage.store.legs(&first.session).await.unwrap();
     assert_eq!(legs[0].ended.unwrap().1, LegEnd::Errors);
 
-    // The fourth prompt is told the story so far; a failure there is the first one again.
+    // The fourth prompt starts a new native session with a brief, in which failures count from one.
     let fourth = crash().await;
     let (opened, why) = fourth.opened.clone().unwrap();
     assert_eq!((opened, fourth.leg), (Opened::Briefed, Some(2)));
     assert!(why.contains("failed too often"), "{why}");
     let told = stage.agent.heard.lock().unwrap().prompts[4].clone();
     assert!(told.contains("> the password is swordfish"), "{told}");
-    // What failed does not look as if it were still to be answered.
+    // The brief marks failed turns, so that their prompts do not appear to be unanswered.
     assert_eq!(
         told.matches("system:\n> This turn failed.").count(),
         3,
@@ -80,7 +80,7 @@ async fn three_failures_begin_a_new_leg_and_three_more_stop() {
     let sixth = crash().await;
     let rotated = decided(&sixth, DecisionKind::Rotated);
     assert!(rotated[0].contains("once more"), "{rotated:?}");
-    // What it says to do next is let through.
+    // The commands that the hint suggests are accepted.
     let hint = sixth.failure.unwrap().hint.unwrap().to_string();
     let id = &first.session;
     let ways = [
@@ -89,7 +89,7 @@ async fn three_failures_begin_a_new_leg_and_three_more_stop() {
     ];
     assert!(ways.iter().all(|way| hint.contains(way)), "{hint}");
 
-    // The seventh is not let through, and nothing is written down of it but that.
+    // The seventh prompt is rejected, and only the rejection is recorded.
     let request = stage.request("try", same(&first));
     let stopped = stage.chat(request, |_| {}).await.unwrap_err();
     assert!(
@@ -102,7 +102,7 @@ async fn three_failures_begin_a_new_leg_and_three_more_stop() {
     let log = stage.store.decisions(&first.session, 1).await.unwrap();
     assert_eq!(log[0].1.kind, DecisionKind::Stopped);
 
-    // Who wants to go on anyway does, with one prompt.
+    // A forced retry is accepted, for one prompt.
     let refusal = Refusal::new(FailureClass::Crashed, "boom");
     stage.script([Cue::Fails(AgentError::refused("the prompt", refusal))]);
     let mut request = stage.request("try", same(&first));
@@ -117,12 +117,12 @@ async fn three_failures_begin_a_new_leg_and_three_more_stop() {
         "{stopped:?}"
     );
 
-    // A success is a clean start.
+    // A success clears all failures.
     stage.script([say("better now"), done()]);
     let mut request = stage.request("try", same(&first));
     request.anyway = true;
     let report = stage.chat(request, |_| {}).await.unwrap();
-    // The native session of the last try was for that prompt alone.
+    // The native session of the forced retry was used for that prompt only.
     assert_eq!((report.state, report.leg), (TurnState::Finished, Some(4)));
     let scripted = provider("scripted");
     let standing = stage.store.standing(&first.session, &scripted);
@@ -174,7 +174,7 @@ async fn after_a_failure_the_next_prompt_waits_is_refused_or_hurries() {
     };
     assert_eq!(why, Pause::Failed);
 
-    // Another process waits as well: the time is on the disk.
+    // The time is on disk, so another process waits as well.
     stage.script([say("here"), done()]);
     let (sender, _events) = tokio::sync::mpsc::channel(64);
     let request = stage.request("two", same(&first));
@@ -215,7 +215,7 @@ async fn a_wait_can_be_stopped() {
     });
     let report = report.await.unwrap();
     assert_eq!((report.state, report.sent), (TurnState::Cancelled, false));
-    // It is no part of the history, but on record.
+    // The turn is not part of the history, but stays on record.
     let session = stage.store.session(&first.session).await.unwrap().unwrap();
     assert_eq!(
         (session.turns, session.head_state),
@@ -223,7 +223,7 @@ async fn a_wait_can_be_stopped() {
     );
     let log = stage.store.decisions(&first.session, 1).await.unwrap();
     assert_eq!(log[0].1.text, "stopped before the prompt was sent: \"two\"");
-    // Nobody is told of it.
+    // No brief contains it.
     stage.stop.send_replace(Stop::No);
     *stage.agent.goes_on.lock().unwrap() = Opened::Fresh;
     stage.script([say("yes"), done()]);
@@ -235,7 +235,7 @@ async fn a_wait_can_be_stopped() {
     assert!(heard.contains("> one") && !heard.contains("two"), "{heard}");
 }
 
-/// A turn that reports such figures.
+/// Runs a turn that reports this usage.
 async fn using(stage: &Stage, target: Target, usage: Usage) -> TurnReport {
     stage.script([say("hm"), Cue::Done(StopReason::EndTurn, usage)]);
     let request = stage.request("go", target);
@@ -259,7 +259,7 @@ async fn a_leg_above_its_limit_is_over() {
     assert_eq!(third.opened.unwrap().0, Opened::Briefed);
     let legs = stage.store.legs(&first.session).await.unwrap();
     assert_eq!(legs[0].ended.unwrap().1, LegEnd::Full);
-    // What is not known is not too much; what was spent counts where nothing else is told.
+    // An unknown size does not exceed the limit. The spent tokens count if no context size is reported.
     let fourth = using(&stage, same(&first), Usage::default()).await;
     assert_eq!(fourth.leg, Some(2));
     let spent = Usage {
@@ -286,7 +286,7 @@ async fn an_agent_that_rests_hands_over_and_no_id_goes_with_it() {
     request.provider = Some(provider("gemini"));
     let first = stage.chat(request, |_| {}).await.unwrap();
 
-    // Refused before a word was said: the same turn goes on with the next one.
+    // The agent rejects the prompt before any output, so the turn continues with the next agent.
     play(
         gemini,
         vec![fails(
@@ -323,7 +323,7 @@ async fn an_agent_that_rests_hands_over_and_no_id_goes_with_it() {
     let legs = stage.store.legs(&first.session).await.unwrap();
     assert_eq!(legs[0].ended.unwrap().1, LegEnd::Handoff);
 
-    // It stays with codex; and whoever asks for gemini meanwhile, in whatever session, gets codex.
+    // The session stays with codex, and requests for gemini in any session are sent to codex during the cooldown.
     play(codex, vec![say("still me"), done()]);
     let report = stage.chat(stage.request("and now?", same(&first)), |_| {});
     assert_eq!(report.await.unwrap().leg, Some(2));
@@ -342,7 +342,7 @@ async fn an_agent_that_rests_hands_over_and_no_id_goes_with_it() {
         "{told:?}"
     );
 
-    // Each agent was only ever asked for its own.
+    // Each agent was opened only with its own native ids.
     let named = |agent: &crate::scripted::Scripted| {
         let heard = agent.heard.lock().unwrap();
         let asked = heard.asked_for.iter().flatten();
@@ -366,7 +366,7 @@ async fn what_was_begun_is_not_sent_again() {
     assert!(cut.stopped_by_policy);
     let codex = &stage.others[0];
     assert_eq!(codex.heard.lock().unwrap().prompts.len(), 0);
-    // The next prompt goes to the other one, which is told what was begun.
+    // The next prompt is sent to the other agent, with a brief that contains the interrupted answer.
     codex.cues.lock().unwrap().extend([say("I see"), done()]);
     let next = stage.chat(stage.request("go on", same(&first)), |_| {});
     assert_eq!(next.await.unwrap().provider.as_str(), "codex");
@@ -391,7 +391,7 @@ async fn a_short_rest_is_waited_out_once_and_a_long_one_stops() {
     let heard = stage.agent.heard.lock().unwrap().prompts.clone();
     assert_eq!(heard, ["one", "two", "two"]);
 
-    // One that says so again is not waited for for ever.
+    // The prompt does not wait for the same agent twice.
     stage.script([limited(), limited()]);
     stage.others[0]
         .cues
@@ -401,7 +401,7 @@ async fn a_short_rest_is_waited_out_once_and_a_long_one_stops() {
     let report = stage.chat(stage.request("three", same(&first)), |_| {});
     assert_eq!(report.await.unwrap().provider.as_str(), "codex");
 
-    // Without anybody else a long one is told, and the next prompt does not knock.
+    // Without a fallback agent, a long cooldown is reported, and the next prompt is not sent.
     let stage = Stage::with(&["codex"], policy(&[]));
     let report = failing(
         &stage,
@@ -429,7 +429,7 @@ async fn a_short_rest_is_waited_out_once_and_a_long_one_stops() {
         new.await.unwrap_err(),
         EngineError::NotYet { session: None, .. }
     ));
-    // A success tells that it is over.
+    // A success clears the cooldown.
     stage.script([say("yes?"), done()]);
     let mut request = stage.request("now", same(&report));
     request.haste = Haste::Ignore;
@@ -441,7 +441,7 @@ async fn a_short_rest_is_waited_out_once_and_a_long_one_stops() {
 async fn a_refused_first_prompt_is_told_whole_again() {
     let stage = Stage::with(&[], policy(&[]));
     let first = stage.turn("the password is swordfish", Target::New).await;
-    // The native session is lost, so a new one is told the story; which it refuses at first.
+    // The native session is lost, so a new one receives a brief, which it rejects at first.
     *stage.agent.goes_on.lock().unwrap() = Opened::Fresh;
     let look = stage.agent.clone();
     stage.script([
@@ -479,7 +479,7 @@ async fn only_who_is_there_awake_and_well_goes_on() {
         class: FailureClass::Quota,
     };
     stage.store.rest(rest).await.unwrap();
-    // As if it had failed here before.
+    // The agent has failed in this session before.
     let mut request = stage.request("two", same(&first));
     request.provider = Some(provider("failing"));
     stage.others[2]
@@ -521,7 +521,8 @@ async fn only_who_is_there_awake_and_well_goes_on() {
 #[tokio::test]
 async fn whoever_takes_over_by_itself_may_do_no_more() {
     use PermissionPolicy::{AllowAll, AllowReads, Ask, Deny};
-    // What is asked for, what is configured for the first and for the other, and what the other gets.
+    // The columns are the requested policy, the configured policies of the first and of the fallback agent, and the
+    // policy that the fallback agent gets.
     let cases = [
         (None, Deny, AllowAll, Deny),
         (None, AllowAll, Ask, Ask),
@@ -570,7 +571,7 @@ async fn a_rate_without_a_time_is_slowed_down_and_strictness_hands_nothing_over(
     )
     .await;
     assert!(!report.stopped_by_policy);
-    // By when it is asked again is told.
+    // The hint contains the time of the next attempt.
     let hint = report.failure.as_ref().unwrap().hint.as_ref();
     let hint = hint.unwrap().to_string();
     assert!(hint.starts_with("it can be tried again at 2"), "{hint}");

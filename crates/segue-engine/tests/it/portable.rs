@@ -1,4 +1,4 @@
-//! Sessions that come from other programs go on here, and go back.
+//! Sessions of other programs are imported, continued and exported.
 
 use jiff::Timestamp;
 use segue_core::{Author, Checkpoint, Item, ItemKind, Project, Role, SessionId};
@@ -125,7 +125,7 @@ async fn a_checkpoint_without_messages_is_told_too() {
     stage.turn("go on", Target::Session(id.clone())).await;
     let told = prompts(&stage).remove(0);
     assert!(told.contains("never touch the migrations"), "{told}");
-    // Our own word about it does not go anywhere.
+    // The note that segue added is not exported.
     let session = stage.engine.session(&id).await.unwrap();
     let going = stage.engine.export(session).await.unwrap().session;
     let words: Vec<&str> = going.lines.iter().map(|line| line.words.as_str()).collect();
@@ -160,7 +160,7 @@ async fn versions_and_savings_count_on() {
     let after = export().await;
     let recap = after.recap.unwrap();
     assert_eq!((recap.version, recap.tokens), (8, version.tokens));
-    // One that takes more than what it stands for saves less, here as in what is shown.
+    // A checkpoint with more tokens than it replaces reduces the savings, in the export as in the view.
     assert_eq!(recap.saved, 4000 + version.replaced - version.tokens);
     let session = stage.engine.session(&id).await.unwrap();
     let shown = stage.engine.checkpoint(&session, None).await.unwrap();

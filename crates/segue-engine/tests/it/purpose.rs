@@ -1,4 +1,4 @@
-//! The session for a purpose, without a prompt.
+//! Lookup of the session for a purpose, without a prompt.
 
 use segue_core::{FeatureId, Opened, Policy, ProviderId, Purpose, Scope};
 use segue_engine::{Conversation, ForPurpose, Speaker, Target};

@@ -1,4 +1,4 @@
-//! What a search finds among segue's own sessions and those of agents.
+//! Search in segue's sessions.
 
 use segue_catalog::Index;
 use segue_core::{Project, SessionRef};
@@ -19,7 +19,7 @@ async fn search(engine: &Engine, words: &str) -> SearchReport {
     engine.search(&request).await.unwrap()
 }
 
-/// Which turns of which session.
+/// Returns the matching turns of each session.
 fn places(report: &SearchReport) -> Vec<(String, Vec<u32>)> {
     let place = |found: &segue_engine::FoundIn| {
         let turns = found.turns.iter().map(|turn| turn.n).collect();

@@ -1,4 +1,4 @@
-//! What an agent in a role is told, and what it may not do.
+//! Roles: the brief that an agent receives, and the tools that it may not use.
 
 use std::fs;
 use std::path::Path;
@@ -21,14 +21,14 @@ fn purpose(role: &str) -> Purpose {
     }
 }
 
-/// A directory to work in, and a stage with an agent.
+/// A working directory, and a stage with an agent.
 struct Work {
     stage: Stage,
     directory: tempfile::TempDir,
 }
 
 impl Work {
-    /// What is kept of the project for a session.
+    /// Returns the cached project context of a session.
     async fn kept(&self, session: &Session) -> KeptContext {
         let kept = self.stage.store.context(&session.id).await;
         kept.unwrap().unwrap()
@@ -119,16 +119,16 @@ async fn a_role_and_its_context_are_told_once_to_each_native_session() {
         "{places:?} {told}"
     );
     assert!(told.ends_with("\n\nwhat is wanted?"), "{told}");
-    // What goes on knows it.
+    // A resumed native session does not receive it a second time.
     work.turn("and then?", Target::Scope(purpose("pm"))).await;
     assert_eq!(work.last_prompt(), "and then?");
-    // What is told the story is told that as well, before it.
+    // A new native session with a brief receives it as well, before the conversation.
     *work.stage.agent.goes_on.lock().unwrap() = Opened::Fresh;
     work.turn("once more", Target::Scope(purpose("pm"))).await;
     let told = work.last_prompt();
     let parts = ["[Your role", "> Use tabs.", "what is wanted?", "once more"];
     assert!(parts.map(|part| told.find(part)).is_sorted(), "{told}");
-    // The record has what the person said, and no more.
+    // The record contains only the user's prompt.
     let turns = work.stage.store.turns(&first.session).await.unwrap();
     let said = work.stage.store.messages(turns[0].id).await.unwrap();
     assert_eq!(said[0].parts, [Part::Text("what is wanted?".into())]);
@@ -205,7 +205,7 @@ async fn what_a_role_may_not_do_is_refused_and_recorded_whatever_the_policy() {
             "the agent used \"Bash\" without asking, which the role pm may not",
         ]
     );
-    // Whoever can't ask gets no more than the role may.
+    // An agent that cannot request permissions gets no more than the role allows.
     let heard = work.stage.agent.heard.lock().unwrap().permissions.clone();
     assert_eq!(heard, [PermissionPolicy::AllowReads]);
 }
@@ -232,7 +232,7 @@ async fn a_role_that_nobody_describes_is_refused_and_nothing_is_begun() {
     work.stage.engine = work.stage.beside_it().with_roles(roles);
     let report = work.turn("hello", Target::Scope(purpose("cook"))).await;
     assert!(work.last_prompt().contains("> You cook.\n"));
-    // Without its description nobody knows what it may do.
+    // Without the description of the role, its tools are unknown.
     work.stage.engine = work.stage.beside_it();
     let request = work.request("and now?", same(&report));
     let error = work.stage.chat(request, |_| {}).await.unwrap_err();
@@ -322,12 +322,12 @@ async fn what_can_not_be_told_in_the_budget_is_an_error_that_says_what() {
         session.head, None,
         "what was never sent is no part of the history"
     );
-    // With room for it, the same session goes on.
+    // With a larger budget, the same session continues.
     let large = work.stage.beside_it();
     let small = std::mem::replace(&mut work.stage.engine, large);
     let report = work.turn("hello", Target::Scope(purpose("pm"))).await;
     assert_eq!((&report.session, report.turn), (&session.id, 1));
-    // Nothing is summed up for what can't be told anyway.
+    // The session is not compacted for a brief that cannot be sent.
     work.stage.engine = small;
     *work.stage.agent.goes_on.lock().unwrap() = Opened::Fresh;
     for _ in 0..2 {
@@ -339,7 +339,7 @@ async fn what_can_not_be_told_in_the_budget_is_an_error_that_says_what() {
     assert_eq!(session.turns, 1);
     let store = &work.stage.store;
     assert_eq!(store.checkpoints(&session.id).await.unwrap(), []);
-    // And what there is stays as it was: only somebody who can be told takes its place.
+    // The leg stays open, because only a leg that can receive the brief replaces it.
     let legs = store.legs(&session.id).await.unwrap();
     assert!(
         legs.last().is_some_and(|leg| leg.ended.is_none()),
@@ -380,7 +380,7 @@ async fn commits_are_told_and_a_new_one_is_news() {
         ("begin", "Ann")
     );
     assert_eq!(commit.hash.len(), 7);
-    // Without git that is said.
+    // Without git, a note states this.
     work.stage.engine = work.stage.beside_it();
     let now = work.stage.engine.context_of(&session, false).await.unwrap();
     assert_eq!(now.kept.context.commits, []);

@@ -1,4 +1,4 @@
-//! What sessions are for: who goes on with which, and what the agent is told of it.
+//! Sessions by purpose: which session a prompt continues, and what the agent receives about its purpose.
 
 use jiff::{SignedDuration, Timestamp};
 use segue_core::{
@@ -76,7 +76,7 @@ async fn the_first_prompt_of_a_native_session_is_headed_and_no_other() {
     let auth = feature("auth");
     let report = turn(&stage, Target::Scope, &auth, "one").await;
     turn(&stage, Target::Scope, &auth, "two").await;
-    // The native session is lost: another one is told the story, under the same heading.
+    // The native session is lost, so another one receives a brief with the same header.
     *stage.agent.goes_on.lock().unwrap() = Opened::Fresh;
     turn(&stage, Target::Scope, &auth, "three").await;
     let prompts = stage.agent.heard.lock().unwrap().prompts.clone();
@@ -87,7 +87,7 @@ async fn the_first_prompt_of_a_native_session_is_headed_and_no_other() {
         prompts[2]
     );
     assert_eq!(prompts[2].matches("[Feature: auth]").count(), 1);
-    // What the person said is what is on record, and what it is called by.
+    // The record and the title contain only what the user wrote.
     let mut said = Vec::new();
     for turn in stage.store.turns(&report.session).await.unwrap() {
         said.push(stage.store.messages(turn.id).await.unwrap()[0].words());
@@ -107,7 +107,7 @@ async fn the_session_worked_in_last_goes_on() {
     assert_eq!(scoped(&stage, &auth).await, second.session);
     stage.turn("three", same(&first)).await;
     assert_eq!(scoped(&stage, &auth).await, first.session);
-    // To be called something, or tagged, is no work.
+    // A new title or tag is not activity.
     let title = Title::given("the other one", TitleSource::User).unwrap();
     let engine = &stage.engine;
     engine.rename(&second.session, &title).await.unwrap();
@@ -182,7 +182,7 @@ async fn a_session_whose_directory_is_gone_is_not_passed_over() {
     drop(directory);
     let refused = stage.chat(request.clone(), |_| {}).await;
     assert!(matches!(refused, Err(EngineError::NoDirectoryOf(..))));
-    // A new one takes its place.
+    // A new session replaces it.
     request.project.cwd = "/".into();
     request.target = Target::NewFor(feature("auth"));
     stage.script([say("heard"), done()]);
@@ -194,7 +194,7 @@ fn provider(name: &str) -> ProviderId {
     ProviderId::parse(name).unwrap()
 }
 
-/// The first agent rests for hours.
+/// Puts the first agent into a cooldown of three hours.
 async fn put_to_rest(stage: &Stage) {
     let rest = Rest {
         provider: provider("scripted"),
@@ -288,7 +288,8 @@ async fn a_feature_by_name_is_its_own_session_before_those_of_its_tasks() {
     scoped(&stage, &as_qa(auth.clone())).await;
     assert_eq!(find().await.unwrap(), own);
 
-    // Another agent has one, too: in the first moment it is blank, and then it may as well be meant.
+    // A second agent has a session for the feature too. It is not a match until it has turns, and then the name is
+    // ambiguous.
     let spare = provider("spare");
     let theirs = stage
         .engine
@@ -365,7 +366,7 @@ async fn two_first_prompts_at_once_make_one_session() {
     let found = stage.store.find(&Filter::default(), Page::first(9)).await;
     assert_eq!(found.unwrap().sessions.len(), 1);
 
-    // Nor do two that look it up without a prompt.
+    // Two concurrent lookups without a prompt create one session as well.
     let pay = feature("pay");
     let project = stage.request("", Target::New).project;
     let (one, two) = tokio::join!(

@@ -1,4 +1,4 @@
-//! An agent that does as it is told, and a stage to put it on.
+//! A scripted agent, and a stage: the store and the engine that it runs with.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -22,61 +22,61 @@ use segue_sqlite::SqliteStore;
 use segue_store::{Lease, LeaseRequest, Store};
 use tokio::sync::{mpsc, watch};
 
-/// What the agent does next.
+/// A scripted action of the agent.
 pub(crate) enum Cue {
     Event(AgentEvent),
     Ask(PermissionRequest),
-    /// Something happens behind the scenes.
+    /// An action that is not visible to the engine.
     Aside(Box<dyn FnOnce() -> Pending + Send>),
     Hang,
-    /// The agent says what it calls the conversation.
+    /// The agent reports the id of the native session.
     Named(&'static str),
     Done(StopReason, Usage),
     /// The turn ends with an error.
     Fails(AgentError),
 }
 
-/// What happens behind the scenes may take a while.
+/// Future of a [`Cue::Aside`].
 pub(crate) type Pending = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// What the agent was asked and told.
+/// Record of what the agent received.
 #[derive(Default)]
 pub(crate) struct Heard {
     pub(crate) asked_for: Vec<Option<NativeId>>,
     pub(crate) prompts: Vec<String>,
-    /// Whether tokens could be counted by the time each prompt came.
+    /// State of the tokenizer when each prompt arrived: `true` if it was loaded.
     pub(crate) countable: Vec<bool>,
     pub(crate) answers: Vec<PermissionAnswer>,
     pub(crate) cancelled: usize,
     pub(crate) closed: usize,
-    /// Whether each opening was to fail rather than to begin anew.
+    /// Strictness of each opening: whether it was to fail instead of starting a new native session.
     pub(crate) strict: Vec<bool>,
-    /// Under which policy each opening was.
+    /// Permission policy of each opening.
     pub(crate) permissions: Vec<PermissionPolicy>,
 }
 
-/// The agent.
+/// An agent that follows a script.
 pub(crate) struct Scripted {
     provider: ProviderId,
     pub(crate) cues: Arc<Mutex<VecDeque<Cue>>>,
     pub(crate) heard: Arc<Mutex<Heard>>,
-    /// How a native session is gone on with; `Fresh` for "it can't be".
+    /// Mode in which a native session is resumed. `Fresh` if it cannot be resumed.
     pub(crate) goes_on: Mutex<Opened>,
-    /// Whether it could go on later.
+    /// Availability of a native session that cannot be resumed now: `true` if it could be resumed later.
     pub(crate) not_now: AtomicBool,
-    /// What is done against harm, on opening and again on closing.
+    /// Actions that protect native sessions, reported on opening and on closing.
     pub(crate) protects: Mutex<Vec<String>>,
-    /// What the agent is configured to do.
+    /// Configuration of the agent.
     pub(crate) defaults: Mutex<Defaults>,
-    /// What the agent lists; `None` for "it can't".
+    /// Native sessions that the agent lists. `None` if it cannot list them.
     pub(crate) listed: Mutex<Option<Vec<Listed>>>,
-    /// Whether its program is on this machine.
+    /// `true` if the agent's program is installed.
     pub(crate) there: AtomicBool,
-    /// Whether a conversation has no name until the agent gives it one.
+    /// `true` if a native session has no id until the agent reports one.
     pub(crate) nameless: AtomicBool,
-    /// The program that runs as long as a conversation is open, if one does.
+    /// Process that runs as long as a native session is open. `None` if there is none.
     pub(crate) process: Mutex<Option<ProcessMark>>,
-    /// Looks at the world when a conversation is opened.
+    /// Action that runs when a native session is opened.
     pub(crate) on_open: Mutex<Option<Box<dyn FnOnce() -> Pending + Send>>>,
 }
 
@@ -101,7 +101,7 @@ impl Scripted {
 
 struct Play {
     native_id: Option<NativeId>,
-    /// What is done next is what the agent is told at that time.
+    /// Cues of the agent. They are shared, so that a test can add cues after the opening.
     cues: Arc<Mutex<VecDeque<Cue>>>,
     heard: Arc<Mutex<Heard>>,
     cancelled: bool,
@@ -253,7 +253,7 @@ impl Conversation for Play {
 pub(crate) struct Stage {
     pub(crate) store: Arc<SqliteStore>,
     pub(crate) agent: Arc<Scripted>,
-    /// Those besides it, where there are any.
+    /// Further agents.
     pub(crate) others: Vec<Arc<Scripted>>,
     pub(crate) engine: Engine,
     pub(crate) stop: watch::Sender<Stop>,
@@ -279,17 +279,17 @@ impl Stage {
         Self::beside(Catalog::default())
     }
 
-    /// A stage on a machine that has these native sessions.
+    /// Creates a stage with the native sessions of a catalog.
     pub(crate) fn beside(catalog: Catalog) -> Self {
         Self::cast(&[], Policy::default(), catalog)
     }
 
-    /// A stage with several agents, which goes by a policy.
+    /// Creates a stage with several agents and a policy.
     pub(crate) fn with(names: &[&str], policy: Policy) -> Self {
         Self::cast(names, policy, Catalog::default())
     }
 
-    /// The same on a machine that has these native sessions.
+    /// Creates a stage with several agents, a policy, and the native sessions of a catalog.
     pub(crate) fn cast(names: &[&str], policy: Policy, catalog: Catalog) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let store = Arc::new(SqliteStore::open(directory.path()).unwrap());
@@ -310,7 +310,7 @@ impl Stage {
         }
     }
 
-    /// The same, by another policy.
+    /// Replaces the policy.
     pub(crate) fn going_by(self, policy: Policy) -> Self {
         Self {
             engine: self.engine.with_policy(policy),
@@ -318,7 +318,7 @@ impl Stage {
         }
     }
 
-    /// The same, whose briefs have so many tokens at most.
+    /// Sets the maximum number of tokens of a brief.
     pub(crate) fn within(self, budget: u64) -> Self {
         Self {
             engine: self.engine.with_budget(budget),
@@ -326,20 +326,20 @@ impl Stage {
         }
     }
 
-    /// Another engine on the same store and with the same agent.
+    /// Creates a second engine with the same store and the same agent.
     pub(crate) fn beside_it(&self) -> Engine {
         let agent: Arc<dyn Agent> = self.agent.clone();
         Engine::new(self.store.clone(), vec![agent], Catalog::default(), world())
     }
 
-    /// Another engine on the same store and with all of the agents.
+    /// Creates a second engine with the same store and all agents.
     pub(crate) fn beside_all(&self) -> Engine {
         let all = std::iter::once(&self.agent).chain(&self.others);
         let agents = all.map(|agent| agent.clone() as Arc<dyn Agent>).collect();
         Engine::new(self.store.clone(), agents, Catalog::default(), world())
     }
 
-    /// What the agent will do in the next turn.
+    /// Adds actions to the agent's script.
     pub(crate) fn script(&self, cues: impl IntoIterator<Item = Cue>) {
         self.agent.cues.lock().unwrap().extend(cues);
     }
@@ -367,7 +367,7 @@ impl Stage {
         }
     }
 
-    /// Runs a turn; `listen` is told each event.
+    /// Runs a turn, and calls `listen` with each event.
     pub(crate) async fn chat(
         &self,
         request: ChatRequest,
@@ -383,12 +383,12 @@ impl Stage {
         tokio::join!(chat, listening).0
     }
 
-    /// The session of a report, as it is now.
+    /// Returns the current state of the session of a report.
     pub(crate) async fn session_of(&self, report: &TurnReport) -> Session {
         self.store.session(&report.session).await.unwrap().unwrap()
     }
 
-    /// Claims a session for a process.
+    /// Acquires the lease of a session for a process.
     pub(crate) async fn claim(&self, session: &SessionId, owner: ProcessMark) -> Lease {
         let request = LeaseRequest {
             session: session.clone(),
@@ -400,7 +400,7 @@ impl Stage {
         self.store.acquire(request).await.unwrap().lease
     }
 
-    /// A whole small turn.
+    /// Runs a turn with a short answer.
     pub(crate) async fn turn(&self, prompt: &str, target: Target) -> TurnReport {
         self.script([say(&format!("heard {prompt}")), done()]);
         self.chat(self.request(prompt, target), |_| {})
@@ -409,12 +409,12 @@ impl Stage {
     }
 }
 
-/// This process.
+/// Returns the identity of this process.
 pub(crate) fn living() -> ProcessMark {
     segue_agents::mark_of(std::process::id()).unwrap()
 }
 
-/// A process that is gone.
+/// Returns the identity of a process that does not exist.
 pub(crate) fn dead() -> ProcessMark {
     ProcessMark {
         pid: u32::MAX - 1,
@@ -430,7 +430,7 @@ pub(crate) fn done() -> Cue {
     Cue::Done(StopReason::EndTurn, Usage::default())
 }
 
-/// The session of a report, as a target.
+/// Returns the session of a report as a target.
 pub(crate) fn same(report: &TurnReport) -> Target {
     let id: &SessionId = &report.session;
     Target::Session(id.clone())

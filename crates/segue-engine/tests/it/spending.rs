@@ -1,4 +1,4 @@
-//! What was spent: once each, whoever keeps the record.
+//! Usage and cost: each turn counts once, in whichever record it is.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -17,10 +17,10 @@ use segue_store::Store;
 
 use crate::scripted::{Cue, Stage, same, say};
 
-/// A request: when it was made, its id, its model, its tokens, and its cost in millionths.
+/// A request: its time, id, model, tokens, and cost in millionths.
 type Asked = (&'static str, &'static str, &'static str, u64, Option<u64>);
 
-/// An agent's sessions: their ids, and what was asked in them, each in a turn of its own.
+/// Sessions of an agent: their ids and requests. Each request is a separate turn.
 #[derive(Clone, Default)]
 struct Kept(Arc<Mutex<Vec<(&'static str, Requests)>>>);
 
@@ -120,7 +120,7 @@ fn stage() -> (Kept, Stage) {
     (kept, stage)
 }
 
-/// Everything there is, three hours west of Greenwich.
+/// Returns a request for all usage, with days three hours west of Greenwich.
 fn everything() -> SpendingRequest {
     SpendingRequest {
         since: None,
@@ -136,13 +136,13 @@ async fn spent(stage: &Stage, request: &SpendingRequest) -> Vec<Spent> {
     found.spent
 }
 
-/// Turns and tokens in all.
+/// Returns the total number of turns and tokens.
 fn total(spent: &[Spent]) -> (u64, u64) {
     let total = Spending::of(spent, &[By::Day], &Prices::default()).total;
     (total.turns, total.tokens().unwrap_or(0))
 }
 
-/// A turn that uses so much.
+/// Runs a turn that reports this usage.
 async fn uses(stage: &Stage, usage: Usage, target: Target) -> segue_engine::TurnReport {
     stage.script([say("x"), Cue::Done(StopReason::EndTurn, usage)]);
     let request = stage.request("hello", target);
@@ -211,17 +211,17 @@ async fn a_fork_pays_only_for_what_it_asks_itself() {
 #[tokio::test]
 async fn a_turn_counts_once_whoever_keeps_it() {
     let (kept, stage) = stage();
-    // Nobody else knows of these, so ours are all there is.
+    // The agent has no record of the turn, so segue's record counts.
     let report = uses(&stage, used(7), Target::New).await;
     assert_eq!(total(&spent(&stage, &everything()).await), (1, 7));
-    // The agent calls it native-1, and has its own record of it, which knows more.
+    // The agent has a record of the native session native-1, which is more precise.
     kept.add("native-1", &[("2026-11-16T02:00:00Z", "1", "m", 9, None)]);
     assert_eq!(total(&spent(&stage, &everything()).await), (1, 9));
-    // The next leg is on native-2, of which there is no record.
+    // The next leg runs on native-2, of which the agent has no record.
     *stage.agent.goes_on.lock().unwrap() = Opened::Fresh;
     uses(&stage, used(100), same(&report)).await;
     assert_eq!(total(&spent(&stage, &everything()).await), (2, 109));
-    // A fork shares both turns, and asks nothing itself.
+    // A fork shares both turns, and makes no request.
     let session = stage.store.session(&report.session).await.unwrap().unwrap();
     let project = session.project.clone();
     stage.engine.fork(&session, None, &project).await.unwrap();
@@ -240,7 +240,7 @@ async fn a_turn_counts_once_whoever_keeps_it() {
         project: Some(project.key),
         ..everything()
     };
-    // The agent says that native-1 was in another project, so here ours counts.
+    // The agent's record assigns native-1 to another project, so segue's record counts for this one.
     assert_eq!(total(&spent(&stage, &in_it).await), (2, 107));
     let tomorrow = SpendingRequest {
         since: Some(Timestamp::MAX),

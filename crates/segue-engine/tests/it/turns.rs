@@ -1,4 +1,4 @@
-//! What happens between the prompt and the settled figures.
+//! Turns, from the prompt to the final record.
 
 use segue_core::{
     AgentEvent, DecisionKind, Json, Part, PermissionAnswer, PermissionKind, PermissionOption,
@@ -131,7 +131,7 @@ async fn a_long_message_is_one_message_though_it_is_written_in_pieces() {
         .await
         .unwrap();
     assert_eq!(report.text, None, "it is longer than was asked for");
-    // The pieces are 1, 2 and 3: a to b, c to d, and the end; the call is 4 and 5.
+    // The chunks are the messages 1 (a and b), 2 (c and d) and 3 (the end). The tool call is 4 and 5.
     let expected = [
         "text 1", "text 1", "text 1", "text 1", "text 1", "saved 5", "text 6", "saved 6",
     ];
@@ -230,7 +230,7 @@ async fn a_question_is_answered_by_the_caller_or_refused() {
         .chat(stage.request("one", Target::New), yes)
         .await
         .unwrap();
-    // A caller that lets the question go refuses it.
+    // A caller that drops the request rejects it.
     stage.script([Cue::Ask(question()), done()]);
     let second = stage
         .chat(stage.request("two", same(&first)), |_| {})
@@ -437,7 +437,7 @@ async fn a_listener_that_does_not_listen_holds_no_record_up() {
         let TurnEvent::Began { session, .. } = first else {
             panic!("{first:?}");
         };
-        // It stops listening; what was streamed until the channel was full is drafted all the same.
+        // The caller receives no more events. The text that was streamed until the channel was full is still drafted.
         tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
         let turns = stage.store.turns(&session).await.unwrap();
         let messages = stage.store.messages(turns[0].id).await.unwrap();

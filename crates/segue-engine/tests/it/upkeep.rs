@@ -1,4 +1,4 @@
-//! Deleting what is indexed, or in use.
+//! Deletion of conversations that are indexed or in use.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::scripted::Stage;
 const SAMPLE: &str = include_str!("../../../segue-catalog/tests/it/samples/claude.jsonl");
 const ID: &str = "0b5e4c3a-1111-4222-8333-444455556666";
 
-/// A stage whose engine has an index, and a place for copies.
+/// Creates a stage whose engine has an index, an archive and a trash.
 fn stage(home: &Path) -> Stage {
     let claude = Claude::new(home.join("claude"));
     let mut stage = Stage::beside(Catalog::new(vec![Arc::new(claude)]));

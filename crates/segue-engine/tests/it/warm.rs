@@ -1,4 +1,4 @@
-//! A session is held as long as an agent waits in it.
+//! A waiting agent keeps the lease of its session.
 
 use std::process::{Child, Command};
 
@@ -8,7 +8,7 @@ use segue_store::{Store, StoreError};
 
 use crate::scripted::{Stage, done, same, say};
 
-/// A stage whose agent is a program that runs, until it is killed.
+/// Creates a stage whose agent has a process that runs until it is killed.
 fn stage() -> (Stage, Child) {
     let stage = Stage::with(&["codex"], segue_core::Policy::default());
     let program = Command::new("sleep").arg("600").spawn().unwrap();
@@ -30,7 +30,7 @@ async fn keep(stage: &Stage, prompt: &str, target: Target) -> TurnReport {
     stage.chat(request, |_| {}).await.unwrap()
 }
 
-/// A turn by another engine, as by another process.
+/// Runs a turn with a second engine, which acts like another process.
 async fn elsewhere(
     engine: &Engine,
     stage: &Stage,
@@ -65,7 +65,7 @@ async fn an_agent_that_waits_keeps_others_out_until_it_is_let_go() {
         Err(EngineError::Store(StoreError::Held { .. }))
     ));
 
-    // The same claim serves all that is done here.
+    // All operations of this engine use the same lease.
     let second = keep(&stage, "two", same(&first)).await;
     assert_eq!(second.opened.unwrap().0, Opened::Live);
     stage.engine.preview_revert(&session, 1).await.unwrap();
@@ -81,7 +81,7 @@ async fn an_agent_that_waits_keeps_others_out_until_it_is_let_go() {
     assert_eq!(stage.store.holder(&first.session).await.unwrap(), None);
     stage.script([say("yes"), done()]);
     elsewhere(&other, &stage, &first).await.unwrap();
-    // And it is nobody's own any more.
+    // The agent was ended, so the session is resumed.
     let fifth = keep(&stage, "five", same(&first)).await;
     assert_eq!((fifth.turn, fifth.opened.unwrap().0), (5, Opened::Resumed));
     end(program);
@@ -105,7 +105,7 @@ async fn a_call_that_is_dropped_leaves_the_session_with_the_agent() {
     let session = stage.store.session(&first.session).await.unwrap().unwrap();
     tokio::select! {
         biased;
-        // As far as it comes without waiting.
+        // The call runs only until its first wait.
         _ = stage.engine.undo(&session) => panic!("nothing was read yet"),
         () = std::future::ready(()) => {}
     }
@@ -123,7 +123,7 @@ async fn an_agent_that_died_holds_nothing() {
     let first = keep(&stage, "one", Target::New).await;
     assert!(elsewhere(&other, &stage, &first).await.is_err());
     end(program);
-    // It is noticed with one of the next signs of life.
+    // The death is detected at one of the next heartbeats.
     while stage.store.holder(&first.session).await.unwrap().is_some() {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
