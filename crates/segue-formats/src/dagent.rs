@@ -1,19 +1,19 @@
-//! The layout that keeps a feature's sessions beside its worktree: `feature.json`, `nodes/<task>/task.json`, and four
-//! files for each session.
+//! The dagent layout, which stores a feature's sessions in its worktree: `feature.json`, `nodes/<task>/task.json`, and
+//! four files for each session.
 //!
 //! ```text
 //! .dagent-worktrees/FEATURE/.dagent/
-//!   feature.json                         the feature, and its active session
-//!   sessions/chat_ID.json                what was said since the checkpoint
-//!            chat_ID.archive.jsonl       what was said before, a line each (ours; others do not look at it)
-//!            checkpoint_ID.json          what that came to
-//!            context_ID.json             what the session is for
-//!            agent-description_ID.json   what the agent is told to be
+//!   feature.json                         the feature and the id of its active session
+//!   sessions/chat_ID.json                messages after the checkpoint
+//!            chat_ID.archive.jsonl       messages before it, one per line (of segue; other programs ignore it)
+//!            checkpoint_ID.json          the checkpoint
+//!            context_ID.json             purpose and project context of the session
+//!            agent-description_ID.json   role of the agent
 //!   nodes/TASK/task.json                 the task's states with their sessions
-//!   nodes/TASK/sessions/…                the same files
+//!   nodes/TASK/sessions/…                files as in `sessions/`
 //! ```
 //!
-//! What is about no feature is in `.dagent/` itself.
+//! Sessions without a feature are in `.dagent/` itself.
 
 pub(crate) mod kind;
 mod odd;
@@ -28,7 +28,7 @@ mod write;
 pub use read::{Folder, Reading, read};
 pub use write::write;
 
-/// What a file holds of a session.
+/// Kind of a session's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum File {
     Chat,
@@ -36,12 +36,12 @@ enum File {
     Checkpoint,
     Context,
     Agent,
-    /// Only later versions of that program have it.
+    /// A file that only later versions of dagent write.
     Session,
 }
 
 impl File {
-    /// How names of such files begin and end; the first one is written.
+    /// Returns the prefixes and suffixes of the file names of this kind; the first pair is used for writing.
     fn names(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Chat => &[("chat_", ".json")],
@@ -53,9 +53,10 @@ impl File {
         }
     }
 
-    /// What a file with this name holds, and of which session.
+    /// Returns the kind of the file with this name and the id of its session; `None` if it is not a session's file.
     fn of(name: &str) -> Option<(Self, &str)> {
-        // A name ends with `.archive.jsonl` or with `.json`, never with both.
+        // A name that ends with `.archive.jsonl` does not end with `.json`, so the two kinds of `chat_` file are
+        // distinct.
         let all = [
             Self::Archive,
             Self::Chat,
@@ -73,7 +74,7 @@ impl File {
         })
     }
 
-    /// The name of the file of a session.
+    /// Returns the name of a session's file of this kind.
     fn name(self, id: &str) -> String {
         let (begins, ends) = self.names().first().copied().unwrap_or_default();
         format!("{begins}{id}{ends}")

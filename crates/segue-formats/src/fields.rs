@@ -1,4 +1,4 @@
-//! Reading JSON that may be anything, and writing it the way other programs do.
+//! Helpers that read JSON of any form and render JSON as other programs do.
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
@@ -6,12 +6,12 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// A text without the mark that some editors put in front of it.
+/// Returns the text without a leading byte order mark, which some editors write.
 pub(crate) fn unmarked(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
-/// An object, or why it is none.
+/// Parses a JSON object. The error is the reason why the text is not one.
 pub(crate) fn object(text: &str) -> Result<Map<String, Value>, String> {
     match serde_json::from_str::<Value>(unmarked(text)) {
         Ok(Value::Object(object)) => Ok(object),
@@ -20,7 +20,7 @@ pub(crate) fn object(text: &str) -> Result<Map<String, Value>, String> {
     }
 }
 
-/// What a value is, in words.
+/// Returns a description of the value's type for a remark.
 pub(crate) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -32,13 +32,14 @@ pub(crate) fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// The first of some fields that is a text.
+/// Returns the first of the named fields that is a string.
 pub(crate) fn text<'a>(from: &'a Map<String, Value>, names: &[&str]) -> Option<&'a str> {
     let mut found = names.iter().filter_map(|name| from.get(*name));
     found.find_map(Value::as_str)
 }
 
-/// A field that is a whole number; fractions are rounded down.
+/// Returns a field as an integer. A fraction is rounded to the nearest integer. `None` if the field is not a number, is
+/// negative, or is a floating-point number of 10^15 or more.
 pub(crate) fn number(from: &Map<String, Value>, name: &str) -> Option<u64> {
     let value = from.get(name)?;
     let float = || {
@@ -48,18 +49,19 @@ pub(crate) fn number(from: &Map<String, Value>, name: &str) -> Option<u64> {
     value.as_u64().or_else(float)
 }
 
-/// A field that is an object; an empty one where it is none.
+/// Returns a field that is an object; `None` if it is not.
 pub(crate) fn map<'a>(from: &'a Map<String, Value>, name: &str) -> Option<&'a Map<String, Value>> {
     from.get(name)?.as_object()
 }
 
-/// Below this a number of milliseconds since 1970 would be a time before these programs, and one of seconds is not.
+/// Limit below which a number counts seconds since 1970: as milliseconds it would be a time before 1974, when these
+/// programs did not exist.
 const SECONDS: i64 = 100_000_000_000;
 
-/// How many digits a text has at least that counts seconds or milliseconds; fewer may be a year, or a date.
+/// Minimum length of a text of digits that counts seconds or milliseconds; a shorter one may be a year or a date.
 const DIGITS: usize = 9;
 
-/// A time: RFC 3339, also without a zone or a time of day (that is UTC), or milliseconds or seconds since 1970.
+/// Parses a time: RFC 3339, also without a zone or a time of day (then UTC), or milliseconds or seconds since 1970.
 pub(crate) fn time(value: Option<&Value>) -> Option<Timestamp> {
     match value? {
         Value::String(text) => written_time(text.trim()),
@@ -86,7 +88,7 @@ fn counted_time(number: i64) -> Option<Timestamp> {
     }
 }
 
-/// When something was said, by its own word; or what is wrong with that.
+/// Returns the time that a message states. The error states whether it is missing or cannot be parsed.
 pub(crate) fn stamp(message: &Map<String, Value>) -> Result<Timestamp, String> {
     match message.get("timestamp") {
         None | Some(Value::Null) => Err("has no time".to_owned()),
@@ -96,7 +98,8 @@ pub(crate) fn stamp(message: &Map<String, Value>) -> Result<Timestamp, String> {
     }
 }
 
-/// What was said, in the first of some fields that has words: a text, or a list of parts some of which are texts.
+/// Returns the text in the first of the named fields that is a string or a list of parts. Text parts are joined by
+/// newlines. `None` if the text is blank.
 pub(crate) fn words(from: &Map<String, Value>, names: &[&str]) -> Option<String> {
     let mut found = names.iter().filter_map(|name| from.get(*name));
     let words = found.find_map(|value| match value {
@@ -107,13 +110,13 @@ pub(crate) fn words(from: &Map<String, Value>, names: &[&str]) -> Option<String>
     words.filter(|words| !words.trim().is_empty())
 }
 
-/// The words of a part: `{type: "text", text}`.
+/// Returns the text of a part `{type: "text", text}`; `None` if the part is of another type.
 fn part(value: &Value) -> Option<&str> {
     let part = value.as_object()?;
     text(part, &["text"]).filter(|_| text(part, &["type"]) == Some("text"))
 }
 
-/// The parts of a message that are no texts, if it has some.
+/// Returns the parts of a message that are not text; `None` if it has none.
 pub(crate) fn other_parts(from: &Map<String, Value>, name: &str) -> Option<Value> {
     let parts = from.get(name)?.as_array()?;
     let others = parts.iter().filter(|value| part(value).is_none());
@@ -121,18 +124,18 @@ pub(crate) fn other_parts(from: &Map<String, Value>, name: &str) -> Option<Value
     (!others.is_empty()).then_some(Value::Array(others))
 }
 
-/// A time as JavaScript writes it.
+/// Formats a time as JavaScript's `Date.toISOString` does.
 pub(crate) fn iso(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }
 
-/// JSON as JavaScript writes it for people.
+/// Renders JSON with an indent of two spaces, as JavaScript programs do.
 pub(crate) fn pretty(value: &impl Serialize) -> String {
-    // Strings, numbers and maps with keys that are strings: nothing in them can fail.
+    // Serialisation cannot fail: the values are strings, numbers and maps with string keys.
     serde_json::to_string_pretty(value).unwrap_or_default()
 }
 
-/// An object without some of its fields.
+/// Returns a copy of an object without the named fields.
 pub(crate) fn without(from: &Map<String, Value>, names: &[&str]) -> Map<String, Value> {
     let others = from
         .iter()
@@ -142,7 +145,7 @@ pub(crate) fn without(from: &Map<String, Value>, names: &[&str]) -> Map<String, 
         .collect()
 }
 
-/// A text on one line, without control characters.
+/// Returns the text on one line. Each run of whitespace and control characters becomes one space.
 pub(crate) fn one_line(text: &str) -> String {
     let words = text.split(|c: char| c.is_whitespace() || c.is_control());
     let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();

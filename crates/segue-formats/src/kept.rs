@@ -1,4 +1,4 @@
-//! What the files of a session say that has no place in segue, so that it can be written again.
+//! Fields of a session's files that segue has no equivalent for, stored so that an export can write them again.
 
 use jiff::Timestamp;
 use segue_core::{Json, Role};
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::fields::{iso, number, time};
 use crate::{Line, Portable};
 
-/// What is kept aside of a session's files: each of them without what is in the session anyway.
+/// Stored fields of a session's files: those of each file that the session itself does not contain.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Kept {
@@ -28,7 +28,7 @@ pub struct Kept {
     pub(crate) feature: Map<String, Value>,
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub(crate) task: Map<String, Value>,
-    /// When the session came, while nothing happened in it or around it since.
+    /// Time of the import; `None` if the session was not imported or is being imported.
     #[serde(skip)]
     pub(crate) came_at: Option<Timestamp>,
 }
@@ -38,7 +38,7 @@ pub(crate) struct KeptLine {
     id: String,
     at: String,
     role: String,
-    /// The mark of its words.
+    /// Checksum of the message's text.
     #[serde(default)]
     mark: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -52,14 +52,14 @@ impl KeptLine {
         self.at == iso(line.at) && self.role == line.role.as_str()
     }
 
-    /// Who spoke, when, and the mark of what was said.
+    /// Returns the role, the time and the checksum of the text.
     pub(crate) fn told(&self) -> (&str, String, String) {
         (&self.role, self.at.clone(), self.mark.clone())
     }
 }
 
 impl Portable {
-    /// What is to be kept aside of it.
+    /// Returns the fields to store at the import of the session.
     #[must_use]
     pub fn aside(&self) -> Json {
         let line = |line: &Line| KeptLine {
@@ -78,14 +78,15 @@ impl Portable {
         Json::parse(text).unwrap_or_else(|_| Json::empty_object())
     }
 
-    /// Takes up what was kept aside when it came, as far as it is still about the same.
+    /// Restores the fields that were stored at the import, for the messages that still exist. Does nothing if `aside`
+    /// cannot be parsed.
     pub fn recall(&mut self, aside: &Json, came_at: Timestamp) {
         let Ok(kept) = serde_json::from_str::<Kept>(aside.as_str()) else {
             return;
         };
         let mut known = kept.lines.iter();
         for line in self.past.iter_mut().chain(&mut self.lines) {
-            // The record may have lines in between that the files never had; the order is the same.
+            // The session may contain messages that the files never had, but the order is the same.
             let mut ahead = known.clone();
             if let Some(same) = ahead.find(|known| known.is_of(line)) {
                 if !same.id.is_empty() {
@@ -105,7 +106,7 @@ impl Portable {
         };
     }
 
-    /// The checkpoints that there were elsewhere count on.
+    /// Continues the version number and the token counts of the imported checkpoint.
     fn recall_figures(&mut self, kept: &Kept) {
         let Some(recap) = &mut self.recap else {
             return;
@@ -128,7 +129,8 @@ impl Portable {
     }
 }
 
-/// A short mark of a text that is another for any other text (FNV-1a, which is the same on every machine and for ever).
+/// Returns the checksum of a text: 128-bit FNV-1a, because its result is the same on every machine and in every
+/// version.
 pub(crate) fn mark(text: &str) -> String {
     let begin = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128;
     let prime = 0x0000_0000_0100_0000_0000_0000_0000_013b_u128;
@@ -137,7 +139,7 @@ pub(crate) fn mark(text: &str) -> String {
     format!("{sum:032x}")
 }
 
-/// The speaker of a line by the name that files have for it.
+/// Parses the role of a message as files name it; `None` if the name is unknown.
 pub(crate) fn speaker(name: &str) -> Option<Role> {
     match name {
         "user" => Some(Role::User),

@@ -1,8 +1,8 @@
-//! Sessions in the files of other programs: read from texts and written to texts, as plain data.
+//! Sessions in the files of other programs: parsed from texts and rendered to texts, as plain data.
 //!
-//! Nothing here touches a disk: whoever calls brings the files, and takes them. A session on its way is a [`Portable`].
-//! What a file says that has no place in it is kept aside ([`Kept`]) and written again; what can't be read is told, and
-//! never an error for what is beside it.
+//! This crate does not access the disk: the caller reads and writes the files. A session in transfer is a [`Portable`].
+//! Fields of a file that segue has no equivalent for are stored in [`Kept`] and written again on export. A value that
+//! cannot be read adds a remark, and never prevents reading the others.
 
 pub mod dagent;
 mod fields;

@@ -1,10 +1,10 @@
-//! A session to be read: its words in Markdown, and what was called in between.
+//! Export of a session as Markdown: the text of its messages and its tool calls.
 
 use std::fmt::Write as _;
 
 use segue_core::{Message, Part, Role, Session, Turn, noted_call};
 
-/// A session in Markdown.
+/// Renders a session as Markdown.
 #[must_use]
 pub fn write<'a>(
     session: &Session,
@@ -32,7 +32,7 @@ fn told(text: &mut String, message: &Message) {
         Role::User => "User",
         Role::Assistant => "Assistant",
         Role::System => "segue",
-        // What tools answer is long, and said again by whoever called them.
+        // Tool results are omitted, because they are long and the agent repeats what matters in its answer.
         Role::Tool => return,
     };
     let words = message.words();

@@ -1,5 +1,5 @@
-//! Two older files: `chat.json`, with what was said about a feature, and `session.json`, with what an agent and its
-//! supervisor said to each other about a task.
+//! Two older files: `chat.json` with the messages about a feature, and `session.json` with the messages between an
+//! agent and its supervisor about a task.
 
 use jiff::Timestamp;
 use segue_core::{FeatureId, Purpose, Role, TaskId};
@@ -10,7 +10,7 @@ use crate::fields::{kind, other_parts, stamp, text, time, unmarked, without, wor
 use crate::kept::speaker;
 use crate::{Kept, Line, Portable, Read};
 
-/// Which of them it is.
+/// Kind of an older file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OldFile {
     /// `chat.json`.
@@ -20,10 +20,10 @@ pub enum OldFile {
 }
 
 impl OldFile {
-    /// Both.
+    /// Both kinds.
     pub const ALL: [Self; 2] = [Self::Chat, Self::Session];
 
-    /// What it is called.
+    /// Returns the name of the file.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -32,7 +32,7 @@ impl OldFile {
         }
     }
 
-    /// What the sessions in it are for, by its place.
+    /// Returns the purpose of the session in the file, from the feature and the task that the file's location shows.
     #[must_use]
     pub fn purpose(self, feature: Option<&str>, task: Option<&str>) -> Option<Purpose> {
         let kind = match self {
@@ -48,7 +48,7 @@ impl OldFile {
         said.purpose()
     }
 
-    /// The field with what was said.
+    /// Returns the name of the field that contains the messages.
     fn entries(self) -> &'static str {
         match self {
             Self::Chat => "entries",
@@ -68,8 +68,8 @@ impl OldFile {
     }
 }
 
-/// Reads such a file. One in which nothing was said is a session without lines. What no entry tells the time of is as
-/// old as the file, `written_at`.
+/// Reads an older file. A file without messages gives a session without messages. `written_at`, the time of the file,
+/// replaces times that the file does not state.
 #[must_use]
 pub fn read(
     file: OldFile,
@@ -147,7 +147,7 @@ fn portable(
     })
 }
 
-/// The object in a file; nothing at all, and `null`, count as an empty one.
+/// Parses the object in a file; an empty file and `null` count as an empty object.
 fn whole(content: &str, remarks: &mut Vec<String>) -> Result<Map<String, Value>, String> {
     let content = unmarked(content);
     if content.trim().is_empty() {
@@ -162,7 +162,7 @@ fn whole(content: &str, remarks: &mut Vec<String>) -> Result<Map<String, Value>,
     }
 }
 
-/// `{role, content, timestamp}`, or `{type, text, timestamp}` before that.
+/// Parses an entry `{role, content, timestamp}`, or `{type, text, timestamp}` of an earlier version.
 fn chat_line(
     entry: &Map<String, Value>,
     last: Timestamp,
@@ -177,7 +177,7 @@ fn chat_line(
     Ok(line(entry, role, words, rest, last))
 }
 
-/// `{direction, type, content, timestamp}`.
+/// Parses an entry `{direction, type, content, timestamp}`.
 fn session_line(
     entry: &Map<String, Value>,
     last: Timestamp,
@@ -189,7 +189,7 @@ fn session_line(
     };
     let words = words(entry, &["content"]).ok_or("has no text")?;
     let mut rest = without(entry, &["id", "content", "timestamp"]);
-    // No person had part in it.
+    // The user took no part in this exchange.
     rest.insert("internal".to_owned(), true.into());
     Ok(line(entry, role, words, rest, last))
 }

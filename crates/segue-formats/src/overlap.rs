@@ -1,4 +1,4 @@
-//! Whether a session that comes is one that is here: by what is said in it, since two may have one name.
+//! Comparison of an imported session with an existing one by their messages, because two sessions may have one name.
 
 use std::collections::HashMap;
 
@@ -8,32 +8,33 @@ use crate::fields::{iso, one_line};
 use crate::kept::{KeptLine, mark};
 use crate::{Kept, Line, Portable};
 
-/// A session that is here under the name of one that comes.
+/// An existing session that has the name of an imported one.
 #[derive(Debug, Clone, Default)]
 pub struct There {
-    /// What it is for.
+    /// Purpose of the session.
     pub purpose: Option<Purpose>,
-    /// What was said in it up to where it is now.
+    /// Messages up to the head.
     pub lines: Vec<Line>,
-    /// What was kept aside when it came, where it did: that tells what was said in it even if it went back since.
+    /// Fields that were stored when the session was imported; `None` if it was not. They list the imported messages
+    /// even if the session was reverted since then.
     pub kept: Option<Json>,
-    /// All versions of its checkpoint.
+    /// All versions of the checkpoint.
     pub checkpoints: Vec<Checkpoint>,
 }
 
-/// Why a session that is here is not the one that comes.
+/// Difference between an existing session and an imported one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lack {
-    /// It has so many of the messages, and not all.
+    /// Messages are missing: the existing session has only this number of them.
     Messages(usize),
-    /// It has all of the messages; what they came to is something else.
+    /// No messages are missing, but no version of the checkpoint matches the imported one.
     Checkpoint,
-    /// It is for another feature or task.
+    /// The feature or the task differs.
     Purpose,
 }
 
 impl Portable {
-    /// What one that is here lacks of it; nothing, if all of it has come.
+    /// Compares this imported session with an existing one. `None` if the existing session contains all of it.
     #[must_use]
     pub fn lacking(&self, there: &There) -> Option<Lack> {
         let coming: Vec<&Line> = self.past.iter().chain(&self.lines).collect();
@@ -57,7 +58,8 @@ impl Portable {
     }
 }
 
-/// What tells purposes apart. The state of a task is not part of it: it changes while the session stays the same.
+/// Returns the feature and the task of a purpose. The state of the task is not compared, because it changes while the
+/// session stays the same.
 fn about(purpose: Option<&Purpose>) -> (Option<&FeatureId>, Option<&TaskId>) {
     let scope = purpose.map(|purpose| &purpose.scope);
     let task = scope.and_then(|scope| scope.task());
@@ -67,7 +69,8 @@ fn about(purpose: Option<&Purpose>) -> (Option<&FeatureId>, Option<&TaskId>) {
     )
 }
 
-/// How many messages are there, each as often as it comes. What is there has who speaks, when, and the mark of the words.
+/// Returns the number of imported messages that already exist; each existing message counts once. `there` yields the
+/// role, the time and the checksum of the text of each existing message.
 fn shared<'a>(coming: &[&Line], there: impl Iterator<Item = (&'a str, String, String)>) -> usize {
     let mut known: HashMap<(&str, String), Vec<String>> = HashMap::new();
     for (role, at, mark) in there {
@@ -76,17 +79,17 @@ fn shared<'a>(coming: &[&Line], there: impl Iterator<Item = (&'a str, String, St
     let take = |line: &Line| {
         let times = known.get_mut(&(line.role.as_str(), mark(&line.words)))?;
         let at = iso(line.at);
-        // One that does not say when it was said was given another time whenever it came.
+        // A message without a stated time got another time at each import, so its time is not compared.
         let same = times.iter().position(|time| !line.timed || *time == at)?;
         Some(times.swap_remove(same))
     };
-    // Those with a time choose first, so that the others leave them theirs.
+    // Messages with a stated time are matched first, so that the others do not use up their matches.
     let (timed, others): (Vec<&Line>, Vec<&Line>) = coming.iter().partition(|line| line.timed);
     let all = timed.into_iter().chain(others);
     all.filter_map(take).count()
 }
 
-/// Whether a checkpoint says all that another one does.
+/// Returns `true` if a version contains all items of the imported checkpoint and has the same loop state.
 fn has(version: &Checkpoint, coming: &Checkpoint) -> bool {
     let told = |item: &Item| {
         let subject = item.subject.as_deref().map(one_line);

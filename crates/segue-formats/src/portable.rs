@@ -1,4 +1,4 @@
-//! A session on its way from one program to another.
+//! A session that is exported to or imported from another program.
 
 use jiff::Timestamp;
 use segue_core::{
@@ -9,40 +9,41 @@ use serde_json::{Map, Value};
 use crate::Kept;
 use crate::fields::iso;
 
-/// A session on its way.
+/// A session that is exported or imported.
 #[derive(Debug, Clone)]
 pub struct Portable {
-    /// What it is called there.
+    /// Name of the session in the other program's files.
     pub name: String,
-    /// Its title, where it has one.
+    /// Title; `None` if the files state none.
     pub title: Option<Title>,
-    /// What it is for.
+    /// Purpose; `None` if the files state none.
     pub purpose: Option<Purpose>,
-    /// Who carries it, where that is known.
+    /// Provider of the session; `None` if the files name none.
     pub provider: Option<ProviderId>,
-    /// The words a person put on it.
+    /// Tags that the user put on the session.
     pub tags: Vec<Tag>,
-    /// When it was made.
+    /// Time at which the session was created.
     pub created_at: Timestamp,
-    /// When something last happened in it.
+    /// Time of the last change to the session.
     pub updated_at: Timestamp,
-    /// What was said that the checkpoint sums up, as far as it is still there.
+    /// Messages that the checkpoint covers, as far as they still exist.
     pub past: Vec<Line>,
-    /// What was said since.
+    /// Messages after the checkpoint.
     pub lines: Vec<Line>,
-    /// What it came to.
+    /// Checkpoint with its token counts; `None` if the session has none.
     pub recap: Option<Recap>,
-    /// What the agent is told to be, where that is to be written.
+    /// Role of the agent, for an export; `None` on import, and if no role is described.
     pub role: Option<RoleDescription>,
-    /// What the agent is told of the project, where that was gathered.
+    /// Project context of the agent, for an export; `None` if it was not gathered.
     pub context: Option<KeptContext>,
-    /// What was said of it in its files that has no place here.
+    /// Fields of the session's files that segue has no equivalent for.
     pub kept: Kept,
 }
 
 impl Portable {
-    /// Has it be no newer than now, whatever its files say, and says so: what is dated ahead would be the latest session
-    /// for as long. What was said keeps its times.
+    /// Limits the times of the session to `now`, because a session that is dated in the future would be the latest one
+    /// until then. The times of messages do not change. Returns a remark if a time of the session or of a message is in
+    /// the future.
     pub fn bring_to(&mut self, now: Timestamp) -> Option<String> {
         let times = self.past.iter().chain(&self.lines).map(|line| line.at);
         let stated = [self.created_at, self.updated_at];
@@ -70,32 +71,32 @@ impl Linked for Portable {
     }
 }
 
-/// One thing that was said, in words alone.
+/// A message, as text only.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
-    /// What it is called there.
+    /// Id of the message in the other program's files.
     pub id: String,
-    /// When it was said.
+    /// Time of the message.
     pub at: Timestamp,
-    /// Whether that is its own word, and not assumed.
+    /// Whether the file states the time. If `false`, the time is assumed.
     pub timed: bool,
-    /// Who said it.
+    /// Author of the message.
     pub role: Role,
-    /// What was said.
+    /// Text of the message.
     pub words: String,
-    /// How many tokens that is, by whoever wrote it.
+    /// Token count that the program which wrote the message stated.
     pub tokens: Option<u64>,
-    /// What else is said of it.
+    /// Other fields of the message.
     pub rest: Map<String, Value>,
-    /// Whether it is from such files, and not ours.
+    /// Whether the message was imported. If `false`, segue recorded it.
     pub as_it_came: bool,
 }
 
-/// The field that says of a prompt that it has no words, and is to be a prompt nevertheless.
+/// Name of the field that marks a message without text as a prompt.
 pub(crate) const WORDLESS: &str = "wordless";
 
 impl Line {
-    /// Says of a prompt without words that it is one: else whoever reads it takes it for nothing.
+    /// Marks a message without text as a prompt, because a reader otherwise omits a message that has no text.
     #[must_use]
     pub fn told_though_wordless(mut self) -> Self {
         if self.words.trim().is_empty() {
@@ -104,7 +105,7 @@ impl Line {
         self
     }
 
-    /// Lines by turns: what the user says begins one, and all that follows is part of it.
+    /// Groups messages into turns. Each message of the user begins a turn.
     #[must_use]
     pub fn turns(lines: &[Self]) -> Vec<&[Self]> {
         let turns = lines.chunk_by(|_, next| next.role != Role::User);
@@ -112,36 +113,36 @@ impl Line {
     }
 }
 
-/// A checkpoint with its figures.
+/// A checkpoint with its version, times and token counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recap {
-    /// What it says.
+    /// Content of the checkpoint.
     pub checkpoint: Checkpoint,
-    /// Its number, from 1.
+    /// Version number, from 1.
     pub version: u64,
-    /// When the first was made.
+    /// Time of the first version.
     pub created_at: Timestamp,
-    /// When this one was made.
+    /// Time of this version.
     pub updated_at: Timestamp,
-    /// How many tokens it has.
+    /// Tokens of the checkpoint.
     pub tokens: u64,
-    /// How many tokens the last compaction read, if there was one here.
+    /// Tokens that the last compaction read; `None` if no compaction is on record.
     pub replaced: Option<u64>,
-    /// How many tokens all of them saved.
+    /// Tokens that all compactions saved in total.
     pub saved: u64,
-    /// Whether it is as it came from elsewhere.
+    /// Whether the checkpoint was imported and is unchanged since then.
     pub as_it_came: bool,
 }
 
-/// What became of reading one session.
+/// Result of reading one session.
 #[derive(Debug, Clone)]
 pub struct Read {
-    /// What it is called there.
+    /// Name of the session in the other program's files.
     pub name: String,
-    /// The file it is in, or the first of them.
+    /// Path of the session's file, or of the first of its files.
     pub path: String,
-    /// The session, or why it can't be read.
+    /// The session, or the reason why it cannot be read.
     pub session: Result<Box<Portable>, String>,
-    /// What was left out or assumed, and why.
+    /// Values that were omitted or assumed, with the reason.
     pub remarks: Vec<String>,
 }

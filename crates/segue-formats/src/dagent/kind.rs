@@ -1,8 +1,8 @@
-//! Session types: other names for a role and a scope.
+//! Session types of dagent: each combines a role and a scope.
 
 use segue_core::{FeatureId, Purpose, RoleName, Scope, TaskId, TaskState};
 
-/// A type of sessions.
+/// A session type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     PmFeature,
@@ -35,7 +35,7 @@ impl Kind {
         Self::ALL.into_iter().find(|kind| kind.as_str() == name)
     }
 
-    /// The role of the agent in such a session.
+    /// Returns the role of the agent in a session of this type.
     pub(crate) fn role(self) -> &'static str {
         match self {
             Self::PmFeature => "pm",
@@ -46,7 +46,7 @@ impl Kind {
         }
     }
 
-    /// The type that fits a purpose best.
+    /// Returns the session type that is closest to a purpose.
     pub(crate) fn of(purpose: Option<&Purpose>) -> Self {
         let role = purpose.and_then(|purpose| purpose.role.as_ref());
         let task = purpose.and_then(|purpose| purpose.scope.task());
@@ -61,7 +61,7 @@ impl Kind {
     }
 }
 
-/// What the files of a session say that it is for.
+/// Values in a session's files that describe its purpose.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Said {
     pub(crate) kind: Option<Kind>,
@@ -72,7 +72,7 @@ pub(crate) struct Said {
 }
 
 impl Said {
-    /// The purpose that this comes to; none if nothing is said.
+    /// Combines the values to a purpose; `None` if the files state neither feature, task nor role.
     pub(crate) fn purpose(self) -> Option<Purpose> {
         let of_kind = || RoleName::parse(self.kind?.role()).ok();
         let role = self.role.clone().or_else(of_kind);
@@ -92,7 +92,7 @@ impl Said {
     }
 }
 
-/// The state that a task is in while an agent has a role in it.
+/// Returns the default state of a task on which an agent with this role works.
 fn usual_state(role: Option<&RoleName>) -> Option<TaskState> {
     let state = match role.map(RoleName::as_str) {
         Some("pm") => "planning",

@@ -1,4 +1,4 @@
-//! What files say that can't be so: told, and never in the way of the rest.
+//! Remarks about invalid values in the files. An invalid value never prevents reading the others.
 
 use serde_json::{Map, Value};
 
@@ -7,7 +7,7 @@ use crate::fields::{self, map, text};
 
 type Object = Map<String, Value>;
 
-/// Says which links can't be read.
+/// Adds a remark for each link to sessions that has the wrong type, in `feature.json` or `task.json`.
 pub(super) fn links(path: &str, feature: &Object, task: &Object, remarks: &mut Vec<String>) {
     let mut expect = |file: &str, what: &str, value: Option<&Value>, wanted: &Value| {
         let odd =
@@ -36,7 +36,7 @@ pub(super) fn links(path: &str, feature: &Object, task: &Object, remarks: &mut V
     }
 }
 
-/// Says what the files of a session say about it that can't be so.
+/// Adds a remark for each file whose `sessionId` differs from the id in its name.
 pub(super) fn claims(id: &str, files: &[(&str, &Object)], remarks: &mut Vec<String>) {
     for (path, file) in files {
         let own = text(file, &["sessionId"]).filter(|own| *own != id);
@@ -48,7 +48,7 @@ pub(super) fn claims(id: &str, files: &[(&str, &Object)], remarks: &mut Vec<Stri
     }
 }
 
-/// Says that a type of sessions is none.
+/// Adds a remark if the session type is unknown.
 pub(super) fn kind(path: &str, context: &Object, remarks: &mut Vec<String>) {
     let stated = context.get("type").filter(|value| !value.is_null());
     let known = |value: &&Value| value.as_str().and_then(Kind::from_name).is_some();

@@ -1,4 +1,4 @@
-//! Files to sessions.
+//! Reading of sessions from files of the dagent layout.
 
 use std::collections::BTreeMap;
 
@@ -21,27 +21,27 @@ use crate::{Kept, Line, Portable, Read, Recap};
 
 type Object = Map<String, Value>;
 
-/// A folder of that layout (`.dagent`), with the files in it that matter.
+/// A `.dagent` folder with the files of its sessions.
 #[derive(Debug, Clone, Default)]
 pub struct Folder {
-    /// The feature that it is of, as far as its place tells.
+    /// Name of the feature, if the folder's location shows it.
     pub feature: Option<String>,
-    /// The files by their path in the folder, with `/`: what is in each, or why it can't be read.
+    /// Content of each file, or the reason why it cannot be read. The key is the path in the folder, with `/`.
     pub files: BTreeMap<String, Result<String, String>>,
 }
 
-/// What was found in a folder.
+/// Result of reading a folder.
 #[derive(Debug, Clone, Default)]
 pub struct Reading {
-    /// The sessions, in the order of their paths.
+    /// Sessions, in the order of their paths.
     pub sessions: Vec<Read>,
-    /// What is odd about the folder itself.
+    /// Remarks about the folder itself.
     pub remarks: Vec<String>,
 }
 
-/// A place in the folder that has sessions: that of the feature, or of one of its tasks.
+/// A directory in the folder that contains sessions: the feature's or a task's.
 struct Place<'a> {
-    /// Its path, which is empty or ends with `/`.
+    /// Path in the folder; empty, or ends with `/`.
     path: String,
     feature: &'a Object,
     feature_id: Option<&'a FeatureId>,
@@ -49,7 +49,7 @@ struct Place<'a> {
     task_id: Option<TaskId>,
 }
 
-/// Reads a folder. What no file tells the time of is as old as `now`.
+/// Reads a folder. `now` replaces times that no file states.
 #[must_use]
 pub fn read(folder: &Folder, now: Timestamp) -> Reading {
     let mut reading = Reading::default();
@@ -94,7 +94,7 @@ pub fn read(folder: &Folder, now: Timestamp) -> Reading {
     reading
 }
 
-/// The names of all tasks that have a place in the folder.
+/// Returns the names of all tasks that have a directory in the folder.
 fn tasks(folder: &Folder) -> Vec<&str> {
     let nodes = folder
         .files
@@ -107,7 +107,8 @@ fn tasks(folder: &Folder) -> Vec<&str> {
     names
 }
 
-/// An object that a file holds; empty if there is none.
+/// Returns the object in a file; empty if the file does not exist. If the file cannot be used, adds a remark and
+/// returns an empty object.
 fn parsed(folder: &Folder, path: &str, remarks: &mut Vec<String>) -> Object {
     let Some(read) = folder.files.get(path) else {
         return Object::new();
@@ -119,7 +120,7 @@ fn parsed(folder: &Folder, path: &str, remarks: &mut Vec<String>) -> Object {
     })
 }
 
-/// The sessions of a place, each with the files it has.
+/// Returns the sessions in a directory, each with the paths of its files.
 fn files_at<'a>(
     folder: &'a Folder,
     place: &Place<'_>,
@@ -137,7 +138,7 @@ fn files_at<'a>(
     sessions
 }
 
-/// Says which sessions are linked and have no file.
+/// Adds a remark for each linked session that has no file.
 fn dangling(
     place: &Place<'_>,
     files: &BTreeMap<&str, BTreeMap<File, &str>>,
@@ -159,7 +160,7 @@ fn dangling(
     }
 }
 
-/// The states of a task with their sessions.
+/// Returns the states of a task with the ids of their sessions.
 fn states(task: &Object) -> impl Iterator<Item = (&str, Vec<&str>)> {
     let states = map(task, "states").into_iter().flatten();
     states.map(|(state, value)| {
@@ -274,7 +275,7 @@ fn portable(
     })
 }
 
-/// What was said, by a file of messages.
+/// Reads the messages of a chat file. A message that cannot be read is omitted, with a remark.
 fn said(chat: &Object, from: Timestamp, remarks: &mut Vec<String>) -> Result<Vec<Line>, String> {
     let messages = match chat.get("messages") {
         None | Some(Value::Null) => return Ok(Vec::new()),
@@ -296,7 +297,7 @@ fn said(chat: &Object, from: Timestamp, remarks: &mut Vec<String>) -> Result<Vec
     Ok(lines)
 }
 
-/// What was said before the checkpoint, as far as there is an archive of it.
+/// Reads the messages before the checkpoint from the archive file; empty if that does not exist.
 fn before(
     folder: &Folder,
     files: &BTreeMap<File, &str>,
@@ -316,7 +317,7 @@ fn before(
     }
 }
 
-/// What was said before, a line each.
+/// Parses the archive, which has one message per line.
 fn archived(text: &str, from: Timestamp, remarks: &mut Vec<String>) -> Vec<Line> {
     let mut last = from;
     let mut lines = Vec::new();
@@ -335,14 +336,14 @@ fn archived(text: &str, from: Timestamp, remarks: &mut Vec<String>) -> Vec<Line>
     lines
 }
 
-/// One message, and what was assumed about it.
+/// Parses a message. Returns a remark if its time is assumed.
 fn line(message: &Value, last: Timestamp) -> Result<(Line, Option<String>), String> {
     let Some(message) = message.as_object() else {
         return Err(format!("is {}, not an object", kind(message)));
     };
     let role = text(message, &["role"]).ok_or("does not say who speaks")?;
     let role = speaker(role).ok_or_else(|| format!("is of {role:?}, whom nobody knows"))?;
-    // A prompt of ours that is all pictures is a prompt though it has no words.
+    // A prompt that segue exported may consist of images only. It is a prompt although it has no text.
     let wordless = message.get(WORDLESS) == Some(&Value::Bool(true));
     let words = words(message, &["content"]).or_else(|| wordless.then(String::new));
     let words = words.ok_or("has no text")?;
@@ -366,7 +367,7 @@ fn line(message: &Value, last: Timestamp) -> Result<(Line, Option<String>), Stri
     ))
 }
 
-/// The checkpoint, unless it says nothing.
+/// Reads the checkpoint; `None` if it is empty.
 fn recap(
     file: &Object,
     past: usize,
@@ -394,7 +395,8 @@ fn recap(
     })
 }
 
-/// What a session is for. Our own word counts, where its files still agree with it.
+/// Returns the purpose of a session. If the context file has a `segue` field, that decides scope and role. The other
+/// fields decide feature, task and state, because another program may have changed them.
 fn purpose(
     place: &Place<'_>,
     id: &str,

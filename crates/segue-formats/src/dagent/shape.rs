@@ -1,4 +1,4 @@
-//! The files as they are written: their fields, in their order.
+//! The files of the dagent layout as they are written: their fields, in order.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -104,7 +104,7 @@ pub(super) struct Context<'a> {
     pub(super) rest: Rest,
 }
 
-/// What the other fields have no room for.
+/// Properties of a session that the other fields cannot express.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Own<'a> {

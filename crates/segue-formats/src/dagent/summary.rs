@@ -1,8 +1,8 @@
-//! The lists of a summary, and the items they are of.
+//! Conversion between the lists of a summary and the items of a checkpoint.
 //!
-//! Three shapes are read: `completedItems` and its like, `completed` with `inProgress`, and `critical` with `important`
-//! and `minor`. Only the first is written. What has no list of its own is in the nearest one, with a word in front that
-//! says what it is, so that whoever reads the lists has all of it.
+//! Three forms are read: `completedItems` and similar names, `completed` with `inProgress`, and `critical` with
+//! `important` and `minor`. Only the first form is written. An item whose kind has no list is in the most similar list,
+//! with a prefix that names its kind, so that a reader of the lists finds all items.
 
 use segue_core::{
     Author, Checkpoint, Delta, Item, ItemKind, LoopState, decode_delta, encode_delta,
@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::shape::{Loop, Summary};
 use crate::fields::{kind, map, number, one_line, text};
 
-/// The list that items of a kind are in, and the word in front of them there.
+/// Returns the list for items of a kind, and their prefix in it.
 fn place(kind: ItemKind) -> (&'static str, Option<&'static str>) {
     match kind {
         ItemKind::Done => (DONE, None),
@@ -37,12 +37,12 @@ const PENDING: &str = "pendingItems";
 const DECISIONS: &str = "decisions";
 const BLOCKERS: &str = "blockers";
 
-/// How much an item tells of which only that is known that somebody wrote it down.
+/// Weight of an item of which the file contains only the text.
 const WEIGHT: u32 = 110;
-/// The same of one that its own list calls minor.
+/// Weight of an item from the list `minor`.
 const MINOR: u32 = 20;
 
-/// What the items of a list are.
+/// A list of a summary, with the properties of its items.
 struct List {
     name: &'static str,
     kind: ItemKind,
@@ -59,7 +59,7 @@ const fn list(name: &'static str, kind: ItemKind) -> List {
     }
 }
 
-/// All lists of all shapes; none is in two of them with two meanings.
+/// All lists of the three forms. A name that occurs in several forms has one meaning.
 const LISTS: [List; 11] = [
     list(DONE, ItemKind::Done),
     list("completed", ItemKind::Done),
@@ -73,7 +73,7 @@ const LISTS: [List; 11] = [
         name: "critical",
         kind: ItemKind::Note,
         weight: WEIGHT,
-        // They may never be dropped, by the rules of that program.
+        // By the rules of dagent, a critical item may never be dropped.
         pinned: true,
     },
     list("important", ItemKind::Note),
@@ -85,7 +85,7 @@ const LISTS: [List; 11] = [
     },
 ];
 
-/// An item as it is in its list.
+/// Renders an item as an entry of its list.
 fn written(item: &Item) -> String {
     let text = match &item.subject {
         Some(subject) => format!("{subject}: {}", item.text),
@@ -97,7 +97,7 @@ fn written(item: &Item) -> String {
     }
 }
 
-/// The lists of a checkpoint.
+/// Renders the lists of a checkpoint.
 pub(super) fn summary(checkpoint: &Checkpoint) -> Summary {
     let of = |name: &str| {
         let items = checkpoint.items.iter();
@@ -112,7 +112,8 @@ pub(super) fn summary(checkpoint: &Checkpoint) -> Summary {
     }
 }
 
-/// All that is known of the items of a checkpoint, for whoever reads it into segue again.
+/// Encodes all fields of the items for the `segue` field, so that a later import restores them. `None` if the
+/// checkpoint has no items.
 pub(super) fn details(checkpoint: &Checkpoint) -> Option<Value> {
     let items = Checkpoint {
         items: checkpoint.items.clone(),
@@ -123,7 +124,8 @@ pub(super) fn details(checkpoint: &Checkpoint) -> Option<Value> {
     some.then(|| serde_json::from_str(&encode_delta(&delta)).ok())?
 }
 
-/// The checkpoint in a file. Its lists are what counts; what more is known of an item that is in them is taken up.
+/// Reads the checkpoint in a file. The lists decide which items exist. The `segue` field adds the other fields of an
+/// item whose text is in a list.
 pub(super) fn checkpoint(
     file: &Map<String, Value>,
     turn: u32,
@@ -152,8 +154,8 @@ pub(super) fn checkpoint(
         loop_state: Some(loop_state(file)),
         ..Delta::default()
     };
-    // Numbers are told apart by what was written; two items with one number are none of ours, and neither is one that
-    // leaves no numbers for those to come.
+    // Ids of segue are unique and small. A duplicate id, or one above `u32::MAX / 2`, which would leave too few ids for
+    // later items, is not from segue. In that case all items get new ids.
     let mut seen = std::collections::HashSet::new();
     let is_ours = |item: &Item| item.id <= u32::MAX / 2 && seen.insert(item.id);
     if delta.set.iter().all(is_ours) {
@@ -168,7 +170,7 @@ pub(super) fn checkpoint(
     delta.apply(&Checkpoint::default())
 }
 
-/// The texts of all lists that are there.
+/// Returns the texts of all lists that exist, each with its list.
 fn told(lists: &Map<String, Value>, remarks: &mut Vec<String>) -> Vec<(&'static List, String)> {
     let mut found = Vec::new();
     for list in &LISTS {
@@ -222,7 +224,7 @@ fn new_item(id: u32, list: &List, told: &str, turn: u32) -> Item {
     }
 }
 
-/// Where the loop of checks stands, by a file.
+/// Reads the state of the check loop; `None` if the file has none.
 fn loop_state(file: &Map<String, Value>) -> Option<LoopState> {
     let state = map(file, "ralphLoop")?;
     let checks = |name: &str| {
@@ -239,7 +241,7 @@ fn loop_state(file: &Map<String, Value>) -> Option<LoopState> {
     })
 }
 
-/// The same as it is written.
+/// Converts the state of the check loop to its form in the file.
 pub(super) fn loop_shape(state: &LoopState) -> Loop {
     Loop {
         current_iteration: state.iteration,

@@ -1,9 +1,9 @@
-//! What was gathered of a project, a feature and a task, in the fields that files have for it.
+//! Project context, in the JSON fields of the dagent layout: project, feature and task.
 
 use segue_core::{Commit, Context, Document, TaskSummary};
 use serde_json::{Value, json};
 
-/// The project; what is not known of it is left out.
+/// Renders the project. Documents that were not found are omitted.
 pub(super) fn project(context: &Context) -> Value {
     let structure = &context.structure;
     let mut project = json!({
@@ -15,7 +15,7 @@ pub(super) fn project(context: &Context) -> Value {
         },
         "recentCommits": context.commits.iter().map(commit).collect::<Vec<_>>(),
     });
-    // There is one field for what is told to agents, whoever it is written for.
+    // The layout has one field for the instructions to agents, whichever agent the document is for.
     let for_agents = ["CLAUDE.md", "AGENTS.md", "GEMINI.md"];
     let found = for_agents.iter().find_map(|name| document(context, name));
     for (field, text) in [
@@ -29,7 +29,7 @@ pub(super) fn project(context: &Context) -> Value {
     project
 }
 
-/// The feature, as far as there were files of it.
+/// Renders the feature; `None` if its files were not found.
 pub(super) fn feature(context: &Context) -> Option<Value> {
     let found = context.feature.as_ref()?;
     let mut feature = json!({
@@ -42,7 +42,7 @@ pub(super) fn feature(context: &Context) -> Option<Value> {
     Some(feature)
 }
 
-/// The task, likewise.
+/// Renders the task; `None` if its files were not found.
 pub(super) fn task(context: &Context) -> Option<Value> {
     let task = context.task.as_ref()?;
     Some(json!({

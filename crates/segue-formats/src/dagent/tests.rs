@@ -91,7 +91,7 @@ fn item(id: u32, kind: ItemKind, subject: Option<&str>, text: &str) -> Item {
     }
 }
 
-/// One item of each kind, and two that read alike.
+/// Returns a checkpoint with one item of each kind and two items with the same text.
 fn recap() -> Recap {
     let all = ItemKind::ALL.into_iter().zip(1..);
     let mut set: Vec<Item> = all
@@ -184,7 +184,7 @@ fn what_was_gathered_is_written_unless_it_is_older_than_what_came() {
     }
 }
 
-/// The folders that some files are in, as somebody finds them.
+/// Groups files into the folders that contain them, as an import finds them.
 fn folders(files: &BTreeMap<String, String>) -> Vec<Folder> {
     let mut folders: BTreeMap<&str, Folder> = BTreeMap::new();
     for (path, text) in files {
@@ -197,7 +197,7 @@ fn folders(files: &BTreeMap<String, String>) -> Vec<Folder> {
     folders.into_values().collect()
 }
 
-/// Reads files, keeps aside what is to be kept, and has only that and the session itself left, as a store has.
+/// Reads files, and reduces each session to what a store contains: the session itself and the stored fields.
 fn there_and_back(files: &BTreeMap<String, String>) -> Vec<Portable> {
     let mut back = Vec::new();
     for folder in folders(files) {
@@ -598,7 +598,7 @@ fn what_has_no_place_is_kept_and_written_again() {
             }
         }
     }
-    // Counts that were missing, and the names of the lists.
+    // Only missing counts and the names of the lists change.
     let expected = [
         ("chat_dev.json", "metadata".to_owned()),
         ("checkpoint_old.json", "summary".to_owned()),
@@ -608,7 +608,7 @@ fn what_has_no_place_is_kept_and_written_again() {
     assert_eq!(summary["summary"]["completedItems"], json!(["set up"]));
 }
 
-/// What was said in a session whose messages are these, and what was odd about them.
+/// Reads a session with these messages; returns its messages and its remarks.
 fn lines_of(messages: &Value) -> (Vec<Line>, Vec<String>) {
     let chat = format!("\u{feff}{}", json!({ "messages": messages }));
     let folder = folder(&[("sessions/chat_x.json", chat.into())]);

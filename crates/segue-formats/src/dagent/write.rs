@@ -1,4 +1,4 @@
-//! Sessions to files.
+//! Writing of sessions to files of the dagent layout.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,7 +21,7 @@ use super::surroundings;
 use crate::fields::{iso, map, number, pretty, text, time, without};
 use crate::{Line, Portable};
 
-/// The files of some sessions by their path, with `/`.
+/// Renders the files of sessions. The key is the path, with `/`. `count` counts the tokens of a text.
 #[must_use]
 pub fn write(sessions: &[Portable], count: &dyn Fn(&str) -> u64) -> BTreeMap<String, String> {
     let mut files = BTreeMap::new();
@@ -97,7 +97,7 @@ fn chat(session: &Portable, count: &dyn Fn(&str) -> u64) -> String {
     let kept = &session.kept.chat;
     let known = ["createdAt", "updatedAt", "messageCount", "tokenCount"];
     let rest = map(kept, "metadata").map(|metadata| without(metadata, &known));
-    // What came without a count goes without one, and counts nevertheless.
+    // A message that was imported without a token count is written without one, but the total includes it.
     let tokens = |message: &Message<'_>| message.tokens.unwrap_or_else(|| count(message.content));
     let metadata = Metadata {
         created_at: iso(session.created_at),
@@ -188,7 +188,7 @@ fn context(
         "tokens",
         "segue",
     ];
-    // What was gathered since it came is newer than what it came with.
+    // A project context that was gathered after the import is newer than the imported one.
     let came = session.kept.came_at.filter(|_| !kept.is_empty());
     let gathered = session.context.as_ref();
     let gathered = gathered.filter(|gathered| came.is_none_or(|came| gathered.at > came));
@@ -252,7 +252,7 @@ fn own(session: &Portable) -> Own<'_> {
     }
 }
 
-/// The tasks of a feature, as far as they have sessions.
+/// Renders the tasks of a feature that have sessions.
 fn tasks(links: &FeatureLinks<'_, Portable>) -> Value {
     let tasks = links.tasks.iter().map(|task| {
         let state = task.current().map(TaskState::as_str);
@@ -287,7 +287,7 @@ fn agent(session: &Portable, count: &dyn Fn(&str) -> u64) -> String {
     let tools = told
         .and_then(|told| told.allowed_tools.clone())
         .unwrap_or_default();
-    // A later version of that program calls it by another name.
+    // A later version of dagent names this field `roleInstructions`.
     let words = told
         .map(|told| told.role.as_str())
         .or(text(kept, &["roleInstructions"]));
@@ -313,7 +313,8 @@ fn agent(session: &Portable, count: &dyn Fn(&str) -> u64) -> String {
     })
 }
 
-/// Whether something happened since it came that makes another the current one.
+/// Returns `true` if all sessions were imported and none was changed since then. The imported references to the current
+/// session or state are then still valid.
 fn as_it_came(sessions: &[&Portable]) -> bool {
     sessions.iter().all(|session| {
         let came = session.kept.came_at;
@@ -321,7 +322,7 @@ fn as_it_came(sessions: &[&Portable]) -> bool {
     })
 }
 
-/// What was kept of a file that several sessions share: what came last with one of them.
+/// Returns the stored fields of a file that several sessions share: those of the session that was imported last.
 fn shared<'a>(
     sessions: &[&'a Portable],
     of: impl Fn(&'a Portable) -> &'a Map<String, Value>,
@@ -373,7 +374,7 @@ fn task_file(task: &TaskLinks<'_, Portable>) -> String {
     let nothing = Map::new();
     let kept = shared(&sessions, |session| &session.kept.task).unwrap_or(&nothing);
     let mut states: BTreeMap<String, State> = BTreeMap::new();
-    // A state stays though it has no session, and with what else was said of it.
+    // A state stays even if it has no session, and retains its other fields.
     for (name, value) in map(kept, "states").into_iter().flatten() {
         let rest = value
             .as_object()

@@ -7,7 +7,7 @@ fn written_at() -> Timestamp {
     "2025-02-01T00:00:00Z".parse().unwrap()
 }
 
-/// What a file comes to, in words.
+/// Formats the result of reading a file: messages, remarks and times, or the error.
 fn told(file: OldFile, content: &str) -> String {
     let read = read(file, "/p/chat.json", content, None, written_at());
     let session = match &read.session {
