@@ -1,4 +1,4 @@
-//! What the tools work with, and when it is made.
+//! Dependencies of the tools, and their lazy creation.
 
 use std::sync::Arc;
 
@@ -6,17 +6,18 @@ use segue_core::SessionId;
 use segue_engine::{Engine, Standpoint};
 use tokio::sync::OnceCell;
 
-/// What the tools work with.
+/// Dependencies of the tools.
 pub struct Desk {
-    /// Knows everything.
+    /// Engine that answers the calls.
     pub engine: Arc<Engine>,
-    /// The session that the agent is at work in; none if it was not said.
+    /// Session in which the agent works; `None` if the server was started without one.
     pub session: Option<SessionId>,
-    /// Where references are looked up from, at the moment of the question.
+    /// Function that returns the current project and the last list, with which session references are resolved. Runs at
+    /// each call.
     pub standpoint: Box<dyn Fn() -> Standpoint + Send + Sync>,
 }
 
-/// A desk, or how to come by one.
+/// A [`Desk`], or a function that creates it.
 pub struct LazyDesk(State);
 
 enum State {
@@ -27,14 +28,14 @@ enum State {
 type Opener = Box<dyn Fn() -> Result<Desk, String> + Send + Sync>;
 
 impl LazyDesk {
-    /// One that is there.
+    /// Wraps a desk that exists.
     #[must_use]
     pub fn ready(desk: Desk) -> Self {
         Self(State::Ready(desk))
     }
 
-    /// One that is made at the first call of a tool, since agents wait for the handshake and may never call one.
-    /// What goes wrong then is told in words, and the next call tries again.
+    /// Creates the desk at the first call of a tool, because agents wait for the handshake and may never call a tool.
+    /// If `open` fails, the call returns its error text, and the next call tries again.
     #[must_use]
     pub fn later(open: impl Fn() -> Result<Desk, String> + Send + Sync + 'static) -> Self {
         Self(State::Later {

@@ -1,7 +1,7 @@
-//! What an agent may ask of segue, as an MCP server over a pair of byte streams.
+//! MCP server over a pair of byte streams, with which an agent queries segue.
 //!
-//! A thin layer: `tools.rs` says what can be asked and turns arguments into calls of the engine, whose answers are
-//! text already. The only crate that sees `rmcp`, and none of its types leaves. Start at [`serve`].
+//! The layer is thin: `tools.rs` defines the tools and converts their arguments to calls of the engine, which returns
+//! text. Only this crate uses `rmcp`, and it exposes none of its types. Start at [`serve`].
 
 mod desk;
 mod server;

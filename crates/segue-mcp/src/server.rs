@@ -15,18 +15,18 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use crate::transport::Patient;
 use crate::{LazyDesk, tools};
 
-/// Why serving ended other than by the end of the input.
+/// Reason why the server ended before its input did.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The first words went wrong.
+    /// The handshake failed.
     #[error("the handshake failed: {0}")]
     Handshake(String),
-    /// Something here broke.
+    /// A task of the server failed.
     #[error("the server broke off")]
     Broken(#[source] tokio::task::JoinError),
 }
 
-/// What agents tell their model about the server.
+/// Description of the server that a client passes to its model.
 const INSTRUCTIONS: &str = "segue keeps the record of this conversation and of earlier ones in this project, \
 also those with other agents. Use session_history and session_search to recall what was said, and \
 session_describe to give this session a short title.";
@@ -64,7 +64,7 @@ impl ServerHandler for Server {
         Ok(ListToolsResult::with_all_items(tools.into()))
     }
 
-    /// What the model can set right is an answer for it; only a tool that there is not is an error of the protocol.
+    /// Calls a tool. An error that the model can correct is a tool result; only an unknown tool is a protocol error.
     async fn call_tool(
         &self,
         call: CallToolRequestParams,
@@ -82,7 +82,7 @@ impl ServerHandler for Server {
         Ok(result.into())
     }
 
-    /// Whatever the library can't place: an unknown method, or a known one whose parameters make no sense.
+    /// Rejects a request that `rmcp` cannot parse: an unknown method, or a known method with invalid parameters.
     async fn on_custom_request(
         &self,
         request: CustomRequest,
@@ -114,7 +114,7 @@ pub async fn serve(
     let transport = Patient::new(input, output, Arc::clone(&shaken));
     let running = match server.serve(transport).await {
         Ok(running) => running,
-        // Whoever started us went away, or looked only whether we are there.
+        // The client closed the connection before the handshake: it ended, or it only checked that the server starts.
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
         Err(error) => return Err(ServeError::Handshake(error.to_string())),
     };

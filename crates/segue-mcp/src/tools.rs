@@ -1,4 +1,4 @@
-//! The tools: what can be asked, in the words of the protocol, and how the engine is asked.
+//! The tools: their definitions for the protocol, and their calls of the engine.
 
 use std::error::Error;
 
@@ -12,19 +12,19 @@ use serde_json::{Value, json};
 
 use crate::Desk;
 
-/// How many hits a search shows if nothing else is said, and how many at most.
+/// Default and maximum number of hits that a search returns.
 const HITS: usize = 10;
 const MOST_HITS: usize = 50;
-/// How many turns of each session are shown.
+/// Maximum number of turns per session in the result of a search.
 const EACH: usize = 3;
 
-/// How many of those that fit a reference are named.
+/// Maximum number of sessions that the error for an ambiguous reference names.
 const NAMED: usize = 8;
 
-/// Claude Code hides tools until the model searches for them, unless they say this.
+/// Metadata key of a tool that Claude Code always loads. It hides other tools until the model searches for them.
 const ALWAYS_LOAD: &str = "anthropic/alwaysLoad";
 
-/// A tool that an agent may call.
+/// A tool that an agent can call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tool {
     Describe,
@@ -47,7 +47,7 @@ impl Tool {
         }
     }
 
-    /// What an agent is told about it.
+    /// Returns the definition of the tool that an agent receives.
     pub(crate) fn described(self) -> model::Tool {
         let schema = match self.schema() {
             Value::Object(schema) => schema,
@@ -84,7 +84,8 @@ impl Tool {
         }
     }
 
-    // By hand, since some model APIs refuse what is generated for optional and unsigned numbers.
+    // The schema is written by hand, because some model APIs reject a generated schema for optional and unsigned
+    // numbers.
     fn schema(self) -> Value {
         let session = json!({
             "type": "string",
@@ -165,7 +166,7 @@ struct WordsRequest {
     all_projects: Option<bool>,
 }
 
-/// A call whose arguments make sense.
+/// A call with valid arguments.
 #[derive(Debug)]
 pub(crate) enum Asked {
     Describe(String),
@@ -182,7 +183,7 @@ pub(crate) enum Asked {
 }
 
 impl Asked {
-    /// Reads the arguments of a call; what is wrong with them is said in words for the model.
+    /// Parses the arguments of a call. The error is a text for the model.
     pub(crate) fn parse(tool: Tool, arguments: Value) -> Result<Self, String> {
         match tool {
             Tool::Describe => {
@@ -219,7 +220,7 @@ impl Asked {
         }
     }
 
-    /// What the tool answers; an error is as much of an answer.
+    /// Runs the call and returns the answer of the tool. The error is a text for the model too.
     pub(crate) async fn answer(self, desk: &Desk) -> Result<String, String> {
         match self {
             Self::Describe(description) => describe(desk, &description).await,
@@ -333,11 +334,11 @@ async fn conversation(desk: &Desk, asked: Option<SessionRef>) -> Result<Conversa
     Ok(found)
 }
 
-/// What an agent is told that looks beyond the project it is at work in: nobody was asked whether it may.
+/// Error text for an agent that reads outside the project in which it works. The user did not permit that.
 const ELSEWHERE: &str =
     "an agent at work in a session may look only into the sessions of its project";
 
-/// An error with its causes.
+/// Formats an error with its causes.
 fn in_words(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -423,7 +424,8 @@ mod tests {
         }
     }
 
-    /// Every argument that a schema names is read, and a schema names every one that must be there.
+    /// Checks that every argument in a schema is parsed, and that a schema has required arguments exactly if a call
+    /// without arguments fails.
     #[test]
     fn schemas_name_what_is_read() {
         for tool in Tool::ALL {

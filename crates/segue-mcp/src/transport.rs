@@ -1,4 +1,4 @@
-//! Lines of JSON over a pair of byte streams, with patience for whatever comes before the handshake.
+//! Transport of JSON lines over a pair of byte streams, which tolerates messages before the handshake.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,8 @@ use rmcp::transport::Transport;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// The library gives up at a notification or an answer before the handshake is over; here they are passed over.
+/// A transport that drops notifications and responses until the handshake has ended, because `rmcp` would close the
+/// connection on them.
 pub(crate) struct Patient<R: AsyncRead, W: AsyncWrite> {
     lines: AsyncRwTransport<RoleServer, R, W>,
     shaken: Arc<AtomicBool>,
@@ -21,7 +22,7 @@ where
     R: AsyncRead + Send + Unpin,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    /// `shaken` becomes true when the handshake is over.
+    /// Creates the transport. The caller sets `shaken` to `true` when the handshake has ended.
     pub(crate) fn new(input: R, output: W, shaken: Arc<AtomicBool>) -> Self {
         Self {
             lines: AsyncRwTransport::new_server(input, output),
