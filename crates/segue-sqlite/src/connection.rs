@@ -1,4 +1,4 @@
-//! The one place where a connection is opened, so that each has the same settings.
+//! Opening of connections. Every connection is opened in this module, so that all have the same settings.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -12,13 +12,14 @@ use segue_store::StoreError;
 use crate::fault::Fault;
 use crate::schema;
 
-/// The name of the store's file.
+/// Name of the store's file.
 pub const FILE_NAME: &str = "segue.db";
 
-/// How long other processes are waited for; a writer holds the file for milliseconds.
+/// Time for which a statement waits while another process has locked the file; a writer locks it for milliseconds.
 const BUSY_FOR: Duration = Duration::from_mins(1);
 
-/// Makes sure that `directory` holds a store of the current format; returns its file, open for reading.
+/// Ensures that `directory` contains a store of the current format. Returns the path of its file and a connection that
+/// reads it.
 pub(crate) fn prepare(directory: &Path) -> Result<(PathBuf, Connection), StoreError> {
     let path = directory.join(FILE_NAME);
     if !path.exists() {
@@ -28,7 +29,7 @@ pub(crate) fn prepare(directory: &Path) -> Result<(PathBuf, Connection), StoreEr
     match open_reader(&path) {
         Ok(reader) if schema::is_current(&reader, &path)? => return Ok((path, reader)),
         Ok(_) => {}
-        // A process was killed while it made the store: what it left can be put right by a writer only.
+        // A process was killed while it created the store. Only a writer can roll back the hot journal that remains.
         Err(fault) if fault.needs_a_writer() => {}
         Err(fault) => return Err(failed(fault)),
     }
@@ -49,13 +50,13 @@ fn make_private(directory: &Path, path: &Path) -> io::Result<()> {
         .open(path);
     match created {
         Ok(_) => File::open(directory)?.sync_all(),
-        // Another process was faster.
+        // A concurrent process created the file first.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),
     }
 }
 
-/// Brings the file to the current format, one process at a time.
+/// Migrates the file to the current format. A lock file admits one process at a time.
 fn migrate(directory: &Path, path: &Path) -> Result<(), StoreError> {
     let lock_path = directory.join("segue.lock");
     let lock = OpenOptions::new()
@@ -69,7 +70,7 @@ fn migrate(directory: &Path, path: &Path) -> Result<(), StoreError> {
     let mut db = open_writer(path).map_err(|fault| fault.into_store_error("open", path))?;
     schema::migrate(&mut db, path)?;
     drop(db);
-    // SQLite syncs files, but the entries of a new directory are ours to sync.
+    // SQLite syncs its files, but not the entries of a new directory.
     File::open(directory)
         .and_then(|directory| directory.sync_all())
         .map_err(|error| cannot_make(directory, error))?;
@@ -99,17 +100,18 @@ fn cannot_make(path: &Path, error: io::Error) -> StoreError {
 pub(crate) fn open_writer(path: &Path) -> Result<Connection, Fault> {
     let db = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     db.pragma_update(None, "journal_mode", "WAL")?;
-    // An acknowledged commit is on the disk: FULL syncs the WAL at each one.
+    // FULL syncs the WAL at each commit, so that an acknowledged commit is on the disk.
     db.pragma_update(None, "synchronous", "FULL")?;
     db.pragma_update(None, "fullfsync", "ON")?;
     db.pragma_update(None, "foreign_keys", "ON")?;
     Ok(db)
 }
 
-/// Opens a connection that only reads.
+/// Opens a read-only connection. If the file is on a read-only disk, opens it as immutable.
 pub(crate) fn open_reader(path: &Path) -> Result<Connection, Fault> {
     let db = open(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-    // The first look at the file; a WAL needs a place for its index, which a read-only disk can't give.
+    // The first query opens the file. In WAL mode it fails on a read-only disk, because SQLite cannot create the file
+    // for the index of the WAL.
     let first_look = db.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()));
     match first_look {
         Ok(()) => Ok(db),
@@ -127,7 +129,8 @@ fn open(path: &Path, mode: OpenFlags) -> Result<Connection, rusqlite::Error> {
     Ok(db)
 }
 
-/// Whether the file lies on a read-only disk with no log beside it: then nobody can be changing it.
+/// Returns `true` if the file is in a directory that segue cannot write to and its WAL is missing or empty: then no
+/// process can be changing the file.
 fn is_at_rest(path: &Path) -> bool {
     let wal = path.with_file_name(format!("{FILE_NAME}-wal"));
     let empty_wal = fs::metadata(wal).map_or(true, |wal| wal.len() == 0);

@@ -1,4 +1,4 @@
-//! From what SQLite says to what a caller can act on.
+//! Conversion of SQLite errors to [`StoreError`], which a caller can act on.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,19 +6,20 @@ use std::sync::Arc;
 use rusqlite::ErrorCode;
 use segue_store::StoreError;
 
-/// Why a piece of work on a connection failed, before it is known which file it was about.
+/// Error of an operation on a connection. Unlike [`StoreError`], it does not contain the path of the file, which an
+/// operation does not have.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Fault {
-    /// An answer of the store itself.
+    /// An error of the store itself, such as a missing session.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// SQLite failed.
+    /// An error that SQLite reported.
     #[error(transparent)]
     Sqlite(#[from] rusqlite::Error),
 }
 
 impl Fault {
-    /// Whether the file needs a repair that a connection which only reads may not make.
+    /// Returns `true` if the file needs a repair that a read-only connection cannot make.
     pub(crate) fn needs_a_writer(&self) -> bool {
         match self {
             Self::Store(_) => false,
@@ -34,7 +35,8 @@ impl Fault {
     }
 }
 
-/// Names what happened; one SQLite error may have failed several callers, so it is shared.
+/// Converts an SQLite error to the [`StoreError`] of its kind. The error is shared, because one failed commit may fail
+/// several callers.
 pub(crate) fn classify(
     error: &Arc<rusqlite::Error>,
     doing: &'static str,
@@ -45,7 +47,8 @@ pub(crate) fn classify(
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy { path },
         Some(ErrorCode::DiskFull) => StoreError::Full { path, source },
-        // A file-size limit or a quota shows as a failed write; there is no room either way.
+        // A file-size limit or a quota appears as a failed write. Like a full disk, it means that no space is
+        // available.
         Some(ErrorCode::SystemIoFailure) if is_write_failure(error) => {
             StoreError::Full { path, source }
         }
@@ -60,7 +63,7 @@ pub(crate) fn classify(
             path,
             source,
         },
-        // No code: a row could not be read as what it should be.
+        // Without a code, the error is one of conversion: a row contains a value of the wrong type or form.
         None => StoreError::Corrupt { path, source },
     }
 }

@@ -1,8 +1,9 @@
 //! The embedded store: one SQLite file in WAL mode.
 //!
-//! All writes of a process go through one thread, which commits what has queued up in one transaction and
-//! answers when it is on the disk; who is at work in a session need not outlive the machine, and does not wait for it. Reads use connections of their own and never wait for it. Other processes
-//! are waited for. The only crate that sees `rusqlite`.
+//! All writes of a process run on one thread. It commits the queued writes in one transaction and answers the callers
+//! once the commit is on the disk. Writes of leases do not wait for the disk, because a lease need not survive a power
+//! failure. Reads use their own connections and never wait for the writer. If another process has locked the file,
+//! segue waits for it. Only this crate uses `rusqlite`.
 
 mod connection;
 mod fault;
@@ -37,24 +38,25 @@ pub use connection::FILE_NAME;
 /// A store in one SQLite file.
 pub struct SqliteStore {
     path: PathBuf,
-    // Dropped in this order: the last connection to close puts the log into the file, which only a writer can.
+    // Fields are dropped in this order, because the last connection that closes moves the WAL into the file, and only a
+    // writer can do that.
     readers: Readers,
     writer: Writer,
 }
 
-/// What a look at the whole store found.
+/// Result of a check of the store's file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Health {
-    /// The format of the file.
+    /// Format version of the file.
     pub format: i64,
-    /// How many sessions it holds.
+    /// Number of sessions in the store.
     pub sessions: u64,
-    /// What is wrong with it; empty when all is well.
+    /// Problems that SQLite's `quick_check` reports; empty if it finds none.
     pub problems: Vec<String>,
 }
 
 impl SqliteStore {
-    /// Opens the store in `directory`, and makes it if there is none.
+    /// Opens the store in `directory`. Creates it if it does not exist, and migrates it if its format is older.
     pub fn open(directory: &Path) -> Result<Self> {
         let (path, reader) = connection::prepare(directory)?;
         Ok(Self {
@@ -64,13 +66,13 @@ impl SqliteStore {
         })
     }
 
-    /// Where the store's file is.
+    /// Returns the path of the store's file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Checks the whole file.
+    /// Checks the complete file with `quick_check`, which reports at most 10 problems.
     pub async fn health(&self) -> Result<Health> {
         self.read("check", ops::health).await
     }
@@ -83,7 +85,7 @@ impl SqliteStore {
         self.writer.run(Outlives::Power, work).await
     }
 
-    /// Writes who is at work in a session.
+    /// Writes a lease: the commit survives the end of the process, but does not wait for the disk.
     async fn claim<T, F>(&self, work: F) -> Result<T>
     where
         T: Send + 'static,

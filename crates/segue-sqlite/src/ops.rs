@@ -1,4 +1,4 @@
-//! What the store does, as plain functions over a connection that is inside a transaction.
+//! Operations of the store, as functions on a connection that is inside a transaction.
 
 pub(crate) mod adopt;
 pub(crate) mod checkpoints;

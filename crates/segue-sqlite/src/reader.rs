@@ -1,4 +1,4 @@
-//! A small pool of connections that only read.
+//! A small pool of read-only connections.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +9,7 @@ use segue_store::{Result, StoreError};
 use crate::connection;
 use crate::fault::Fault;
 
-/// How many idle connections are kept.
+/// Maximum number of idle connections in the pool.
 const KEPT: usize = 4;
 
 pub(crate) struct Readers {
@@ -18,7 +18,7 @@ pub(crate) struct Readers {
 }
 
 impl Readers {
-    /// A pool that begins with one open connection.
+    /// Creates a pool that contains one open connection.
     pub(crate) fn new(path: PathBuf, first: Connection) -> Self {
         Self {
             path,
@@ -39,7 +39,7 @@ impl Readers {
                     Some(db) => db,
                     None => connection::open_reader(&path)?,
                 };
-                // One transaction, so that several statements see one state.
+                // The work runs in one transaction, so that all its statements see one state.
                 db.execute_batch("BEGIN")?;
                 let outcome = work(&db);
                 db.execute_batch("COMMIT")?;

@@ -1,4 +1,4 @@
-//! From rows to the words of segue.
+//! Conversion of rows to the types of segue-core and segue-store.
 
 use std::str::FromStr;
 
@@ -18,7 +18,7 @@ pub(crate) fn bad(column: usize, why: impl Into<BoxError>) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(column, Type::Text, why.into())
 }
 
-/// The time that is stored as microseconds.
+/// Returns the time as microseconds since the Unix epoch, as the tables store it.
 pub(crate) fn micros(at: Timestamp) -> i64 {
     at.as_microsecond()
 }
@@ -34,7 +34,7 @@ pub(crate) fn maybe_time(row: &Row<'_>, column: usize) -> Outcome<Option<Timesta
     }
 }
 
-/// A text column that one of our types can be parsed from.
+/// Parses a text column.
 pub(crate) fn parsed<T>(row: &Row<'_>, column: usize) -> Outcome<T>
 where
     T: FromStr,
@@ -57,7 +57,7 @@ where
     }
 }
 
-/// What tells whether a session has changed.
+/// Reads the [`Mark`] of a session, which shows if the session has changed.
 pub(crate) fn mark(row: &Row<'_>) -> Outcome<Mark> {
     Ok(Mark {
         id: parsed(row, 0)?,
@@ -67,7 +67,7 @@ pub(crate) fn mark(row: &Row<'_>) -> Outcome<Mark> {
     })
 }
 
-/// A text column with one of a few names.
+/// Reads a text column whose value is one of a fixed set of names. An unknown name is an error.
 pub(crate) fn named<T>(
     row: &Row<'_>,
     column: usize,
@@ -77,7 +77,7 @@ pub(crate) fn named<T>(
     from_name(name).ok_or_else(|| bad(column, format!("{name:?} is not known")))
 }
 
-/// A title that `source` gave.
+/// Reads a title that was set by `source`.
 pub(crate) fn title(row: &Row<'_>, column: usize, source: TitleSource) -> Outcome<Title> {
     Title::given(row.get_ref(column)?.as_str()?, source).map_err(|error| bad(column, error))
 }
@@ -92,7 +92,7 @@ pub(crate) const SESSION: &str = "
     LEFT JOIN legs l ON l.id = s.leg_id
     LEFT JOIN turns t ON t.id = s.head_id";
 
-/// The same, found by an index.
+/// Returns the [`SESSION`] query. With an index, SQLite must use it for `sessions`.
 pub(crate) fn sessions_by(index: Option<&str>) -> String {
     match index {
         Some(index) => SESSION.replacen(
@@ -136,7 +136,8 @@ pub(crate) fn session(row: &Row<'_>) -> Outcome<Session> {
     })
 }
 
-/// The column of the feature, and four more: whether there is any purpose, task, state, role.
+/// Reads the purpose from the column `feature` and the four columns from `first` on: whether a purpose exists, task,
+/// task state, role. `None` if the session has no purpose.
 fn purpose(row: &Row<'_>, feature: usize, first: usize) -> Outcome<Option<Purpose>> {
     if !row.get::<_, bool>(first)? {
         return Ok(None);
@@ -157,7 +158,7 @@ fn purpose(row: &Row<'_>, feature: usize, first: usize) -> Outcome<Option<Purpos
     Ok(Some(Purpose { scope, role }))
 }
 
-/// A column of tags with commas between them, which no tag contains.
+/// Reads a column of tags, sorted. They are separated by commas, which no tag contains.
 fn tags(row: &Row<'_>, column: usize) -> Outcome<Vec<Tag>> {
     let Some(names) = row.get_ref(column)?.as_str_or_null()? else {
         return Ok(Vec::new());
@@ -197,7 +198,7 @@ pub(crate) fn turn(row: &Row<'_>) -> Outcome<Turn> {
     })
 }
 
-/// Five columns: role, whether it is complete, payload, time, tokens.
+/// Reads a message from the five columns from `first` on: role, completeness, payload, time, tokens.
 pub(crate) fn message(row: &Row<'_>, first: usize) -> Outcome<Message> {
     Ok(Message {
         role: named(row, first, Role::from_name)?,
@@ -208,7 +209,8 @@ pub(crate) fn message(row: &Row<'_>, first: usize) -> Outcome<Message> {
     })
 }
 
-/// Five columns: class, message, hint, error output, when to try again.
+/// Reads a failure from the five columns from `first` on: class, message, hint, stderr, time of the next try. `None` if
+/// the class is NULL.
 fn failure(row: &Row<'_>, first: usize) -> Outcome<Option<Failure>> {
     if row.get_ref(first)?.as_str_or_null()?.is_none() {
         return Ok(None);
@@ -239,7 +241,7 @@ pub(crate) fn attempt(row: &Row<'_>) -> Outcome<Attempt> {
     })
 }
 
-// Failures are counted once, in the standing.
+// Failures of a leg come from `standings`, because segue counts them only in that table. An ended leg has 0.
 pub(crate) const LEG: &str = "
     SELECT id, n, provider, nullif(native_id, ''), tip_id,
            coalesce((SELECT s.failures FROM standings s WHERE legs.ended_at IS NULL
@@ -293,7 +295,7 @@ pub(crate) fn holder(row: &Row<'_>) -> Outcome<Option<Holder>> {
     }))
 }
 
-/// Three columns: host, number, start.
+/// Reads a process from the three columns from `first` on: host, pid, start. `None` if the pid is NULL.
 fn process(row: &Row<'_>, first: usize) -> Outcome<Option<ProcessMark>> {
     let Some(pid) = row.get(first + 1)? else {
         return Ok(None);

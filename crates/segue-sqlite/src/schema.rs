@@ -1,6 +1,6 @@
-//! The tables, and how an older file becomes a current one.
+//! The tables, and the migration of an older file to the current format.
 //!
-//! A migration that was ever shipped is never edited; a change is a new one at the end.
+//! A migration that was shipped is never edited; every change is a new migration at the end of the list.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use segue_store::StoreError;
 
 use crate::fault::{Fault, classify};
 
-/// "SEGU": tells a store of ours from any other SQLite file.
+/// SQLite application id of a segue store ("SEGU"). It distinguishes a store from an SQLite file of another program.
 const APPLICATION_ID: i64 = 0x5345_4755;
 
 const MIGRATIONS: &[&str] = &[
@@ -28,20 +28,21 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema/0012_checkpoints.sql"),
 ];
 
-/// The format that this build reads and writes.
+/// Returns the format that this build reads and writes.
 fn known() -> i64 {
     i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX)
 }
 
-/// The format of a file.
+/// Returns the format of a file.
 pub(crate) fn format(db: &Connection) -> Result<i64, rusqlite::Error> {
     db.pragma_query_value(None, "user_version", |row| row.get(0))
 }
 
-/// Whether the file has the current format; a newer or a foreign one is an error.
+/// Returns `true` if the file has the current format, `false` if it must be migrated. A newer format is
+/// [`StoreError::Newer`]; a file of another program is [`StoreError::Corrupt`].
 pub(crate) fn is_current(db: &Connection, path: &Path) -> Result<bool, StoreError> {
     let look = || -> Result<bool, Fault> {
-        // One look at one state: another process may be making the store right now.
+        // A transaction, so that all queries see one state: another process may be creating the store at this moment.
         let db = db.unchecked_transaction()?;
         let found = format(&db)?;
         if found > known() {
@@ -65,7 +66,7 @@ pub(crate) fn is_current(db: &Connection, path: &Path) -> Result<bool, StoreErro
     look().map_err(|fault| fault.into_store_error("open", path))
 }
 
-/// Brings a file to the current format, in one transaction.
+/// Migrates a file to the current format, in one transaction.
 pub(crate) fn migrate(db: &mut Connection, path: &Path) -> Result<(), StoreError> {
     is_current(db, path)?;
     let run = |db: &mut Connection| -> Result<(), rusqlite::Error> {

@@ -1,8 +1,8 @@
-//! The thread that writes: group commit.
+//! The writer thread: group commit.
 //!
-//! Everything that has queued up while the last commit was on its way to the disk goes into the next one.
-//! Each piece of work has a savepoint of its own, so that one that fails takes nothing else with it. A batch waits for
-//! the disk unless all of it is [about the living](Outlives::Process).
+//! Jobs that are queued while a commit waits for the disk share the next commit. Each job has its own savepoint, so
+//! that a job that fails does not undo the others. A batch waits for the disk unless all its jobs are of
+//! [`Outlives::Process`].
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -15,20 +15,20 @@ use tokio::sync::oneshot;
 use crate::connection;
 use crate::fault::{Fault, classify};
 
-/// How many pieces of work one commit carries at most.
+/// Maximum number of jobs in one commit.
 const BATCH: usize = 512;
 
-/// What a piece of work must outlive once it is acknowledged.
+/// Event that an acknowledged job must survive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Outlives {
-    /// The process: it tells who is at work, and where the power failed nobody is.
+    /// The end of the process. Enough for a lease, because no process owns one after a power failure.
     Process,
-    /// The power.
+    /// A power failure.
     Power,
 }
 
 impl Outlives {
-    /// How the log is synced for it, in SQLite's words.
+    /// Returns the value of SQLite's `synchronous` pragma for this level.
     const fn synchronous(self) -> &'static str {
         match self {
             Self::Process => "NORMAL",
@@ -37,16 +37,16 @@ impl Outlives {
     }
 }
 
-/// How a batch ended for all of it.
+/// Result of the commit of a batch, which all its jobs share.
 type Committed<'a> = std::result::Result<(), (&'a Arc<rusqlite::Error>, &'a Path)>;
 
-/// One piece of work, run inside a transaction and answered after its commit.
+/// A job: it runs inside a transaction and answers its caller after the commit.
 trait Job: Send {
-    /// Does the work; says whether there is something to commit.
+    /// Runs the job. Returns `true` if it succeeded, so that the transaction must be committed.
     fn run(&mut self, db: &Connection) -> bool;
-    /// What it must outlive.
+    /// Returns the event that the job must survive once it is acknowledged.
     fn outlives(&self) -> Outlives;
-    /// Tells the caller.
+    /// Sends the result to the caller.
     fn answer(self: Box<Self>, path: &Path, committed: Committed<'_>);
 }
 
@@ -83,7 +83,7 @@ where
             (_, Err((error, path))) => Err(classify(error, "write to", path)),
             (None, Ok(())) => Err(stopped(path)),
         };
-        // A caller that went away has no use for the answer.
+        // Sending fails only if the caller no longer waits for the answer.
         let _ = self.caller.send(answer);
     }
 }
@@ -94,7 +94,7 @@ fn in_savepoint<T>(
 ) -> std::result::Result<T, Fault> {
     db.prepare_cached("SAVEPOINT work")?.execute([])?;
     let outcome = work(db);
-    // A full disk makes SQLite roll back everything, the savepoint included.
+    // On a full disk SQLite rolls back the complete transaction, including the savepoint.
     if db.is_autocommit() {
         return outcome;
     }
@@ -105,7 +105,7 @@ fn in_savepoint<T>(
     outcome
 }
 
-/// Hands work to the writing thread, which starts with the first piece.
+/// Sends jobs to the writer thread, which starts with the first job.
 pub(crate) struct Writer {
     path: PathBuf,
     thread: Mutex<Option<Running>>,
@@ -161,7 +161,7 @@ impl Drop for Writer {
             .take();
         if let Some(Running { jobs, handle }) = running {
             drop(jobs);
-            // What was queued is still written; a panic of the thread was reported when it happened.
+            // The thread writes the queued jobs before it ends. A panic of the thread was reported when it happened.
             let _ = handle.join();
         }
     }
@@ -211,7 +211,7 @@ fn write_all(db: &Connection, path: &Path, queue: &mpsc::Receiver<Box<dyn Job>>)
     }
 }
 
-/// From now on a commit waits for the disk, or does not: only between two transactions can that be changed.
+/// Sets whether the following commits wait for the disk. SQLite allows this change only between two transactions.
 fn sync_for(db: &Connection, outlives: Outlives) -> std::result::Result<(), rusqlite::Error> {
     db.pragma_update(None, "synchronous", outlives.synchronous())
 }
@@ -222,7 +222,7 @@ fn commit(db: &Connection, batch: &mut [Box<dyn Job>]) -> std::result::Result<()
     for job in batch {
         changed |= job.run(db);
         if db.is_autocommit() {
-            // SQLite gave the whole transaction up, and with it what ran before in it.
+            // SQLite rolled back the complete transaction, including the jobs that ran earlier in it.
             return Err(rusqlite::Error::SqliteFailure(
                 rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_FULL),
                 Some("the transaction was rolled back".into()),
@@ -232,7 +232,7 @@ fn commit(db: &Connection, batch: &mut [Box<dyn Job>]) -> std::result::Result<()
     let end = if changed { "COMMIT" } else { "ROLLBACK" };
     let ended = db.prepare_cached(end)?.execute([]);
     if ended.is_err() && !db.is_autocommit() {
-        // The error that counts is the commit's.
+        // The caller needs the error of the commit, so an error of the rollback is ignored.
         let _ = db.execute_batch("ROLLBACK");
     }
     ended.map(|_| ())

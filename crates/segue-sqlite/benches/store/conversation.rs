@@ -1,4 +1,4 @@
-//! Sessions of a given length, with a turn under way.
+//! Sessions of a given length whose last turn is running.
 
 use jiff::{SignedDuration, Timestamp};
 use segue_core::{
@@ -7,10 +7,10 @@ use segue_core::{
 use segue_sqlite::SqliteStore;
 use segue_store::{Entry, Finish, Lease, LeaseRequest, NewSession, Store};
 
-/// How many messages a turn has, the prompt included.
+/// Number of messages in a turn, including the prompt.
 const MESSAGES_A_TURN: u32 = 10;
 
-/// A session that is being written to: messages are appended to its last turn.
+/// A session with a running turn, to which messages are appended.
 pub(crate) struct Conversation {
     lease: Lease,
     turn: TurnId,
@@ -18,12 +18,12 @@ pub(crate) struct Conversation {
 }
 
 impl Conversation {
-    /// Makes the session that is `number`th in its store; the next message appended will be its `nth`.
+    /// Creates session `number` of the store. The next message that is appended to it is its `nth`.
     pub(crate) async fn before(nth: u32, store: &SqliteStore, number: u32, text: &str) -> Self {
         assert!(nth > 1, "a turn begins with its prompt");
         let lease = claimed_session(store, number).await;
         let written = nth - 1;
-        // At least the prompt is left for the turn that stays open.
+        // At least the prompt remains for the turn that stays open.
         let whole_turns = (written - 1) / MESSAGES_A_TURN;
         for _ in 0..whole_turns {
             write_whole_turn(store, &lease, text).await;
@@ -40,7 +40,7 @@ impl Conversation {
         conversation
     }
 
-    /// Appends one message; it is on the disk when this returns.
+    /// Appends a message, which is on the disk when this returns.
     pub(crate) async fn append(&mut self, store: &SqliteStore, text: &str) {
         let entry = Entry::Message {
             seq: self.next_seq,

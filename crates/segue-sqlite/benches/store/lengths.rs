@@ -1,4 +1,4 @@
-//! What one more message costs in a short session and in a long one.
+//! Cost of one more message in a short session and in a long session.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -13,10 +13,10 @@ use segue_testkit::figures::{
     Compared, Contestant, Extent, print_table, quantile, take_turns, verdict,
 };
 
-/// The message that is measured in a short session.
+/// Number of the message that is measured in a short session.
 const SHORT: u32 = 10;
 
-/// How many messages are appended in a row within a round; the round's figure is their median.
+/// Number of messages that are appended per round; the result of the round is their median time.
 const IN_A_ROW: u32 = 10;
 
 pub(crate) fn compare(extent: Extent) {
@@ -90,7 +90,7 @@ fn print(contestants: &[Contestant<'_>; 6], rounds: usize, long: u32) {
     );
 }
 
-/// Microseconds for a person.
+/// Formats microseconds with a unit.
 fn in_words(micros: f64) -> String {
     if micros < 1e4 {
         format!("{micros:.0} µs")
@@ -99,7 +99,7 @@ fn in_words(micros: f64) -> String {
     }
 }
 
-/// The median of some appends, in microseconds.
+/// Returns the median duration of the appends in microseconds.
 fn median_micros(appends: impl Iterator<Item = Duration>) -> f64 {
     let micros: Vec<f64> = appends.map(|took| took.as_secs_f64() * 1e6).collect();
     quantile(&micros, 0.5)
@@ -109,7 +109,7 @@ fn rewrite(file: &ChatFile, done: Done, times: u32) -> f64 {
     median_micros((0..times).map(|_| file.add_message(done)))
 }
 
-/// Many sessions that all are one message short of [`SHORT`]; each is used once.
+/// Sessions whose next message is number [`SHORT`]; each is used once.
 struct ShortSessions {
     runtime: Runtime,
     store: SqliteStore,
@@ -137,7 +137,7 @@ impl ShortSessions {
     }
 }
 
-/// One session that grows.
+/// A single session that grows.
 struct LongSession {
     runtime: Runtime,
     store: SqliteStore,

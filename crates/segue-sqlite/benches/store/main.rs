@@ -1,5 +1,5 @@
-//! What it costs to append a message, against what the disk allows and against a session in one JSON file, and to find
-//! the session of a feature.
+//! Cost of an append, compared with the disk's limit and with a session in one JSON file, and of a query for the
+//! session of a feature.
 //!
 //! `cargo bench -p segue-sqlite --bench store`; docs/benchmarks.md explains the tables.
 
@@ -23,7 +23,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use segue_testkit::figures::Extent;
 
-/// The length of a message, about that of a short answer.
+/// Length of a message, about that of a short answer.
 const MESSAGE_BYTES: usize = 1024;
 
 fn main() {
@@ -36,7 +36,7 @@ fn main() {
     purposes::compare(extent);
 }
 
-/// A directory on the disk that the build is on; the usual one for temporary files may be memory.
+/// Creates a directory on the disk of the build, because the default directory for temporary files may be in memory.
 fn directory() -> TempDir {
     TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
@@ -45,7 +45,7 @@ fn text() -> String {
     "segue ".chars().cycle().take(MESSAGE_BYTES).collect()
 }
 
-/// The same kind of runtime as the binary has.
+/// Creates a runtime of the kind that the binary uses.
 fn runtime() -> Runtime {
     Builder::new_current_thread().build().unwrap()
 }

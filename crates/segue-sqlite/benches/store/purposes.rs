@@ -1,4 +1,4 @@
-//! How long it takes to find the session of a feature, in a small store and in a large one.
+//! Time of a query for the session of a feature, in a small store and in a large store.
 
 use std::path::Path;
 use std::time::Instant;
@@ -12,7 +12,7 @@ use tokio::runtime::Runtime;
 
 use crate::{directory, runtime};
 
-/// How many sessions there are for each feature.
+/// Number of sessions per feature.
 const EACH: u32 = 10;
 
 pub(crate) fn compare(extent: Extent) {
@@ -49,7 +49,7 @@ pub(crate) fn compare(extent: Extent) {
     );
 }
 
-/// A store of sessions for features, all in one project.
+/// A store with sessions for features, all in one project.
 struct Sessions {
     runtime: Runtime,
     store: SqliteStore,
@@ -73,7 +73,7 @@ impl Sessions {
         }
     }
 
-    /// How long it takes to find the session of one feature, in seconds.
+    /// Returns the mean time of a query for the session of a feature, in seconds.
     fn find(&self, provider: Option<&ProviderId>) -> f64 {
         const LOOKED_UP: u32 = 100;
         let start = Instant::now();
@@ -101,7 +101,7 @@ fn purpose(number: u32) -> Purpose {
 
 fn session(number: u32, features: u32) -> NewSession {
     let at = Timestamp::UNIX_EPOCH + SignedDuration::from_mins(i64::from(number));
-    // The first of each feature is Codex's, so that it is the last that is found.
+    // The oldest session of each feature is Codex's, so that a search from the newest finds it last.
     let provider = if number < features {
         ProviderId::codex()
     } else {

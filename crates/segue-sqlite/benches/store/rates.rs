@@ -1,4 +1,4 @@
-//! Appends in a second: the store with one writer and with several, beside plain files on the same disk.
+//! Appends per second: the store with one writer and with several, compared with plain files on the same disk.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::raw::RawLog;
 use crate::{MESSAGE_BYTES, directory, runtime, text};
 use segue_testkit::figures::{Compared, Contestant, Extent, print_table, take_turns, verdict};
 
-/// How many writers share the store in the measurement of group commit.
+/// Number of writers that share the store in the measurement of group commit.
 const WRITERS: u32 = 8;
 
 pub(crate) fn compare(extent: Extent) {
@@ -73,7 +73,7 @@ fn print(contestants: &[Contestant<'_>; 4], rounds: usize, appends: u32) {
     );
 }
 
-/// Tasks that write to one store at the same time, each to a session of its own.
+/// Tasks that write concurrently to one store, each to its own session.
 struct Writers {
     runtime: Runtime,
     store: Arc<SqliteStore>,
@@ -95,7 +95,7 @@ impl Writers {
         }
     }
 
-    /// Appends so many messages, shared evenly among the writers, and returns how many it did in a second.
+    /// Appends `appends` messages, divided evenly among the writers. Returns the appends per second.
     fn rate(&mut self, appends: u32) -> f64 {
         let writers = u32::try_from(self.conversations.len()).unwrap();
         let each = appends / writers;

@@ -1,18 +1,18 @@
-//! What the disk allows: a plain file, written and synced without any store.
+//! Limit of the disk: a plain file, written and synced without a store.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Seek, Write};
 use std::path::Path;
 use std::time::Instant;
 
-/// A file that records are appended to, each synced before the next.
+/// A file to which records are appended, each synced before the next.
 pub(crate) struct RawLog {
     file: File,
     room: Option<usize>,
 }
 
 impl RawLog {
-    /// A file that grows with each record, as a plain log does.
+    /// Creates a file that grows with each record, like a plain log.
     pub(crate) fn growing(path: &Path) -> Self {
         let file = OpenOptions::new()
             .create_new(true)
@@ -22,7 +22,7 @@ impl RawLog {
         Self { file, room: None }
     }
 
-    /// A file that has its full size from the start, so that a sync need not write the size as well.
+    /// Creates a file of the full size, so that a sync need not write a new size.
     pub(crate) fn allocated(path: &Path, room: usize) -> Self {
         let mut file = File::create_new(path).unwrap();
         file.write_all(&vec![0; room]).unwrap();
@@ -33,7 +33,7 @@ impl RawLog {
         }
     }
 
-    /// Appends so many records, and returns how many of them it did in a second.
+    /// Appends `records` records. Returns the appends per second.
     pub(crate) fn rate(&mut self, records: u32, record: &[u8]) -> f64 {
         if let Some(room) = self.room {
             assert!(record.len() * records as usize <= room);

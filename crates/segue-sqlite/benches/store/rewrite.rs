@@ -1,7 +1,8 @@
-//! The other way to keep a session: one JSON file, read, parsed, added to and written whole for each message.
+//! The alternative to a store: one JSON file per session, which is read, parsed, extended and completely rewritten for
+//! each message.
 //!
-//! The simplest thing that works for ten messages, and what the store is compared with. It is given every
-//! advantage: typed parsing, no check of what was read, no care for a crash in the middle of the write.
+//! This is the simplest solution that works for ten messages, and the baseline for the store. It has every advantage:
+//! typed parsing, no validation of the input, no protection against a crash during the write.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -35,25 +36,25 @@ struct Metadata {
     token_count: usize,
 }
 
-/// When a rewrite counts as done.
+/// Point at which a rewrite counts as done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Done {
-    /// When the kernel has the bytes; a loss of power loses them.
+    /// The kernel has the bytes; a power failure loses them.
     Written,
-    /// When the disk has them, as with the store.
+    /// The disk has the bytes, as with the store.
     Synced,
 }
 
 /// A session in one JSON file.
 pub(crate) struct ChatFile {
     path: PathBuf,
-    /// The file as it is before the message that is measured.
+    /// Content of the file before the measured message.
     before: Vec<u8>,
     text: String,
 }
 
 impl ChatFile {
-    /// A file whose next message is the `nth`.
+    /// Creates a chat whose next message is the `nth`.
     pub(crate) fn before(nth: u32, directory: &Path, text: &str) -> Self {
         let mut chat = Chat {
             session_id: "20251207_143022_k3f9".into(),
@@ -75,8 +76,8 @@ impl ChatFile {
         }
     }
 
-    /// Adds the message, and returns how long it took. What was not synced is synced after the clock has
-    /// stopped, so that it does not hold up whoever is measured next.
+    /// Adds the message and returns the time that it took. Syncs the file again after the measurement, so that an
+    /// unsynced write does not slow down the next measurement.
     pub(crate) fn add_message(&self, done: Done) -> Duration {
         fs::write(&self.path, &self.before).unwrap();
         self.sync();

@@ -1,4 +1,4 @@
-//! Adoption: a native session becomes one of ours, whole.
+//! Adoption: a native session becomes a session of segue, with all its turns.
 
 use rusqlite::{Connection, params};
 use segue_core::ProcessMark;
@@ -24,7 +24,7 @@ pub(crate) fn adopt(
     };
     let leg = legs::open(db, &lease, &leg)?;
     outside::write(db, &lease, leg.id, &native.turns)?;
-    // The session is as old as what was first said in it, and as new as what was last said.
+    // The session begins with its first turn and was last updated at the end of its last turn.
     let first = native.turns.first().map_or(new.at, |turn| turn.started_at);
     let last = native.turns.last().map_or(new.at, |turn| turn.ended_at);
     db.prepare_cached(

@@ -1,4 +1,4 @@
-//! Checkpoints: what a conversation comes to, version by version.
+//! Checkpoints: the numbered versions of a session's summary, stored as deltas.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use segue_core::{
@@ -11,12 +11,13 @@ use super::{Outcome, lease, legs};
 use crate::fault::Fault;
 use crate::rows::{self, micros};
 
-/// After how many changes one is written whole again, so that none is far from its beginning.
+/// Maximum number of versions in a chain of deltas. The next version is stored completely, which bounds the number of
+/// deltas that a read applies.
 const CHANGES: u32 = 16;
 
 const COLUMNS: &str = "c.n, c.turn_id, c.covers, c.tokens, c.replaced, c.made_by, c.why, c.at, c.id, c.depth, c.last_item, c.read";
 
-/// A version, its key, and how many changes it is away from one that is whole.
+/// A version, its row id, and the number of deltas between it and the last complete version.
 type Kept = (Version, i64, u32);
 
 fn version(row: &Row<'_>) -> rusqlite::Result<Kept> {
@@ -92,8 +93,8 @@ pub(crate) fn add(
     Ok(version)
 }
 
-/// The session and those it was forked from, each with until when what it made counts; of one that is gone nobody can
-/// tell any more what it made.
+/// SQL table of the session and the sessions that it was forked from. `until` is the time up to which their versions
+/// are valid in the session. `gone` marks an ancestor that was deleted: its versions no longer name their session.
 const KIN: &str = "kin (id, until, gone) AS (
          SELECT id, 9223372036854775807, FALSE FROM sessions WHERE id = ?1
          UNION ALL
@@ -102,11 +103,12 @@ const KIN: &str = "kin (id, until, gone) AS (
          FROM kin k CROSS JOIN sessions s ON s.id = k.id WHERE s.forked_from IS NOT NULL
      )";
 
-/// Whether a version counts in the session: what others make on turns that it shares with them is theirs.
+/// SQL condition for a version `v` that is valid in the session. A version that another session makes later on a shared
+/// turn is not valid.
 const COUNTS: &str =
     "EXISTS (SELECT 1 FROM kin k WHERE (k.id = v.session_id OR k.gone) AND v.at <= k.until)";
 
-/// The version that is in force at a turn of a session, with its content.
+/// Returns the version that is active at a turn of a session, with its content. `None` if no version exists.
 pub(crate) fn in_force(
     db: &Connection,
     id: &SessionId,
@@ -118,9 +120,9 @@ pub(crate) fn in_force(
     Ok(Some((version, content(db, key)?)))
 }
 
-/// The newest version on the nearest turn at or above one that has any.
+/// Returns the newest version on the nearest turn that has one: `turn` itself or an ancestor.
 fn nearest(db: &Connection, id: &SessionId, turn: TurnId) -> Outcome<Option<Kept>> {
-    // The chain comes turn by turn as rows are asked for; most sessions have no checkpoint at all.
+    // SQLite computes the chain turn by turn as rows are fetched. Most sessions have no checkpoint at all.
     let mut statement = db.prepare_cached(&format!(
         "WITH RECURSIVE {KIN}, chain (id, parent_id) AS (
              SELECT id, parent_id FROM turns WHERE id = ?2
@@ -134,7 +136,7 @@ fn nearest(db: &Connection, id: &SessionId, turn: TurnId) -> Outcome<Option<Kept
         .optional()?)
 }
 
-/// All versions that a session has, also those that it shares with the session it was forked from.
+/// Returns all versions of a session, including those that it shares with the session that it was forked from.
 pub(crate) fn all(db: &Connection, id: &SessionId) -> Outcome<Vec<Version>> {
     Ok(kept(db, id)?
         .into_iter()
@@ -155,7 +157,7 @@ fn kept(db: &Connection, id: &SessionId) -> Outcome<Vec<Kept>> {
     Ok(found.collect::<Result<_, _>>()?)
 }
 
-/// The last number that was given, also to one that is not on the way to the head just now.
+/// Returns the highest number of any version, including versions off the path to the current head.
 fn last_number(db: &Connection, id: &SessionId) -> Outcome<u32> {
     let kept = kept(db, id)?.into_iter().map(|(version, ..)| version.n);
     let mut statement = db.prepare_cached(&format!(
@@ -166,7 +168,7 @@ fn last_number(db: &Connection, id: &SessionId) -> Outcome<u32> {
     Ok(kept.max().unwrap_or(0).max(of_kin))
 }
 
-/// One version of a session with its content.
+/// Returns version `n` of a session with its content. `None` if it does not exist.
 pub(crate) fn one(
     db: &Connection,
     id: &SessionId,
@@ -181,7 +183,7 @@ pub(crate) fn one(
     Ok(Some((version, content(db, key)?)))
 }
 
-/// What a version says: all changes up to it, one after the other.
+/// Returns the content of a version. Applies all deltas from the last complete version up to it.
 fn content(db: &Connection, key: i64) -> Outcome<Checkpoint> {
     let mut statement = db.prepare_cached(
         "WITH RECURSIVE changes (id, base, delta) AS (

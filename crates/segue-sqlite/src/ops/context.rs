@@ -1,4 +1,4 @@
-//! What an agent in a role is told of the project.
+//! Stored project context of a session: the information about the project that an agent with a role receives.
 
 use rusqlite::{Connection, OptionalExtension, params};
 use segue_core::{KeptContext, SessionId, decode_context, encode_context};
@@ -21,7 +21,8 @@ pub(crate) fn keep(db: &Connection, id: &SessionId, kept: &KeptContext) -> Outco
     Ok(())
 }
 
-/// What was kept; none also of what can't be read, since it can be gathered anew.
+/// Returns the stored project context. `None` if the session has none, or if it cannot be decoded, because the engine
+/// can gather it again.
 pub(crate) fn kept(db: &Connection, id: &SessionId) -> Outcome<Option<KeptContext>> {
     let mut statement =
         db.prepare_cached("SELECT content, tokens, at FROM contexts WHERE session_id = ?1")?;

@@ -1,4 +1,4 @@
-//! Finding sessions by filter or by what was typed.
+//! Queries for sessions: by a filter, or by a reference that the user typed.
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
@@ -24,8 +24,8 @@ pub(crate) fn find(db: &Connection, filter: &Filter, page: &Page) -> Outcome<Fou
     Ok(Found { sessions, next })
 }
 
-/// The index for sessions of a purpose. Left to itself, SQLite walks through all sessions of the project, since that
-/// gives the order as well.
+/// Returns the index for a query by project and purpose. SQLite's planner would scan all sessions of the project
+/// instead, because that index also gives the order. `None` if the filter has no project or no purpose.
 fn index(filter: &Filter) -> Option<&'static str> {
     match (&filter.project, &filter.purpose, &filter.provider) {
         (Some(_), Some(_), Some(_)) => Some("sessions_by_purpose_and_provider"),
@@ -83,7 +83,7 @@ fn statement(filter: &Filter, page: &Page) -> (String, Vec<Value>) {
     } else {
         clauses.join(" AND ")
     };
-    // One more than asked for tells whether there is a next page.
+    // A row above the limit shows that a next page exists.
     values.push((i64::from(page.limit) + 1).into());
     let sql = format!(
         "{} WHERE {condition} ORDER BY s.updated_at DESC, s.id DESC LIMIT ?",
@@ -92,11 +92,11 @@ fn statement(filter: &Filter, page: &Page) -> (String, Vec<Value>) {
     (sql, values)
 }
 
-/// How many candidates are looked at; more than this is ambiguous anyway.
+/// Maximum number of candidates per kind of match; a reference with more matches is ambiguous in any case.
 const CANDIDATES: i64 = 20;
 
 pub(crate) fn candidates(db: &Connection, text: &str) -> Outcome<Vec<Candidate>> {
-    // Ids are ASCII, so the texts that start with `text` are those from it up to its successor.
+    // Ids are ASCII, so every id that starts with `text` is less than `text` followed by the last ASCII character.
     let end = format!("{text}\u{7f}");
     let mut found = Vec::new();
     let mut look = |by, sql: &str, values: &[&str]| -> Outcome<()> {
@@ -131,7 +131,7 @@ pub(crate) fn candidates(db: &Connection, text: &str) -> Outcome<Vec<Candidate>>
     )?;
     if text.is_ascii() && text.len() >= SessionId::TAIL {
         let (_, tail) = text.split_at(text.len() - SessionId::TAIL);
-        // The index knows the last characters; what comes before them is compared.
+        // The index covers the last four characters; the characters before them are compared.
         look(
             MatchedBy::Suffix,
             "SELECT id FROM sessions WHERE substr(id, -4) = ? AND substr(id, -length(?)) = ? ORDER BY id DESC",

@@ -1,4 +1,4 @@
-//! Moving a session's head: revert and undo. No turn is touched.
+//! Head moves of a session: revert and undo. They change no turn.
 
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -36,7 +36,7 @@ pub(crate) fn undo(db: &Connection, held: &Lease, at: Timestamp) -> Outcome<Sess
     move_head(db, held, "undo", now.0, to, at)
 }
 
-/// Checks that no turn is under way, and returns the head.
+/// Checks the lease, and that no turn is running. Returns the head.
 pub(super) fn check_idle(db: &Connection, held: &Lease) -> Outcome<Option<TurnId>> {
     lease::check(db, held)?;
     let session = sessions::existing(db, &held.session)?;

@@ -1,4 +1,4 @@
-//! Import: what another program kept becomes a session, whole.
+//! Import: a session of another program becomes a session of segue, with all its turns.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use segue_core::{Author, Json, Message, Occasion, ProcessMark, Role, Session, SessionId, TurnId};
@@ -52,7 +52,7 @@ pub(crate) fn import(
     sessions::existing(db, &new.id)
 }
 
-/// The sessions of a project that came from elsewhere under a name.
+/// Returns the sessions of a project that were imported under this name.
 fn named(db: &Connection, project: &str, name: &str) -> Outcome<Vec<SessionId>> {
     let mut statement = db.prepare_cached(
         "SELECT o.session_id FROM origins o JOIN sessions s ON s.id = o.session_id
@@ -63,7 +63,7 @@ fn named(db: &Connection, project: &str, name: &str) -> Outcome<Vec<SessionId>> 
     Ok(found.collect::<Result<_, _>>()?)
 }
 
-/// Writes a turn that no agent has part in.
+/// Writes a turn without an attempt, because no agent of segue took part in it.
 fn write(db: &Connection, held: &Lease, turn: &AdoptedTurn) -> Outcome<TurnId> {
     let empty = Message::text(Role::User, "", turn.started_at);
     let first = turn.messages.first().unwrap_or(&empty);

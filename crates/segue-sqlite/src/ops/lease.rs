@@ -1,4 +1,4 @@
-//! The claim on a session.
+//! The lease on a session.
 
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -8,7 +8,7 @@ use segue_store::{Granted, Holder, Lease, LeaseRequest, StoreError};
 use super::{Outcome, sessions};
 use crate::rows::{self, micros};
 
-/// Refuses a write whose lease is not the newest.
+/// Checks that `held` is the newest lease of its session and not released. [`StoreError::LeaseLost`] if not.
 pub(crate) fn check(db: &Connection, held: &Lease) -> Outcome<()> {
     let valid = db
         .prepare_cached(

@@ -1,4 +1,4 @@
-//! Legs: opened and ended.
+//! Legs: open, name, end, reopen, hand off.
 
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -27,7 +27,7 @@ pub(crate) fn open(db: &Connection, held: &Lease, new: &NewLeg) -> Outcome<Leg> 
     one(db, leg)
 }
 
-/// A leg without a name has an empty one in the table.
+/// Returns the native id as stored in the table: empty if the leg has none yet.
 fn name(native_id: Option<&NativeId>) -> &str {
     native_id.map_or("", NativeId::as_str)
 }
@@ -86,7 +86,9 @@ pub(crate) fn end(
     }
 }
 
-/// A row of its own, so that what is on record of the earlier leg stays as it is and the newest leg is the active one.
+/// Reopens the native session of an ended leg as a new leg. The new row leaves the record of the earlier leg unchanged
+/// and makes the newest leg the active one. Ends the legs that are open. Fails if another session uses the native
+/// session.
 pub(crate) fn take_up(
     db: &Connection,
     held: &Lease,
@@ -143,7 +145,7 @@ pub(crate) fn find(db: &Connection, leg: LegId) -> Outcome<Option<Leg>> {
     Ok(statement.query_row([leg.0], rows::leg).optional()?)
 }
 
-/// The session that is at this native session.
+/// Returns the session whose active leg uses this native session. `None` if no session uses it.
 pub(crate) fn carrier(
     db: &Connection,
     provider: &ProviderId,

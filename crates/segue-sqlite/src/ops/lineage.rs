@@ -1,4 +1,4 @@
-//! Where a session's head has been, and what began from it.
+//! Lineage of a session: the moves of its head, and its forks.
 
 use rusqlite::{Connection, params};
 use segue_core::{ForkedOff, HeadMove, HeadMoveKind, Lineage, SessionId, TitleSource, TurnId};
@@ -50,7 +50,7 @@ fn moves(db: &Connection, id: &SessionId) -> Outcome<Vec<HeadMove>> {
     Ok(moves.collect::<Result<_, _>>()?)
 }
 
-/// The turn that the head was at before one of its moves.
+/// Returns the head before head move `n`. [`StoreError::NoTurn`] if the session has no such move.
 pub(crate) fn head_before(db: &Connection, id: &SessionId, n: u32) -> Outcome<TurnId> {
     let mut statement =
         db.prepare_cached("SELECT from_id FROM head_moves WHERE session_id = ?1 AND n = ?2")?;

@@ -1,4 +1,4 @@
-//! Turns that were made without us, and the native records that attempts ended at.
+//! Turns that were made outside segue, and the marks of the native records at which attempts ended.
 
 use rusqlite::{Connection, OptionalExtension, params};
 use segue_core::{LegEnd, LegId, Message, ProcessMark, Role, Session, TurnId, TurnState};
@@ -57,18 +57,18 @@ pub(crate) fn take_aside(
         at: taken.at,
     };
     let carried = legs::open(db, &own, &carried)?;
-    // Its native session holds all that was said before, and what that comes to is not known.
+    // The native session already contains earlier messages whose token count is unknown.
     db.prepare_cached("UPDATE legs SET held_tokens = NULL WHERE id = ?1")?
         .execute([carried.id.0])?;
     if let Some(last) = write(db, &own, carried.id, &taken.turns)? {
-        // What the native session has seen last, also for those who look at the leg that it left.
+        // The tip is the last turn in the native session, also on the leg that the native session was detached from.
         set_tip(db, leg.id, last)?;
     }
     lease::release(db, &own)?;
     sessions::existing(db, &new.id)
 }
 
-/// A leg of the session that has not ended.
+/// Returns a leg of the session that has not ended. [`StoreError::NoLeg`] if it does not exist.
 fn leg_of(db: &Connection, held: &Lease, leg: LegId) -> Outcome<segue_core::Leg> {
     let sql = format!(
         "{} WHERE id = ?1 AND session_id = ?2 AND ended_at IS NULL",
@@ -87,7 +87,8 @@ fn set_tip(db: &Connection, leg: LegId, tip: TurnId) -> Outcome<()> {
     Ok(())
 }
 
-/// Writes turns that were made without us on a leg; the head and the tip move to the last of them, which is told.
+/// Writes turns that were made outside segue on a leg. Moves the head and the tip to the last turn and returns it;
+/// `None` if `all` is empty.
 pub(crate) fn write(
     db: &Connection,
     held: &Lease,
@@ -123,7 +124,8 @@ fn write_one(db: &Connection, held: &Lease, leg: LegId, turn: &AdoptedTurn) -> O
     };
     turns::finish(db, held, id, &finish)?;
     let held: Option<u64> = turn.messages.iter().map(|message| message.tokens).sum();
-    // It tells who answered. What failed without us is not counted as a failure on the leg.
+    // The attempt names the leg that answered the turn. A failure outside segue does not count as a failure of the
+    // provider.
     db.prepare_cached(
         "INSERT INTO attempts (turn_id, n, leg_id, state, started_at, ended_at, mark)
          VALUES (?1, 1, ?2, ?3, ?4, ?5, ?6)",

@@ -1,4 +1,4 @@
-//! How agents fare: with a session, and at all.
+//! Health of providers in a session, and cooldowns of providers in all sessions.
 
 use rusqlite::{Connection, OptionalExtension, params};
 use segue_core::{FailureClass, ProviderId, Rest, SessionId, Standing};

@@ -1,4 +1,4 @@
-//! Sessions as such: made, forked, named, removed.
+//! Sessions: create, start, fork, rename, delete.
 
 use jiff::SignedDuration;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
@@ -66,7 +66,7 @@ pub(crate) fn create(db: &Connection, new: &NewSession) -> Outcome<Session> {
     }
 }
 
-/// Makes a session and claims it.
+/// Creates a session and acquires its lease.
 pub(crate) fn create_claimed(
     db: &Connection,
     new: &NewSession,
@@ -139,8 +139,9 @@ pub(crate) fn suggest_title(db: &Connection, id: &SessionId, title: &Title) -> O
     Ok(())
 }
 
-/// Turns of the session that another session still needs, with the session that will keep them: those a
-/// foreign turn or a foreign head stands on, and all that lead to these.
+/// Fills a temporary table with the turns of a deleted session that another session still needs, each with the session
+/// that becomes its owner. Needed are the turns that a turn, a head or a head move of another session refers to, and
+/// all their ancestors.
 const KEPT: &str = "
     CREATE TEMP TABLE kept AS
     WITH RECURSIVE
@@ -172,7 +173,7 @@ pub(crate) fn delete(db: &Connection, held: &Lease) -> Outcome<()> {
         [],
     )?;
     db.execute_batch("DROP TABLE temp.kept")?;
-    // Children before parents, so that no turn ever points at nothing.
+    // Children are deleted before their parents, so that no turn refers to a missing parent.
     let mut doomed: Vec<i64> = db
         .prepare("SELECT id FROM turns WHERE session_id = ?1 ORDER BY id DESC")?
         .query_map([id], |row| row.get(0))?

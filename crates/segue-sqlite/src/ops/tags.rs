@@ -1,4 +1,4 @@
-//! The words that people put on sessions.
+//! Tags of sessions.
 
 use rusqlite::{Connection, params};
 use segue_core::{Session, SessionId, Tag};
@@ -22,7 +22,7 @@ pub(crate) fn change(db: &Connection, id: &SessionId, retag: &Retag) -> Outcome<
     sessions::existing(db, id)
 }
 
-/// Gives a session the tags of another.
+/// Copies the tags of one session to another.
 pub(crate) fn copy(db: &Connection, from: &SessionId, to: &SessionId) -> Outcome<()> {
     db.prepare_cached(
         "INSERT INTO tags (session_id, name) SELECT ?2, name FROM tags WHERE session_id = ?1",

@@ -1,4 +1,4 @@
-//! Tokens: the newest messages by what they need, and what our estimates are compared with.
+//! Tokens: the newest messages that fill a budget, and pairs of estimated and reported counts for the calibration.
 
 use rusqlite::{Connection, params};
 use segue_core::{ProviderId, TurnId, TurnState, least_tokens};
@@ -7,15 +7,15 @@ use segue_store::{Lease, Measured, Said, TokenCount};
 use super::{Outcome, lease, turns};
 use crate::rows;
 
-/// How many attempts are looked at for those of one agent.
+/// Maximum number of attempts, of all providers, that are searched for those of one provider.
 const LOOKED_AT: u32 = 500;
 
-/// How far back is read.
+/// Limit at which reading backwards ends.
 #[derive(Clone, Copy)]
 enum Until {
-    /// Until a brief of so many tokens is full.
+    /// A brief of this number of tokens is full.
     Full(u64),
-    /// Until the turn with this number, which is not read.
+    /// The turn with this number is reached; it is not included.
     Turn(u32),
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn since(db: &Connection, head: TurnId, n: u32) -> Outcome<Vec<Said>>
 }
 
 fn back(db: &Connection, head: TurnId, until: Until) -> Outcome<Vec<Said>> {
-    // The chain comes turn by turn as rows are asked for, so that nothing is read beyond what is needed.
+    // SQLite computes the chain turn by turn as rows are fetched, so no turn beyond the limit is read.
     let mut statement = db.prepare_cached(
         "WITH RECURSIVE chain (id, n, parent_id, state) AS (
              SELECT id, n, parent_id, state FROM turns WHERE id = ?1
@@ -72,14 +72,14 @@ fn back(db: &Connection, head: TurnId, until: Until) -> Outcome<Vec<Said>> {
         }
     }
     sort(said.last_mut(), &mut numbers);
-    // Only the newest turn can be under way; what is being said in it is drafted.
+    // Only the newest turn can be running. Its unfinished messages are drafts, which this query does not read.
     if let (true, Some(newest)) = (running, said.first_mut()) {
         newest.messages = turns::messages(db, newest.turn)?;
     }
     Ok(said)
 }
 
-/// Puts messages in the order of their numbers, which the index mostly gave them already.
+/// Sorts the messages of a turn by their numbers. In most cases the index has already returned them in this order.
 fn sort(said: Option<&mut Said>, numbers: &mut Vec<u32>) {
     if let (Some(said), false) = (said, numbers.is_sorted()) {
         let messages = std::mem::take(&mut said.messages);
@@ -108,7 +108,7 @@ pub(crate) fn note_estimate(
     added: Option<u64>,
 ) -> Outcome<()> {
     lease::check(db, held)?;
-    // Unknown and anything is unknown, as NULL has it.
+    // If either count is NULL, SQLite's sum is NULL: the result is unknown.
     db.prepare_cached(
         "UPDATE legs SET held_tokens = held_tokens + ?3
          WHERE session_id = ?2

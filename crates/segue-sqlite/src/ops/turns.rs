@@ -1,4 +1,4 @@
-//! Turns: begun, added to, ended; their messages and attempts.
+//! Turns: begin, append, end; their messages and attempts.
 
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, ToSql, params};
@@ -43,7 +43,8 @@ fn get(db: &Connection, id: TurnId) -> Outcome<Turn> {
     Ok(db.prepare_cached(&sql)?.query_row([id.0], rows::turn)?)
 }
 
-/// A turn that was never sent, and is no part of the history.
+/// Cancels a turn that was never sent, and moves the head back to its parent. [`StoreError::NoTurn`] if the turn was
+/// sent or is not the head.
 pub(crate) fn withdraw(db: &Connection, held: &Lease, turn: TurnId, at: Timestamp) -> Outcome<()> {
     let end = Finish {
         state: TurnState::Cancelled,
@@ -65,7 +66,7 @@ pub(crate) fn withdraw(db: &Connection, held: &Lease, turn: TurnId, at: Timestam
     Ok(())
 }
 
-/// A turn that ends where it begins, and that no agent has part in.
+/// Adds a turn that consists of one message. It ends at once, because no agent answers it.
 pub(crate) fn add_message(db: &Connection, held: &Lease, message: &Message) -> Outcome<Turn> {
     let turn = begin(db, held, message)?.id;
     let end = Finish {
@@ -79,7 +80,7 @@ pub(crate) fn add_message(db: &Connection, held: &Lease, message: &Message) -> O
     get(db, turn)
 }
 
-/// Checks that the turn belongs to the session and has not ended.
+/// Checks the lease, and that the turn belongs to the session and is running.
 fn check_running(db: &Connection, held: &Lease, turn: TurnId) -> Outcome<()> {
     lease::check(db, held)?;
     let running = db
@@ -171,7 +172,7 @@ fn kind_name(kind: DraftKind) -> &'static str {
     }
 }
 
-/// Ends a turn, with what follows from that.
+/// Ends a turn, and writes the consequences: the mark of the attempt, the provider's health, the end of a leg.
 pub(crate) fn settle(
     db: &Connection,
     held: &Lease,
@@ -231,7 +232,7 @@ pub(crate) fn finish(db: &Connection, held: &Lease, turn: TurnId, finish: &Finis
     Ok(())
 }
 
-/// Ends a turn's attempt that failed, so that another one can be made.
+/// Ends the failed attempt of a running turn, so that another attempt can begin.
 pub(crate) fn fail_attempt(
     db: &Connection,
     held: &Lease,
@@ -250,7 +251,7 @@ pub(crate) fn fail_attempt(
     settle_attempt(db, turn, &finish)
 }
 
-/// Ends the turn's attempt, if it came to one, and counts it on its leg.
+/// Ends the running attempt of a turn, and adds its token usage to the leg. Does nothing if no attempt is running.
 fn settle_attempt(db: &Connection, turn: TurnId, finish: &Finish) -> Outcome<()> {
     let failure = finish.failure.as_ref();
     let leg: Option<i64> = db
@@ -288,7 +289,7 @@ fn settle_attempt(db: &Connection, turn: TurnId, finish: &Finish) -> Outcome<()>
     Ok(())
 }
 
-/// The turns that lead to a session's head.
+/// Returns the turns that lead to a session's head, oldest first.
 pub(crate) fn chain(db: &Connection, id: &SessionId) -> Outcome<Vec<Turn>> {
     chain_from(
         db,
@@ -297,7 +298,7 @@ pub(crate) fn chain(db: &Connection, id: &SessionId) -> Outcome<Vec<Turn>> {
     )
 }
 
-/// The turns that lead to a turn, itself included.
+/// Returns the turns that lead to a turn, oldest first, including the turn itself.
 pub(crate) fn chain_to(db: &Connection, turn: TurnId) -> Outcome<Vec<Turn>> {
     chain_from(db, "SELECT ?1", turn.0)
 }
@@ -330,7 +331,8 @@ pub(crate) fn messages(db: &Connection, turn: TurnId) -> Outcome<Vec<Message>> {
     Ok(all.into_iter().map(|(_, message)| message).collect())
 }
 
-/// What was being said when the record broke off.
+/// Returns the drafts of a turn, joined into incomplete messages: the text that the agent had sent when the turn was
+/// cut off.
 fn drafted(db: &Connection, turn: TurnId) -> Outcome<Vec<(u32, Message)>> {
     let mut statement = db.prepare_cached(
         "SELECT seq, kind, text, at FROM drafts WHERE turn_id = ?1 ORDER BY seq, n",

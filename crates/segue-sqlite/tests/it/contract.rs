@@ -1,4 +1,4 @@
-//! The contract of all stores.
+//! The contract of all stores, run on [`SqliteStore`].
 
 use segue_sqlite::SqliteStore;
 

@@ -1,4 +1,4 @@
-//! What is special to a file: formats, other processes, group commit.
+//! Properties of a store in a file: formats, access by several processes, group commit.
 
 use std::fs;
 use std::sync::Arc;
@@ -69,7 +69,7 @@ async fn a_store_of_the_first_format_is_brought_up_to_date() {
     store.create(new_session(1)).await.unwrap();
     let health = store.health().await.unwrap();
     assert_eq!((health.format, health.sessions), (12, 2));
-    // What was about a feature then is found by it now.
+    // The migration makes a session of the old format findable by its feature.
     let feature = FeatureId::parse("支払い").unwrap();
     let pay = Purpose::of(Scope::Feature(feature));
     let filter = Filter {
@@ -81,7 +81,7 @@ async fn a_store_of_the_first_format_is_brought_up_to_date() {
     assert_eq!(purposes, [Some(pay)]);
 }
 
-/// Every migration in order, for a store of an older segue.
+/// The first eleven migrations in order; they make a store of format 11.
 const MIGRATIONS: [&str; 11] = [
     include_str!("../../src/schema/0001_sessions.sql"),
     include_str!("../../src/schema/0002_retry.sql"),
@@ -158,7 +158,8 @@ async fn a_store_whose_making_was_cut_off_is_made_anew() {
     let half_made = elsewhere.path().join(FILE_NAME);
     #[expect(clippy::disallowed_methods, reason = "a file as a kill may leave it")]
     let db = rusqlite::Connection::open(&half_made).unwrap();
-    // A small cache makes SQLite write to the file before the commit, with the way back in its journal.
+    // With a small cache SQLite writes to the file before the commit, and the journal contains the data for the
+    // rollback.
     db.execute_batch("PRAGMA cache_size = 1; BEGIN; CREATE TABLE t (x);")
         .unwrap();
     for _ in 0..200 {
@@ -215,7 +216,7 @@ async fn one_failure_in_a_batch_takes_nothing_else_with_it() {
     let directory = tempfile::tempdir().unwrap();
     let store = Arc::new(SqliteStore::open(directory.path()).unwrap());
     store.create(new_session(7)).await.unwrap();
-    // Queued at once, so that they share commits: every third one is a session that exists.
+    // All tasks are queued at once, so that they share commits. Every third one creates a session that already exists.
     let tasks: Vec<_> = (0..60)
         .map(|n| {
             let store = Arc::clone(&store);

@@ -1,4 +1,4 @@
-//! The embedded store: the contract of all stores, and what is special to a file.
+//! Tests of the embedded store: the contract of all stores, and the properties of a store in a file.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,5 +1,6 @@
-//! A kill can't reveal a missing sync, so this watches the system calls: every write of the store is synced to
-//! the disk before it is acknowledged, and a claim on a session, which nobody holds without power, waits for none.
+//! Order of writes, syncs and acknowledgements, read from a trace of the system calls, because a kill cannot reveal a
+//! missing sync. Every write of the store is synced to the disk before it is acknowledged. The write of a lease does
+//! not wait for a sync, because no process owns a lease after a power failure.
 
 use std::fs;
 use std::io::Write;
@@ -13,7 +14,7 @@ use segue_core::{
 use segue_sqlite::SqliteStore;
 use segue_store::{Draft, DraftKind, Entry, Finish, LeaseRequest, NewSession, Store};
 
-/// Where the child is to make its store; without it the child's part is not played.
+/// Environment variable with the directory for the child's store. Without it the test `child` does nothing.
 const CHILD: &str = "SEGUE_SYNC_CHILD";
 
 fn acknowledge(what: &str) {
@@ -22,7 +23,7 @@ fn acknowledge(what: &str) {
     stdout.flush().unwrap();
 }
 
-/// The child's part: write, and say so only when told that it is done.
+/// Runs in the child process: writes to the store, and prints an acknowledgement after each write has returned.
 #[tokio::test]
 async fn child() {
     let Some(directory) = std::env::var_os(CHILD) else {
@@ -90,7 +91,7 @@ async fn child() {
     acknowledge("release");
 }
 
-/// What a line of the trace shows.
+/// Event that a line of the trace shows.
 #[derive(Debug, PartialEq, Eq)]
 enum Call {
     WroteLog,
@@ -117,7 +118,8 @@ fn call(line: &str) -> Option<Call> {
     }
 }
 
-/// How many acknowledgements there were, if each came after a write and its sync, those of a claim without one.
+/// Returns the number of acknowledgements if each follows a write and its sync, and each acknowledgement of a lease
+/// follows a write without a sync.
 fn count_sound_acknowledgements(calls: &[Call]) -> Result<usize, &'static str> {
     let (mut wrote, mut synced, mut count) = (false, false, 0);
     for call in calls {
@@ -161,7 +163,7 @@ fn every_acknowledgement_comes_after_a_sync() {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    // Calls of two threads at once are told in two halves; put them together where they end.
+    // If calls of two threads overlap, strace prints each in two halves; `whole_calls` joins them at the second half.
     let trace = fs::read_to_string(trace).unwrap();
     let calls: Vec<Call> = whole_calls(&trace)
         .iter()
@@ -204,7 +206,7 @@ fn the_watcher_notices_what_is_missing() {
     assert_eq!(count_sound_acknowledgements(&[WroteLog, Claimed]), Ok(1));
     assert!(count_sound_acknowledgements(&[Claimed]).is_err());
     assert!(count_sound_acknowledgements(&[WroteLog, SyncedLog, Claimed]).is_err());
-    // What comes after a claim takes it to the disk with itself.
+    // The write after a lease must itself be synced; that sync also covers the lease.
     assert!(count_sound_acknowledgements(&[WroteLog, Claimed, WroteLog, Acknowledged]).is_err());
     let lines = [
         r#"12 pwrite64(5</x/segue.db-wal>, "...", 24, 0) = 24"#,
