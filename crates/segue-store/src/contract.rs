@@ -1,7 +1,7 @@
-//! The suite that any store must pass.
+//! The test suite that every store must pass.
 //!
-//! Each case is a function over `&dyn Store` and a fresh, empty store; [`store_contract!`](crate::store_contract)
-//! turns them all into tests of the crate that calls it.
+//! Each case is a function that takes a `&dyn Store` to a new, empty store. [`store_contract!`](crate::store_contract)
+//! turns all cases into tests of the calling crate.
 
 #![allow(
     clippy::unwrap_used,
@@ -84,10 +84,10 @@ pub use turns::{
     one_turn_at_a_time, parallel_appends_are_all_there,
 };
 
-/// Makes a test of each contract case.
+/// Creates a test from each contract case.
 ///
-/// `$open` is an expression that yields a fresh store and something that keeps its place alive: `(store, guard)`.
-/// The calling crate needs `tokio` with `rt` and `macros`.
+/// `$open` is an expression that returns a new store and a guard for its storage: `(store, guard)`. The calling crate
+/// needs `tokio` with `rt` and `macros`.
 #[macro_export]
 macro_rules! store_contract {
     ($open:expr) => {
@@ -169,10 +169,10 @@ macro_rules! store_contract {
     };
 }
 
-/// Five minutes, said as a lease's patience.
+/// Time without a heartbeat after which a lease expires: five minutes.
 const PATIENCE: SignedDuration = SignedDuration::from_secs(300);
 
-/// A moment in the life of a test.
+/// Returns a point in time, in seconds from the start of a test.
 fn at(second: i64) -> Timestamp {
     Timestamp::UNIX_EPOCH + SignedDuration::from_secs(1_700_000_000 + second)
 }
@@ -185,7 +185,7 @@ fn owner(pid: u32) -> ProcessMark {
     }
 }
 
-/// The id of the nth session of a test.
+/// Returns the id of session number `n` of a test.
 fn id(n: u32) -> SessionId {
     SessionId::at(at(i64::from(n)), n)
 }
@@ -215,7 +215,7 @@ fn claim(session: &SessionId, pid: u32, second: i64) -> LeaseRequest {
     }
 }
 
-/// A new session with a lease on it.
+/// Creates a session and acquires its lease.
 async fn open_session(store: &dyn Store, n: u32) -> (Session, Lease) {
     let session = store.create(new_session(n)).await.unwrap();
     let granted = store
@@ -247,7 +247,7 @@ fn native(name: &str) -> NewLeg {
     }
 }
 
-/// A turn from prompt to end.
+/// Records a turn from its prompt to its end.
 async fn whole_turn(store: &dyn Store, lease: &Lease, text: &str) -> Turn {
     let turn = store.begin_turn(lease, &prompt(text, 0)).await.unwrap();
     store
@@ -257,7 +257,7 @@ async fn whole_turn(store: &dyn Store, lease: &Lease, text: &str) -> Turn {
     turn
 }
 
-/// The prompts that lead to a session's head.
+/// Returns the prompts that lead to a session's head.
 async fn story(store: &dyn Store, id: &SessionId) -> Vec<String> {
     let mut told = Vec::new();
     for turn in store.turns(id).await.unwrap() {

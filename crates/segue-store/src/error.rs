@@ -1,4 +1,4 @@
-//! What can go wrong in a store.
+//! Errors of a store.
 
 use std::path::PathBuf;
 
@@ -9,95 +9,95 @@ use crate::Holder;
 /// An unexpected cause.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why a store operation did not happen.
+/// Reason why a store operation did not happen.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// There is no such session.
+    /// The session does not exist.
     #[error("there is no session {0}")]
     NoSession(SessionId),
-    /// The session has no such turn, or it can't be changed any more.
+    /// The session has no turn with this id, or the turn cannot be changed any more.
     #[error("session {0} has no such turn under way")]
     NoTurn(SessionId),
     /// The last turn has not ended yet.
     #[error("session {0} has a turn under way")]
     TurnUnderWay(SessionId),
-    /// The session has no such leg.
+    /// The session has no leg with this id, or the leg is not in the required state.
     #[error("session {0} has no such leg")]
     NoLeg(SessionId),
-    /// The id is taken.
+    /// The id of the new session is already in use.
     #[error("there is already a session {0}")]
     Exists(SessionId),
-    /// Another session is what this one was to be.
+    /// A session with the same purpose or the same origin already exists, so the new session was not created.
     #[error("session {0} was made for the same meanwhile")]
     Fits(SessionId),
-    /// The native session is carried by this session already.
+    /// The native session is already in use by the session with this id.
     #[error("session {0} carries this native session already")]
     Carried(SessionId),
-    /// Another process is at work in the session, or keeps it open.
+    /// The session is in use by another process, or open in it.
     #[error("session {session} is {} process {} on {}", .by.has_it(), .by.owner.pid, .by.owner.host)]
     Held {
-        /// The session.
+        /// Id of the session.
         session: SessionId,
-        /// Who has it.
+        /// Owner of the lease.
         by: Box<Holder>,
     },
-    /// Another process took the session over meanwhile.
+    /// The lease is no longer valid, because another process has taken over the session or the lease was released.
     #[error("session {0} was taken over by another process")]
     LeaseLost(SessionId),
-    /// No revert is left to be undone.
+    /// The session has no revert that can be undone.
     #[error("session {0} has no revert to undo")]
     NothingToUndo(SessionId),
-    /// The store was written by a later version of segue.
+    /// A later version of segue wrote the store.
     #[error("the store {path} has format {found}, and this segue knows only up to {known}")]
     Newer {
-        /// Where it is.
+        /// Path of the store.
         path: PathBuf,
-        /// Its format.
+        /// Format version of the store.
         found: i64,
-        /// The newest format known here.
+        /// Newest format version that this build supports.
         known: i64,
     },
-    /// The file is not a store, or is damaged.
+    /// The file is not a store, or it is damaged.
     #[error("the store {path} is damaged or is not a store")]
     Corrupt {
-        /// Where it is.
+        /// Path of the store.
         path: PathBuf,
-        /// What was found.
+        /// Cause.
         #[source]
         source: BoxError,
     },
-    /// No room is left.
+    /// The disk is full.
     #[error("cannot write to the store {path}: the disk is full")]
     Full {
-        /// Where it is.
+        /// Path of the store.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         #[source]
         source: BoxError,
     },
-    /// The store may not be written.
+    /// The store is not writable.
     #[error("cannot write to the store {path}: it is read-only")]
     ReadOnly {
-        /// Where it is.
+        /// Path of the store.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         #[source]
         source: BoxError,
     },
-    /// Other processes kept the store busy for too long.
+    /// Other processes blocked the store for too long.
     #[error("the store {path} was kept busy by other processes for too long")]
     Busy {
-        /// Where it is.
+        /// Path of the store.
         path: PathBuf,
     },
-    /// Anything else.
+    /// Any other error.
     #[error("cannot {doing} the store {path}")]
     Backend {
-        /// What was being done.
+        /// Operation that failed.
         doing: &'static str,
-        /// Where it is.
+        /// Path of the store.
         path: PathBuf,
-        /// What happened.
+        /// Cause.
         #[source]
         source: BoxError,
     },

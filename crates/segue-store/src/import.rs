@@ -1,55 +1,55 @@
-//! Sessions that another program kept.
+//! Sessions that are imported from another program.
 
 use jiff::Timestamp;
 use segue_core::{Checkpoint, Decision, Json, SessionId, Tag};
 
 use crate::AdoptedTurn;
 
-/// Where a session came from.
+/// Origin of an imported session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
-    /// What it was called there: another name of the session from now on.
+    /// Name of the session in the other program. It stays valid as a reference to the session.
     pub name: String,
-    /// In which format it was.
+    /// Format in which the session was imported.
     pub format: String,
-    /// What was said of it there that has no place here, to be written again.
+    /// Data of the other program that segue has no field for. It is stored so that an export can write it back.
     pub kept: Json,
-    /// When it came.
+    /// Time of the import.
     pub at: Timestamp,
 }
 
-/// A session of another program that becomes one of ours. No native session carries it.
+/// A session of another program that becomes a session of segue. It has no native session.
 #[derive(Debug, Clone)]
 pub struct Imported {
-    /// Where it comes from.
+    /// Origin of the session.
     pub origin: Origin,
-    /// What was said in it, oldest first; each of them has ended, and was sent to nobody.
+    /// Turns, oldest first. Each has ended and was never sent.
     pub turns: Vec<AdoptedTurn>,
-    /// What it came to there.
+    /// Checkpoint of the session in the other program, if it has one.
     pub checkpoint: Option<ImportedCheckpoint>,
-    /// The words a person put on it.
+    /// Tags that the user attached.
     pub tags: Vec<Tag>,
-    /// When something last happened in it.
+    /// Time of the last activity in the session.
     pub updated_at: Timestamp,
-    /// That it came, for its log.
+    /// Log entry about the import.
     pub noted: Decision,
-    /// Those of the same name that it comes beside, since they are others.
+    /// Sessions of the same name next to which this session may be created, because they are different sessions.
     pub beside: Vec<SessionId>,
 }
 
-/// The checkpoint that an imported session comes with; its first version.
+/// Checkpoint of an imported session, which becomes its first version.
 #[derive(Debug, Clone)]
 pub struct ImportedCheckpoint {
-    /// The number of the turn it hangs on.
+    /// Number of the turn that the checkpoint is attached to.
     pub turn: u32,
-    /// The number of the last turn that it sums up; 0 if all of those are gone.
+    /// Number of the last turn that the checkpoint covers. 0 if none of the covered turns were imported.
     pub covers: u32,
-    /// What it says.
+    /// Content of the checkpoint.
     pub checkpoint: Checkpoint,
-    /// How many tokens it takes to tell it.
+    /// Tokens that the checkpoint needs in a brief.
     pub tokens: u64,
-    /// How many tokens it stands for.
+    /// Tokens that the checkpoint replaces.
     pub replaced: u64,
-    /// When it was made.
+    /// Time at which the checkpoint was made.
     pub at: Timestamp,
 }

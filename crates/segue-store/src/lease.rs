@@ -1,78 +1,80 @@
-//! The claim on a session: one turn at a time.
+//! Leases on sessions, which allow one turn at a time.
 
 use jiff::{SignedDuration, Timestamp};
 use segue_core::{ProcessMark, Session, SessionId, Turn};
 
-/// The right to write to a session. Every write carries it; a newer one makes it worthless.
+/// The right to write to a session. Every write requires it, and a newer lease invalidates it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
-    /// The session.
+    /// Id of the session.
     pub session: SessionId,
-    /// Counts the claims on the session; the highest one holds.
+    /// Number of times that the lease of the session was acquired. Only the highest number is valid.
     pub epoch: u64,
 }
 
-/// Who holds a session.
+/// Owner of the lease of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
-    /// The process that claimed it.
+    /// Process that acquired the lease.
     pub owner: ProcessMark,
-    /// The claim's number.
+    /// Epoch of the lease.
     pub epoch: u64,
-    /// The agent it runs; its number is that of a process group.
+    /// Agent process that the owner runs. Its pid is the id of a process group. `None` if no agent runs.
     pub agent: Option<ProcessMark>,
-    /// When it was claimed.
+    /// Time at which the lease was acquired.
     pub since: Timestamp,
-    /// When the holder last showed that it is alive.
+    /// Time of the last heartbeat.
     pub heartbeat_at: Timestamp,
-    /// The number of the turn that is under way, if one is.
+    /// Number of the running turn. `None` if no turn is running.
     pub turn: Option<u32>,
 }
 
 impl Holder {
-    /// Whether the session is only kept open, by an agent that runs and waits for the next prompt.
+    /// Returns `true` if the session is only open: its agent runs and waits for the next prompt, but no turn is
+    /// running.
     #[must_use]
     pub fn waits(&self) -> bool {
         self.turn.is_none() && self.agent.is_some()
     }
 
-    /// What it has to do with the session, in words that its process follows.
+    /// Returns the part of an error message that precedes the process: "open in" or "in use by".
     pub(crate) fn has_it(&self) -> &'static str {
         if self.waits() { "open in" } else { "in use by" }
     }
 }
 
-/// A wish to claim a session.
+/// A request for the lease of a session.
 #[derive(Debug, Clone)]
 pub struct LeaseRequest {
-    /// The session.
+    /// Id of the session.
     pub session: SessionId,
-    /// Who wishes.
+    /// Process that requests the lease.
     pub owner: ProcessMark,
-    /// Now.
+    /// Current time.
     pub at: Timestamp,
-    /// A holder silent for this long has lost it.
+    /// Time without a heartbeat after which an owner loses the lease.
     pub expires_after: SignedDuration,
-    /// The claim that may be taken over because its owner is known to be dead.
+    /// Epoch of the lease that may be taken over, because its owner is known to be dead. `None` if no owner is known to
+    /// be dead.
     pub dead_epoch: Option<u64>,
 }
 
-/// A session that was made and claimed with its first turn.
+/// A session that was created and leased together with its first turn.
 #[derive(Debug)]
 pub struct Started {
-    /// The session.
+    /// The new session.
     pub session: Session,
-    /// The claim on it.
+    /// Lease on the session.
     pub lease: Lease,
-    /// Its first turn.
+    /// First turn of the session.
     pub turn: Turn,
 }
 
-/// A claim that was granted.
+/// A lease that was granted.
 #[derive(Debug)]
 pub struct Granted {
     /// The new lease.
     pub lease: Lease,
-    /// Who had it and never gave it back.
+    /// Previous owner that did not release its lease. `None` if the session had no owner.
     pub taken_from: Option<Holder>,
 }

@@ -1,8 +1,8 @@
-//! What a store of sessions must do, and the suite that proves it.
+//! Interface of a session store, and the test suite that every store must pass.
 //!
-//! [`Store`] has few operations, each of them meaningful and atomic: it happens whole and is on the disk when
-//! it returns, or it did not happen. Nothing here knows SQL. A store is trusted when it passes
-//! `contract` (behind the feature of that name).
+//! [`Store`] has few operations. Each is meaningful and atomic: it happens completely and is on disk when it returns,
+//! or it did not happen. This crate does not depend on SQL. A store is correct if it passes `contract` (behind the
+//! feature of that name).
 
 mod error;
 mod import;
@@ -30,60 +30,66 @@ pub use write::{
     NewVersion, Retag, Settled, TakenIn, TokenCount,
 };
 
-/// The outcome of a store operation.
+/// Result of a store operation.
 pub type Result<T> = std::result::Result<T, StoreError>;
 
-/// A place that keeps sessions.
+/// A store of sessions.
 ///
-/// Duties of an implementer: an operation that returned `Ok` survives the loss of power, but for claims where nobody
-/// who has one survives it either; one that returned an error changed nothing; a write that carries a [`Lease`] is
-/// refused with [`StoreError::LeaseLost`] unless that lease is the newest of its session (what a person may do at any
-/// time, such as to rename, needs none); waiting for other writers is the store's business, not the caller's; a read
-/// never waits for a writer.
+/// Requirements for an implementation:
+///
+/// - An operation that returned `Ok` survives a power failure. Leases are exempt, because no process that owns a lease
+///   survives it either.
+/// - An operation that returned an error changed nothing.
+/// - A write with a [`Lease`] fails with [`StoreError::LeaseLost`] unless that lease is the newest of its session.
+///   Operations that the user may do at any time, such as renaming, need no lease.
+/// - The store waits for other writers; the caller does not.
+/// - A read never waits for a writer.
 #[async_trait]
 pub trait Store: Send + Sync {
     // Sessions.
 
-    /// Makes a session without turns.
+    /// Creates a session without turns.
     async fn create(&self, new: NewSession) -> Result<Session>;
-    /// Makes a session, claims it, and writes its first prompt down, all at once.
+    /// Creates a session, acquires its lease and records its first prompt, in one operation.
     async fn start(&self, new: NewSession, owner: ProcessMark, prompt: &Message)
     -> Result<Started>;
-    /// Makes a session out of a native session, with all of its turns, and claims it; its leg knows them all. A native
-    /// session that another session is at is refused with [`StoreError::Carried`].
+    /// Creates a session from a native session, with all its turns, and acquires its lease. The tip of its leg is the
+    /// last turn. Fails with [`StoreError::Carried`] if another session uses the native session.
     async fn adopt(&self, new: NewSession, owner: ProcessMark, native: Adopted) -> Result<Lease>;
-    /// Makes a session out of what another program kept, whole. If a session of the same project came under the same
-    /// name already that it is not said to come beside, it is refused with [`StoreError::Fits`].
+    /// Creates a session from the data of another program, with all its turns. Fails with [`StoreError::Fits`] if a
+    /// session of the same project was already imported under the same name, unless `imported.beside` lists it.
     async fn import(
         &self,
         new: NewSession,
         owner: ProcessMark,
         imported: Imported,
     ) -> Result<Session>;
-    /// Where a session came from; none if it began here.
+    /// Returns the origin of an imported session. `None` if the session was not imported.
     async fn origin(&self, id: &SessionId) -> Result<Option<Origin>>;
-    /// Makes a session whose head is a turn of another; the turns up to there are shared, not copied. It has the tags
-    /// of the other.
+    /// Creates a session whose head is a turn of another session. The turns up to that turn are shared, not copied. The
+    /// fork gets the tags of the other session.
     async fn fork(&self, new: NewSession, from: ForkPoint) -> Result<Session>;
-    /// Gives a session the title a person chose. That is no event in its life: it does not become newer by it.
+    /// Sets the title that the user chose. This is not an activity, so the session's time of last activity stays
+    /// unchanged.
     async fn rename(&self, id: &SessionId, title: &Title) -> Result<()>;
-    /// Gives a session the title that the model proposes, unless a person chose one. It does not become newer by it.
+    /// Sets the title that the model proposes, unless the user chose a title. The time of last activity stays
+    /// unchanged.
     async fn suggest_title(&self, id: &SessionId, title: &Title) -> Result<()>;
-    /// Changes the tags of a session. It does not become newer by it.
+    /// Changes the tags of a session. The time of last activity stays unchanged.
     async fn retag(&self, id: &SessionId, retag: Retag) -> Result<Session>;
-    /// All tags that some session has, in order.
+    /// Returns all tags that at least one session has, sorted.
     async fn tags(&self) -> Result<Vec<TagCount>>;
-    /// Removes a session with all that no other session shares.
+    /// Deletes a session with all data that no other session shares.
     async fn delete(&self, lease: &Lease) -> Result<()>;
-    /// One session.
+    /// Returns a session. `None` if it does not exist.
     async fn session(&self, id: &SessionId) -> Result<Option<Session>>;
-    /// The sessions that fit a filter, newest first, a page at a time.
+    /// Returns the sessions that match a filter, newest first, one page at a time.
     async fn find(&self, filter: &Filter, page: Page) -> Result<Found>;
-    /// What tells of each session whether it has changed.
+    /// Returns, for each session, the values that show whether it has changed.
     async fn marks(&self) -> Result<Vec<Mark>>;
-    /// The sessions that a typed reference may mean.
+    /// Returns the sessions that a typed reference may mean.
     async fn candidates(&self, text: &str) -> Result<Vec<Candidate>>;
-    /// Those of some native sessions that some session here has ever run on.
+    /// Returns those of `natives` on which any session has ever run.
     async fn carried(
         &self,
         natives: &[(ProviderId, NativeId)],
@@ -91,11 +97,11 @@ pub trait Store: Send + Sync {
 
     // Turns.
 
-    /// Writes a prompt down as the next turn, and moves the head to it.
+    /// Records a prompt as the next turn, and moves the head to it.
     async fn begin_turn(&self, lease: &Lease, prompt: &Message) -> Result<Turn>;
-    /// Writes a message down as a turn of its own that has ended and was sent to nobody, and moves the head to it.
+    /// Records a message as a separate turn that has ended and was never sent, and moves the head to it.
     async fn add_message(&self, lease: &Lease, message: &Message) -> Result<Turn>;
-    /// Notes that the prompt is about to be sent on a leg, whose tip it becomes.
+    /// Records that the prompt is about to be sent on a leg. The turn becomes the tip of the leg.
     async fn begin_attempt(
         &self,
         lease: &Lease,
@@ -103,7 +109,7 @@ pub trait Store: Send + Sync {
         leg: LegId,
         at: Timestamp,
     ) -> Result<()>;
-    /// Ends the attempt that is under way as failed; the turn goes on, for another one.
+    /// Ends the running attempt as failed. The turn stays open for another attempt.
     async fn fail_attempt(
         &self,
         lease: &Lease,
@@ -111,10 +117,10 @@ pub trait Store: Send + Sync {
         failure: &Failure,
         at: Timestamp,
     ) -> Result<()>;
-    /// Adds to a turn that is under way.
+    /// Adds an entry to a running turn.
     async fn append(&self, lease: &Lease, turn: TurnId, entry: Entry) -> Result<()>;
-    /// Ends a turn and its last attempt, and settles what they used; and with it, what follows from that. It can't be
-    /// changed any more.
+    /// Ends a turn and its last attempt, records their usage, and applies the consequences of the end, in one
+    /// operation. The turn is immutable afterwards.
     async fn settle_turn(
         &self,
         lease: &Lease,
@@ -122,20 +128,22 @@ pub trait Store: Send + Sync {
         finish: Finish,
         settled: Settled,
     ) -> Result<()>;
-    /// Ends a turn from which nothing follows.
+    /// Ends a turn without consequences.
     async fn finish_turn(&self, lease: &Lease, turn: TurnId, finish: Finish) -> Result<()> {
         self.settle_turn(lease, turn, finish, Settled::default())
             .await
     }
-    /// Ends a turn that was never sent, and moves the head back to where it was before: the prompt stays on record, and
-    /// is no part of the history.
+    /// Ends a turn that was never sent, and moves the head back to the turn before. The prompt stays on record but is
+    /// not part of the history.
     async fn withdraw_turn(&self, lease: &Lease, turn: TurnId, at: Timestamp) -> Result<()>;
-    /// Notes the native record that the last attempt at a turn ended at; where there was none, nothing.
+    /// Records the mark of the native record at which the last attempt at a turn ended. Does nothing if the turn has no
+    /// attempt.
     async fn mark_end(&self, lease: &Lease, turn: TurnId, mark: &str) -> Result<()>;
-    /// Takes in what a native session has that the record lacks, all at once.
+    /// Applies what a native session contains and the record does not, in one operation.
     async fn take_in(&self, lease: &Lease, taken: TakenIn) -> Result<Session>;
-    /// Makes a session of turns that a native session has after the tip of a leg (or the turn that it went back to)
-    /// whose session is elsewhere by now. The new one goes on with the native session, and the leg ends.
+    /// Creates a session from turns that a native session contains after the tip of a leg (or after the turn to which
+    /// it was rewound), because the head of the leg's session has moved off that path. The new session continues on the
+    /// native session, and the leg ends.
     async fn take_aside(
         &self,
         lease: &Lease,
@@ -143,73 +151,76 @@ pub trait Store: Send + Sync {
         owner: ProcessMark,
         taken: TakenIn,
     ) -> Result<Session>;
-    /// The turns that lead to the head, oldest first.
+    /// Returns the turns that lead to the head, oldest first.
     async fn turns(&self, id: &SessionId) -> Result<Vec<Turn>>;
-    /// The turns that lead to a turn, oldest first, itself included.
+    /// Returns the turns that lead to a turn, oldest first, including that turn.
     async fn turns_to(&self, turn: TurnId) -> Result<Vec<Turn>>;
-    /// What was said in a turn, the prompt first; what was only drafted comes as incomplete.
+    /// Returns the messages of a turn, the prompt first. A draft is returned as an incomplete message.
     async fn messages(&self, turn: TurnId) -> Result<Vec<Message>>;
-    /// The tries at a turn.
+    /// Returns the attempts at a turn.
     async fn attempts(&self, turn: TurnId) -> Result<Vec<Attempt>>;
 
     // Tokens.
 
-    /// What was said up to a turn, the newest turn first: whole turns, until those read fill a brief of that many
-    /// tokens at least, or there are no more.
+    /// Returns the messages of the turns up to `head`, newest turn first. Returns complete turns until they fill a
+    /// brief of `tokens` tokens, or until no turn remains.
     async fn recent(&self, head: TurnId, tokens: u64) -> Result<Vec<Said>>;
-    /// What was said after the turn with a number, up to a turn, the newest turn first.
+    /// Returns the messages of the turns after number `n` up to `head`, newest turn first.
     async fn said_since(&self, head: TurnId, n: u32) -> Result<Vec<Said>>;
-    /// Fills in the tokens of messages that were not counted yet; a turn that has not ended keeps what it has.
+    /// Sets the token counts of messages that have none. Messages of a turn that has not ended stay unchanged.
     async fn fill_tokens(&self, counts: Vec<TokenCount>) -> Result<()>;
-    /// Notes by how many tokens a turn's last attempt made the native session of its leg longer, by our count. None is
-    /// unknown, and makes unknown what the native session holds from then on.
+    /// Records the number of tokens, by segue's estimate, that a turn's last attempt added to the native session of its
+    /// leg. `None` means unknown; the estimate for the native session is unknown from then on.
     async fn note_estimate(&self, lease: &Lease, turn: TurnId, added: Option<u64>) -> Result<()>;
-    /// The newest turns with this agent of which both our estimate and its own figure are known, newest first.
+    /// Returns the newest turns of a provider for which both segue's estimate and the agent's count exist, newest
+    /// first.
     async fn measured(&self, provider: &ProviderId, limit: u32) -> Result<Vec<Measured>>;
 
     // Checkpoints.
 
-    /// Keeps another version of a checkpoint, and ends the leg that is over by it. All versions stay.
+    /// Stores another version of a checkpoint, and ends the leg in `ends` with its reason. All versions are retained.
     async fn add_checkpoint(
         &self,
         lease: &Lease,
         new: NewVersion,
         ends: Option<(LegId, LegEnd)>,
     ) -> Result<Version>;
-    /// The version in force at a turn of a session: the newest on the nearest turn at or above it that has one. What
-    /// another session made on a turn that both share counts if it was there when this one was forked off from it.
+    /// Returns the version that is in effect at a turn of a session: the newest version of the nearest turn that has
+    /// one, from `turn` back through its ancestors. A version that another session made on a shared turn counts if it
+    /// existed when this session was forked from that session. `None` if no version is in effect.
     async fn checkpoint_at(
         &self,
         id: &SessionId,
         turn: TurnId,
     ) -> Result<Option<(Version, Checkpoint)>>;
-    /// All versions that a session has, oldest first, also those that it shares with the session it was forked from.
+    /// Returns all versions of a session, oldest first, including those that it shares with the session from which it
+    /// was forked.
     async fn checkpoints(&self, id: &SessionId) -> Result<Vec<Version>>;
-    /// One of them, with what it says.
+    /// Returns version `n` of a session with its content. `None` if it does not exist.
     async fn checkpoint(&self, id: &SessionId, n: u32) -> Result<Option<(Version, Checkpoint)>>;
 
-    // Context.
+    // Project context.
 
-    /// Keeps what an agent in a role is told of the project, in place of what was kept of it before. The session does
-    /// not become newer by it.
+    /// Stores the project context of an agent in a role, and replaces the stored context of the session. The time of
+    /// last activity stays unchanged.
     async fn keep_context(&self, id: &SessionId, kept: KeptContext) -> Result<()>;
-    /// What was kept of it; none also where it can't be read any more, since it can be gathered anew.
+    /// Returns the stored project context. `None` if none is stored or if it cannot be decoded, because the caller can
+    /// rebuild it.
     async fn context(&self, id: &SessionId) -> Result<Option<KeptContext>>;
 
     // Legs.
 
-    /// Opens the next leg, with no turn seen yet.
+    /// Opens the next leg. It has no tip yet.
     async fn open_leg(&self, lease: &Lease, leg: NewLeg) -> Result<Leg>;
-    /// Notes what the provider calls a leg that has not ended.
+    /// Sets the native session id of a leg that has not ended.
     async fn name_leg(&self, lease: &Lease, leg: LegId, native_id: &NativeId) -> Result<()>;
-    /// Notes that the agent of a leg made its own context smaller, so that it has to be told again what must not be
-    /// forgotten; or that it was told.
+    /// Records that the agent of a leg compacted its own context, so that it needs a reminder of the rules, or that it
+    /// received the reminder.
     async fn note_memory(&self, lease: &Lease, leg: LegId, memory: Memory) -> Result<()>;
     /// Ends a leg.
     async fn end_leg(&self, lease: &Lease, leg: LegId, why: LegEnd, at: Timestamp) -> Result<()>;
-    /// Opens the next leg on the native session of an earlier one, which knows the turns up to that one's tip; the leg
-    /// that has not ended yet, if there is one, ends as `why` says. A native session that another session is at is
-    /// refused with [`StoreError::Carried`].
+    /// Opens the next leg on the native session of an earlier leg, with the tip of that leg. An open leg of the session
+    /// ends with the reason `why`. Fails with [`StoreError::Carried`] if another session uses the native session.
     async fn take_up_leg(
         &self,
         lease: &Lease,
@@ -217,62 +228,62 @@ pub trait Store: Send + Sync {
         why: LegEnd,
         at: Timestamp,
     ) -> Result<Leg>;
-    /// A leg of whatever session.
+    /// Returns a leg of any session. `None` if it does not exist.
     async fn leg(&self, id: LegId) -> Result<Option<Leg>>;
-    /// The legs of a session, oldest first.
+    /// Returns the legs of a session, oldest first.
     async fn legs(&self, id: &SessionId) -> Result<Vec<Leg>>;
 
-    /// Has another provider carry a session from now on: its leg ends, and the next one will be that provider's.
+    /// Changes the provider of a session. Its leg ends, and the next leg belongs to the new provider.
     async fn hand_over(&self, lease: &Lease, to: &ProviderId, at: Timestamp) -> Result<Session>;
 
-    // How agents fare.
+    // Provider health.
 
-    /// How a session fares with a provider.
+    /// Returns the health of a provider in a session.
     async fn standing(&self, id: &SessionId, provider: &ProviderId) -> Result<Standing>;
-    /// Notes how a session fares with a provider.
+    /// Records the health of a provider in a session.
     async fn set_standing(
         &self,
         lease: &Lease,
         provider: &ProviderId,
         standing: Standing,
     ) -> Result<()>;
-    /// Notes that a provider rests, whatever the session; what was noted of it before is replaced.
+    /// Records the cooldown of a provider, which applies to all sessions. Replaces an earlier cooldown of the provider.
     async fn rest(&self, rest: Rest) -> Result<()>;
-    /// Notes that a provider does not rest any more.
+    /// Clears the cooldown of a provider.
     async fn wake(&self, provider: &ProviderId) -> Result<()>;
-    /// All rests that were noted, also those that are over.
+    /// Returns all recorded cooldowns, including those that are over.
     async fn rests(&self) -> Result<Vec<Rest>>;
 
-    // The head.
+    // Head.
 
     /// Moves the head back to a turn that leads to it.
     async fn revert(&self, lease: &Lease, to: TurnId, at: Timestamp) -> Result<Session>;
-    /// Moves the head to where it was before the last revert that was not undone yet.
+    /// Moves the head to its position before the last revert that is not undone yet.
     async fn undo(&self, lease: &Lease, at: Timestamp) -> Result<Session>;
 
-    /// The moves of a session's head, and the sessions that were forked off from it.
+    /// Returns the head moves of a session, and the sessions that were forked from it.
     async fn lineage(&self, id: &SessionId) -> Result<Lineage>;
 
-    // The lease: one turn at a time.
+    // The lease, which allows one turn at a time.
 
-    /// Claims a session for writing.
+    /// Acquires the lease of a session.
     async fn acquire(&self, request: LeaseRequest) -> Result<Granted>;
-    /// Shows that the holder is alive, and which agent it runs.
+    /// Records that the owner of a lease is alive, and which agent process it runs.
     async fn heartbeat(
         &self,
         lease: &Lease,
         agent: Option<ProcessMark>,
         at: Timestamp,
     ) -> Result<()>;
-    /// Gives the session back.
+    /// Releases a lease.
     async fn release(&self, lease: &Lease) -> Result<()>;
-    /// Who holds a session now.
+    /// Returns the current owner of the lease of a session. `None` if the session has no owner.
     async fn holder(&self, id: &SessionId) -> Result<Option<Holder>>;
 
-    // The log.
+    // Log.
 
-    /// Notes an automatic decision.
+    /// Records an automatic decision.
     async fn note(&self, lease: &Lease, decision: &Decision, at: Timestamp) -> Result<()>;
-    /// The newest decisions of a session, oldest first.
+    /// Returns the newest decisions of a session, oldest first.
     async fn decisions(&self, id: &SessionId, limit: u32) -> Result<Vec<(Timestamp, Decision)>>;
 }

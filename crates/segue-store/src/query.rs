@@ -1,4 +1,4 @@
-//! Finding sessions.
+//! Queries for sessions, and their results.
 
 use jiff::Timestamp;
 use segue_core::{
@@ -6,31 +6,31 @@ use segue_core::{
     TurnState,
 };
 
-/// Which sessions; every field that is set must fit.
+/// Filter for sessions. Every field that is set must match.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// Of the project with this key.
+    /// Key of the session's project.
     pub project: Option<String>,
-    /// Working in this directory.
+    /// Working directory of the session.
     pub cwd: Option<String>,
-    /// Carried by this provider now.
+    /// Current provider of the session.
     pub provider: Option<ProviderId>,
-    /// For exactly this, and nothing narrower.
+    /// Exact purpose of the session. A narrower purpose does not match.
     pub purpose: Option<Purpose>,
-    /// About this feature, or a task of it.
+    /// Feature of the session, or of its task.
     pub feature: Option<FeatureId>,
-    /// About this task, in any state.
+    /// Task of the session, in any state.
     pub task: Option<TaskId>,
-    /// In which the agent has this role.
+    /// Role of the agent in the session.
     pub role: Option<RoleName>,
-    /// With all of these tags.
+    /// Tags, all of which the session must have.
     pub tags: Vec<Tag>,
-    /// Touched at or after this time.
+    /// Earliest time of the last activity in the session.
     pub since: Option<Timestamp>,
 }
 
 impl Filter {
-    /// Whether only sessions of segue's own can fit: what a native session is for, only segue knows.
+    /// Returns `true` if only sessions of segue can match, because native sessions have no purpose and no tags.
     #[must_use]
     pub fn is_own(&self) -> bool {
         self.purpose.is_some()
@@ -41,83 +41,83 @@ impl Filter {
     }
 }
 
-/// A tag and how many sessions have it.
+/// A tag with its number of sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TagCount {
-    /// The tag.
+    /// Name of the tag.
     pub tag: Tag,
-    /// How many sessions have it.
+    /// Number of sessions that have the tag.
     pub sessions: u64,
 }
 
-/// A place in the order of sessions: just after this one.
+/// Position in the order of sessions, just after the session with these values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cursor {
-    /// When the last session of the page before was touched.
+    /// Time of the last activity in the last session of the previous page.
     pub updated_at: Timestamp,
-    /// Its id.
+    /// Id of that session.
     pub id: SessionId,
 }
 
-/// Which part of the answer.
+/// Selection of a page of results.
 #[derive(Debug, Clone)]
 pub struct Page {
-    /// Where the page before ended.
+    /// End of the previous page. `None` for the first page.
     pub after: Option<Cursor>,
-    /// How many sessions at most.
+    /// Maximum number of sessions.
     pub limit: u32,
 }
 
 impl Page {
-    /// The first page.
+    /// Selects the first page.
     #[must_use]
     pub fn first(limit: u32) -> Self {
         Self { after: None, limit }
     }
 }
 
-/// One page of sessions.
+/// A page of sessions.
 #[derive(Debug, Clone)]
 pub struct Found {
-    /// The sessions, newest first.
+    /// Sessions, newest first.
     pub sessions: Vec<Session>,
-    /// Where to go on, if there are more.
+    /// Start of the next page. `None` if no sessions remain.
     pub next: Option<Cursor>,
 }
 
-/// What tells whether a session has changed: another head, another title, or touched at another time.
+/// Values that show whether a session has changed: its head, its title and the time of its last activity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mark {
-    /// The session.
+    /// Id of the session.
     pub id: SessionId,
-    /// When it was last touched.
+    /// Time of the last activity.
     pub updated_at: Timestamp,
-    /// Its last turn.
+    /// Last turn of the session. `None` before the first prompt.
     pub head: Option<TurnId>,
-    /// What it is called.
+    /// Title of the session.
     pub title: String,
 }
 
-/// What was said in a turn.
+/// Messages of a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Said {
-    /// The turn.
+    /// Key of the turn.
     pub turn: TurnId,
-    /// Its number.
+    /// Number of the turn.
     pub n: u32,
-    /// Where it stands.
+    /// State of the turn.
     pub state: TurnState,
-    /// The messages by number, the prompt first.
+    /// Messages in order, the prompt first.
     pub messages: Vec<Message>,
 }
 
-/// How large the last request of a turn was.
+/// Size of the last request of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Measured {
-    /// By our own count of what the native session holds.
+    /// Tokens in the native session by segue's own estimate.
     pub estimate: u64,
-    /// By the agent.
+    /// Tokens that the agent reported.
     pub context_tokens: u64,
-    /// How much the model's context can hold, where the agent said so.
+    /// Size of the model's context window in tokens. `None` if the agent did not report it.
     pub context_window: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! What is written.
+//! Input of write operations.
 
 use jiff::Timestamp;
 use segue_core::{
@@ -8,134 +8,137 @@ use segue_core::{
 
 use crate::Filter;
 
-/// A session to be made.
+/// A session to create.
 #[derive(Debug, Clone)]
 pub struct NewSession {
-    /// Its id.
+    /// Id of the session.
     pub id: SessionId,
-    /// Where it belongs.
+    /// Project of the session and its working directory.
     pub project: Project,
-    /// What it is called.
+    /// Title of the session.
     pub title: Title,
-    /// What it is for; none if for nothing in particular.
+    /// Purpose of the session. `None` if it has no specific purpose.
     pub purpose: Option<Purpose>,
-    /// Who will carry it.
+    /// Provider of the session.
     pub provider: ProviderId,
-    /// When it is made.
+    /// Time of creation.
     pub at: Timestamp,
-    /// It is made only if no session fits this by then; else it is refused with [`crate::StoreError::Fits`].
+    /// Filter that no existing session may match. If a session matches, the operation fails with
+    /// [`crate::StoreError::Fits`].
     pub unless: Option<Filter>,
 }
 
-/// A native session that becomes one of ours.
+/// A native session that becomes a session of segue.
 #[derive(Debug, Clone)]
 pub struct Adopted {
-    /// What the provider calls it.
+    /// Native session id.
     pub native_id: NativeId,
-    /// What was said in it, oldest first; each of them has ended.
+    /// Turns, oldest first. Each has ended.
     pub turns: Vec<AdoptedTurn>,
 }
 
-/// A turn that was made without us.
+/// A turn that was made outside segue.
 #[derive(Debug, Clone)]
 pub struct AdoptedTurn {
-    /// How it ended; not `Running`.
+    /// State at the end; not `Running`.
     pub state: TurnState,
-    /// What was said, the prompt first.
+    /// Messages, the prompt first.
     pub messages: Vec<Message>,
-    /// What it used.
+    /// Tokens that the turn used.
     pub usage: Usage,
-    /// When the prompt was given.
+    /// Time of the prompt.
     pub started_at: Timestamp,
-    /// When it ended.
+    /// Time at which the turn ended.
     pub ended_at: Timestamp,
-    /// The native record that it ends at.
+    /// Mark of the native record at which the turn ends. `None` if unknown.
     pub mark: Option<String>,
 }
 
-/// What a native session has that the record lacks. It happens in this order.
+/// Contents of a native session that the record does not have. They are applied in the order of the fields.
 #[derive(Debug, Clone)]
 pub struct TakenIn {
-    /// The leg that it carries.
+    /// Leg that runs on the native session.
     pub leg: LegId,
-    /// The turn that was cut off, and how it ended as far as is known by now.
+    /// Interrupted turn, and its end according to the native record. `None` if no turn was interrupted.
     pub finish: Option<(TurnId, Finish)>,
-    /// The turn that the native session went back to: the head follows, as by a revert.
+    /// Turn to which the native session was rewound. The head moves to it, as by a revert. `None` if it was not
+    /// rewound.
     pub back_to: Option<TurnId>,
-    /// The turns that were made there, oldest first; the head and the leg's tip move to the last of them.
+    /// Turns that were made outside segue, oldest first. The head and the tip of the leg move to the last of them.
     pub turns: Vec<AdoptedTurn>,
-    /// When they are taken in.
+    /// Time at which the contents are applied.
     pub at: Timestamp,
 }
 
-/// A change to a session's tags. What is in both lists stays.
+/// A change of a session's tags. A tag in both lists stays on the session.
 #[derive(Debug, Clone, Default)]
 pub struct Retag {
-    /// Those it is to have; it may have some already.
+    /// Tags to add. The session may already have some of them.
     pub add: Vec<Tag>,
-    /// Those it is not to have; it may lack some already.
+    /// Tags to remove. The session need not have them.
     pub remove: Vec<Tag>,
 }
 
-/// Where a fork leaves its origin.
+/// Position from which a session is forked.
 #[derive(Debug, Clone)]
 pub struct ForkPoint {
-    /// The session that is forked.
+    /// Session to fork.
     pub session: SessionId,
-    /// The number of the last shared turn.
+    /// Number of the last shared turn.
     pub turn: u32,
-    /// The turns are those that led to the head before this move of it; those that lead to it now, if none.
+    /// Number of a head move. If set, the turns are those that led to the head before this move; otherwise those that
+    /// lead to the head now.
     pub before_move: Option<u32>,
 }
 
-/// A leg to be opened.
+/// A leg to open.
 #[derive(Debug, Clone)]
 pub struct NewLeg {
-    /// Who carries it.
+    /// Provider of the leg.
     pub provider: ProviderId,
-    /// What the provider calls it; none if it has not said so yet.
+    /// Native session id. `None` if the agent has not reported it yet.
     pub native_id: Option<NativeId>,
-    /// When it was opened.
+    /// Time at which the leg was opened.
     pub at: Timestamp,
 }
 
-/// What became of what an agent knows.
+/// Change of the context of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Memory {
-    /// It made its own context smaller.
+    /// The agent compacted its own context.
     Smaller,
-    /// It was told since what must not be forgotten.
+    /// The agent has received the reminder of the rules since then.
     Reminded,
 }
 
-/// Something to be added to a turn that is under way.
+/// An entry to add to a running turn.
 #[derive(Debug, Clone)]
 pub enum Entry {
-    /// More of a message that is still being said.
+    /// More text of a message that is not complete yet.
     Draft(Draft),
-    /// A message, whole; it takes the place of what was drafted or written at the same number.
+    /// A complete message. It replaces the draft or the message with the same number.
     Message {
-        /// Its number within the turn; the prompt is 0.
+        /// Number within the turn; the prompt is 0.
         seq: u32,
-        /// The message.
+        /// Content of the message.
         message: Message,
     },
 }
 
-/// Some words of an answer that is not complete.
+/// A chunk of a message that is not complete yet.
 #[derive(Debug, Clone)]
 pub struct Draft {
-    /// The number the message will have within the turn.
+    /// Number of the message within the turn.
     pub seq: u32,
-    /// What the words are.
+    /// Kind of the text.
     pub kind: DraftKind,
-    /// The words since the last draft.
+    /// Text since the last draft.
     pub text: String,
-    /// When they were heard.
+    /// Time at which the text was received.
     pub at: Timestamp,
 }
 
-/// What a draft will become.
+/// Kind of part that a draft becomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DraftKind {
     /// A text of the agent.
@@ -144,62 +147,62 @@ pub enum DraftKind {
     Thought,
 }
 
-/// The end of a turn.
+/// End of a turn.
 #[derive(Debug, Clone)]
 pub struct Finish {
-    /// How it ended; not `Running`.
+    /// State at the end; not `Running`.
     pub state: TurnState,
-    /// Messages that come with the end, by number, as in [`Entry::Message`].
+    /// Last messages of the turn, by number, as in [`Entry::Message`].
     pub messages: Vec<(u32, Message)>,
-    /// What the turn used.
+    /// Tokens that the turn used.
     pub usage: Usage,
-    /// Why it failed.
+    /// Reason for the failure. `None` if the turn did not fail.
     pub failure: Option<Failure>,
-    /// When it ended.
+    /// Time at which the turn ended.
     pub at: Timestamp,
 }
 
-/// What follows from the end of a turn.
+/// Consequences of the end of a turn.
 #[derive(Debug, Clone, Default)]
 pub struct Settled {
-    /// The native record that its last attempt ended at.
+    /// Mark of the native record at which the last attempt ended. `None` if unknown.
     pub mark: Option<String>,
-    /// How the session fares with a provider from now on.
+    /// New health of a provider in the session. `None` if it does not change.
     pub standing: Option<(ProviderId, Standing)>,
-    /// A leg that is over with it, and why.
+    /// Leg that ends with the turn, and the reason. `None` if no leg ends.
     pub ends: Option<(LegId, LegEnd)>,
 }
 
-/// The tokens of a message that was not counted when it was written.
+/// Token count of a message that was not counted when it was recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TokenCount {
-    /// The turn.
+    /// Key of the turn.
     pub turn: TurnId,
-    /// The number of the message within it.
+    /// Number of the message within the turn.
     pub seq: u32,
-    /// How many.
+    /// Number of tokens.
     pub tokens: u64,
 }
 
-/// A version of a checkpoint that is to be kept.
+/// A version of a checkpoint to store.
 #[derive(Debug, Clone)]
 pub struct NewVersion {
-    /// The turn it hangs on.
+    /// Turn that the version is attached to.
     pub turn: TurnId,
-    /// The number of the last turn that it sums up.
+    /// Number of the last turn that the version covers.
     pub covers: u32,
-    /// What it says.
+    /// Content of the version.
     pub checkpoint: Checkpoint,
-    /// How many tokens it takes to tell it.
+    /// Tokens that the version needs in a brief.
     pub tokens: u64,
-    /// How many tokens it stands for.
+    /// Tokens that the version replaces.
     pub replaced: u64,
-    /// Who made it.
+    /// Author of the version.
     pub by: Author,
-    /// On which occasion.
+    /// Reason for making the version.
     pub why: Occasion,
-    /// The number of the last turn that a summariser has read who made it; 0 if somebody else did.
+    /// Number of the last turn that the summariser had read when it made the version. 0 if no summariser made it.
     pub read: u32,
-    /// When.
+    /// Time at which the version was made.
     pub at: Timestamp,
 }

@@ -1,4 +1,4 @@
-//! Checkpoints hang on turns, and follow the head.
+//! Contract cases for checkpoints, which are attached to turns and follow the head.
 
 use segue_core::{Author, Checkpoint, Item, ItemKind, Occasion, SessionId, TurnId, Version};
 
@@ -36,7 +36,7 @@ fn version(turn: TurnId, covers: u32, items: Vec<Item>) -> NewVersion {
     }
 }
 
-/// A session that is forked off at a time.
+/// Builds a session that is forked at the given time.
 fn forked(n: u32, second: i64) -> NewSession {
     NewSession {
         at: at(second),
@@ -54,7 +54,7 @@ async fn in_force(
     Some((version.n, items.collect()))
 }
 
-/// What a version was made of is kept with it: up to where a summariser read, and the numbers that were given.
+/// Verifies that a version stores the last turn that a summariser read, and its highest item number.
 pub async fn a_version_tells_what_was_read_and_numbered(store: &dyn Store) {
     let (session, lease) = open_session(store, 1).await;
     let one = whole_turn(store, &lease, "one").await;
@@ -76,7 +76,8 @@ pub async fn a_version_tells_what_was_read_and_numbered(store: &dyn Store) {
     assert_eq!(store.checkpoints(&session.id).await.unwrap(), made);
 }
 
-/// The one in force is the nearest at or above the head, whichever way the head went; all versions stay.
+/// Verifies that the version in effect belongs to the nearest turn at or before the head, wherever the head moves, and
+/// that all versions are retained.
 pub async fn a_checkpoint_follows_the_head(store: &dyn Store) {
     let (session, lease) = open_session(store, 1).await;
     let one = whole_turn(store, &lease, "one").await;
@@ -106,7 +107,7 @@ pub async fn a_checkpoint_follows_the_head(store: &dyn Store) {
         in_force(store, &session.id, three.id).await,
         Some((2, words(&["b", "c"])))
     );
-    // Another one on the same turn takes its place, on another branch it does not count.
+    // A later version on the same turn replaces the earlier version; a version on another branch has no effect.
     let third = version(three.id, 3, vec![item(4, "d")]);
     store.add_checkpoint(&lease, third, None).await.unwrap();
     assert_eq!(
@@ -143,7 +144,7 @@ pub async fn a_checkpoint_follows_the_head(store: &dyn Store) {
     );
 }
 
-/// Versions are kept as differences, however many there are.
+/// Verifies that every version can be read, however many exist, because a store may save versions as differences.
 pub async fn every_version_of_a_checkpoint_can_be_read(store: &dyn Store) {
     let (session, lease) = open_session(store, 1).await;
     let turn = whole_turn(store, &lease, "one").await;
@@ -164,7 +165,7 @@ pub async fn every_version_of_a_checkpoint_can_be_read(store: &dyn Store) {
     }
 }
 
-/// A fork has the checkpoints of what it shares, and keeps them when the other session goes.
+/// Verifies that a fork has the checkpoints of the shared turns, also after the other session was deleted.
 pub async fn a_fork_shares_checkpoints(store: &dyn Store) {
     let (session, lease) = open_session(store, 1).await;
     let one = whole_turn(store, &lease, "one").await;
@@ -211,7 +212,8 @@ pub async fn a_fork_shares_checkpoints(store: &dyn Store) {
     assert_eq!(in_force(store, &fork.id, one.id).await, None);
 }
 
-/// What a session makes on turns that it shares with others is its own, and numbers are given once.
+/// Verifies that a checkpoint on a shared turn belongs only to the session that made it, and that version numbers are
+/// never reused.
 pub async fn a_fork_keeps_its_checkpoints_to_itself(store: &dyn Store) {
     let (session, lease) = open_session(store, 1).await;
     let one = whole_turn(store, &lease, "one").await;
@@ -240,7 +242,7 @@ pub async fn a_fork_keeps_its_checkpoints_to_itself(store: &dyn Store) {
     assert_eq!(add(&lease, made(one.id, 22, "the first one's")).await, 2);
     assert_eq!(says(&session.id, two.id).await, said(2, "the first one's"));
     assert_eq!(says(&fork.id, one.id).await, said(1, "before"));
-    // A second fork has nothing of the first one, and a fork of a fork what that had.
+    // A second fork has no version of the first fork, and a fork of a fork has the versions of its origin.
     let second = store.fork(forked(3, 30), from).await.unwrap();
     assert_eq!(says(&second.id, two.id).await, said(2, "the first one's"));
     let of_fork = ForkPoint {
@@ -251,13 +253,13 @@ pub async fn a_fork_keeps_its_checkpoints_to_itself(store: &dyn Store) {
     let third = store.fork(forked(4, 31), of_fork).await.unwrap();
     assert_eq!(says(&third.id, two.id).await, said(2, "the fork's"));
     assert_eq!(says(&third.id, one.id).await, said(1, "before"));
-    // Where the head is makes no number free again.
+    // A version number stays in use, wherever the head is.
     store.revert(&other, one.id, at(32)).await.unwrap();
     assert_eq!(add(&other, made(one.id, 33, "gone back")).await, 3);
     let numbers = store.checkpoints(&fork.id).await.unwrap();
     let numbers: Vec<u32> = numbers.iter().map(|version| version.n).collect();
     assert_eq!(numbers, [1, 2, 3]);
-    // It stays when the one it was forked from goes.
+    // The versions stay after the session from which it was forked was deleted.
     store.delete(&other).await.unwrap();
     assert_eq!(says(&third.id, two.id).await, said(2, "the fork's"));
     assert_eq!(says(&session.id, two.id).await, said(2, "the first one's"));

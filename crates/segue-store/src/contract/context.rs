@@ -1,4 +1,4 @@
-//! What an agent in a role is told of the project.
+//! Contract cases for the stored project context.
 
 use segue_core::{Context, Document, KeptContext, Source};
 
@@ -25,7 +25,8 @@ fn kept(text: &str, tokens: u64) -> KeptContext {
     }
 }
 
-/// The newest one is kept, of each session its own, and none for a session that there is not; it goes with its session.
+/// Verifies that each session stores only its newest project context, that an unknown session is refused, and that the
+/// context is deleted with its session.
 pub async fn a_context_is_kept_with_its_session(store: &dyn Store) {
     let (session, lease) = open_session(store, 1).await;
     let (other, _other) = open_session(store, 2).await;

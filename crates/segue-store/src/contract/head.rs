@@ -1,4 +1,4 @@
-//! Revert, undo, fork, delete: the head moves, the turns stay.
+//! Contract cases for revert, undo, fork and delete: the head moves, the turns stay.
 
 use segue_core::{HeadMove, HeadMoveKind, LegEnd, Lineage};
 
@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{Adopted, ForkPoint, Lease, Store, StoreError};
 
-/// A session with turns "1" to "n".
+/// Creates a session with turns "1" to "n".
 async fn with_turns(
     store: &dyn Store,
     n: u32,
@@ -20,13 +20,13 @@ async fn with_turns(
     (session, lease, turns)
 }
 
-/// The head goes back and forth; what it passed is all still there.
+/// Verifies that a revert and an undo move the head, and that all turns stay on record.
 pub async fn a_revert_moves_the_head_and_undo_moves_it_back(store: &dyn Store) {
     let (session, lease, turns) = with_turns(store, 5).await;
     let reverted = store.revert(&lease, turns[1].id, at(9)).await.unwrap();
     assert_eq!((reverted.turns, reverted.head), (2, Some(turns[1].id)));
     assert_eq!(story(store, &session.id).await, ["1", "2"]);
-    // A turn that no longer leads to the head can't be reverted to.
+    // A turn that no longer leads to the head cannot be the target of a revert.
     let forward = store.revert(&lease, turns[3].id, at(9)).await;
     assert!(matches!(forward, Err(StoreError::NoTurn(_))));
 
@@ -39,7 +39,7 @@ pub async fn a_revert_moves_the_head_and_undo_moves_it_back(store: &dyn Store) {
     ));
 }
 
-/// A revert can be undone also when turns were made after it; they stay on record.
+/// Verifies that a revert can be undone after later turns, and that those turns stay on record.
 pub async fn an_undo_survives_turns_made_in_between(store: &dyn Store) {
     let (session, lease, turns) = with_turns(store, 3).await;
     store.revert(&lease, turns[0].id, at(9)).await.unwrap();
@@ -51,7 +51,7 @@ pub async fn an_undo_survives_turns_made_in_between(store: &dyn Store) {
     assert_eq!(store.messages(other.id).await.unwrap()[0].words(), "2b");
 }
 
-/// Each undo takes one revert back, the newest first.
+/// Verifies that each undo takes back one revert, newest first.
 pub async fn undoing_twice_walks_back_through_reverts(store: &dyn Store) {
     let (session, lease, turns) = with_turns(store, 4).await;
     store.revert(&lease, turns[2].id, at(9)).await.unwrap();
@@ -63,7 +63,7 @@ pub async fn undoing_twice_walks_back_through_reverts(store: &dyn Store) {
     assert!(store.undo(&lease, at(12)).await.is_err());
 }
 
-/// A fork has the same past and a future of its own.
+/// Verifies that a fork shares the turns before it and that later turns are separate.
 pub async fn a_fork_shares_and_then_goes_its_own_way(store: &dyn Store) {
     let (session, lease, turns) = with_turns(store, 3).await;
     let point = |turn| ForkPoint {
@@ -96,7 +96,8 @@ pub async fn a_fork_shares_and_then_goes_its_own_way(store: &dyn Store) {
     }
 }
 
-/// What a deleted session shared stays as long as somebody needs it, and goes then.
+/// Verifies that shared turns of a deleted session stay as long as a fork needs them, and are deleted with the last
+/// fork.
 pub async fn deleting_a_session_keeps_what_its_forks_share(store: &dyn Store) {
     let (session, lease, turns) = with_turns(store, 4).await;
     let point = ForkPoint {
@@ -128,7 +129,7 @@ pub async fn deleting_a_session_keeps_what_its_forks_share(store: &dyn Store) {
     ));
 }
 
-/// Wherever a head has been can be gone on from: what a revert or an undo left behind is not lost.
+/// Verifies that every earlier position of a head can be forked, so that no turn is lost after a revert or an undo.
 pub async fn what_a_head_left_can_be_forked(store: &dyn Store) {
     let (session, lease, turns) = with_turns(store, 4).await;
     store.revert(&lease, turns[0].id, at(9)).await.unwrap();
@@ -172,7 +173,7 @@ pub async fn what_a_head_left_can_be_forked(store: &dyn Store) {
     assert_eq!(story(store, &fork.id).await, ["1", "2b", "3b"]);
 }
 
-/// A leg that was left goes on as a new one, on the same native session and with what that knows.
+/// Verifies that an ended leg is reopened as a new leg on the same native session, with the same tip.
 pub async fn a_leg_is_taken_up_again(store: &dyn Store) {
     let (session, lease, turns) = with_turns(store, 2).await;
     let first = store.open_leg(&lease, native("first")).await.unwrap();
@@ -210,7 +211,7 @@ pub async fn a_leg_is_taken_up_again(store: &dyn Store) {
     let now = store.session(&session.id).await.unwrap().unwrap();
     assert_eq!(now.native_id, first.native_id);
 
-    // Somebody else is at that native session meanwhile.
+    // The native session is in use by another session by now.
     let adopted = Adopted {
         native_id: "other".parse().unwrap(),
         turns: Vec::new(),

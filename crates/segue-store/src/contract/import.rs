@@ -1,4 +1,4 @@
-//! Sessions that come from another program.
+//! Contract cases for sessions that are imported from another program.
 
 use segue_core::{
     Author, Candidate, Checkpoint, Decision, DecisionKind, Item, ItemKind, Json, MatchedBy,
@@ -60,7 +60,7 @@ fn imported(name: &str) -> Imported {
     }
 }
 
-/// It is there with its turns, its times, its checkpoint and its old name, and free to go on.
+/// Verifies that an imported session has its turns, times, checkpoint and previous name, and that its lease is free.
 pub async fn an_imported_session_is_there_whole(store: &dyn Store) {
     let new = NewSession {
         at: at(5),
@@ -103,7 +103,8 @@ pub async fn an_imported_session_is_there_whole(store: &dyn Store) {
     assert_eq!(store.candidates("3f2a-old").await.unwrap(), []);
 }
 
-/// The same comes once into a project, and nothing is half made; another project may have it too.
+/// Verifies that a session is imported only once into a project, that a failed import leaves no data, and that another
+/// project can import the same session.
 pub async fn the_same_is_imported_once(store: &dyn Store) {
     let first = store
         .import(new_session(1), owner(1), imported("old"))

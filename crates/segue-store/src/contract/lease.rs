@@ -1,4 +1,4 @@
-//! One writer at a time.
+//! Contract cases for leases, which allow one writer at a time.
 
 use futures::future::join_all;
 use segue_core::{Decision, DecisionKind, Failure, FailureClass, NativeId, Title};
@@ -6,7 +6,7 @@ use segue_core::{Decision, DecisionKind, Failure, FailureClass, NativeId, Title}
 use super::{at, claim, finished, new_session, open_session, owner, prompt};
 use crate::{Entry, Store, StoreError};
 
-/// A second claim is refused and names the holder, until the first is given back.
+/// Verifies that a second request is refused and names the owner, until the first lease is released.
 pub async fn a_lease_excludes_others_until_released(store: &dyn Store) {
     let (session, lease) = open_session(store, 1).await;
     store
@@ -25,14 +25,14 @@ pub async fn a_lease_excludes_others_until_released(store: &dyn Store) {
     let granted = store.acquire(claim(&session.id, 2, 4)).await.unwrap();
     assert!(granted.taken_from.is_none());
     assert!(granted.lease.epoch > lease.epoch);
-    // What needs no lease is not held up by one.
+    // An operation that needs no lease does not wait for a lease.
     store
         .rename(&session.id, &Title::from_prompt("x"))
         .await
         .unwrap();
 }
 
-/// A holder that shows no sign of life loses its claim, and a sign of life keeps it.
+/// Verifies that an owner without a heartbeat loses its lease, and that a heartbeat extends it.
 pub async fn a_silent_holder_loses_its_lease(store: &dyn Store) {
     let (session, lease) = open_session(store, 1).await;
     store.heartbeat(&lease, None, at(100)).await.unwrap();
@@ -41,7 +41,7 @@ pub async fn a_silent_holder_loses_its_lease(store: &dyn Store) {
     assert_eq!(granted.taken_from.unwrap().owner, owner(1));
 }
 
-/// A holder known to be dead is taken over at once, but only the claim that was looked at.
+/// Verifies that the lease of a dead owner is taken over at once, but only the lease whose owner was checked.
 pub async fn a_dead_holder_is_taken_over(store: &dyn Store) {
     let (session, first) = open_session(store, 1).await;
     store
@@ -52,7 +52,7 @@ pub async fn a_dead_holder_is_taken_over(store: &dyn Store) {
     request.dead_epoch = Some(first.epoch);
     let granted = store.acquire(request.clone()).await.unwrap();
     assert_eq!(granted.taken_from.unwrap().agent, Some(owner(77)));
-    // A second process that saw the same corpse comes too late.
+    // A second process that found the same dead owner is too late.
     request.owner = owner(3);
     assert!(matches!(
         store.acquire(request).await,
@@ -60,7 +60,7 @@ pub async fn a_dead_holder_is_taken_over(store: &dyn Store) {
     ));
 }
 
-/// Once taken over, the former holder changes nothing any more.
+/// Verifies that a previous owner cannot change anything after its lease was taken over.
 pub async fn a_stale_lease_writes_nothing(store: &dyn Store) {
     let (session, old) = open_session(store, 1).await;
     let turn = store.begin_turn(&old, &prompt("one", 0)).await.unwrap();
@@ -121,7 +121,7 @@ pub async fn a_stale_lease_writes_nothing(store: &dyn Store) {
     assert!(store.holder(&session.id).await.unwrap().is_some());
 }
 
-/// Of many claims at once, exactly one is granted.
+/// Verifies that exactly one of many concurrent requests is granted.
 pub async fn one_claim_wins_when_many_race(store: &dyn Store) {
     let session = store.create(new_session(1)).await.unwrap();
     let claims = (1..=20).map(|pid| store.acquire(claim(&session.id, pid, 1)));

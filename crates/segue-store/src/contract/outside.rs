@@ -1,4 +1,4 @@
-//! Turns that were made in the agent's own program, and the records that attempts ended at.
+//! Contract cases for turns that were made in the agent's own program, and for the marks at which attempts ended.
 
 use segue_core::{Leg, LegId, Message, Role, SessionId, Turn, TurnState, Usage, can_go_on};
 
@@ -33,7 +33,7 @@ fn taken(leg: &Leg, turns: Vec<AdoptedTurn>) -> TakenIn {
     }
 }
 
-/// A turn that was sent on a leg and is under way.
+/// Records a turn that was sent on a leg and is running.
 async fn sent(store: &dyn Store, lease: &Lease, leg: &Leg, text: &str, second: i64) -> Turn {
     let turn = store
         .begin_turn(lease, &prompt(text, second))
@@ -48,7 +48,7 @@ async fn only_leg(store: &dyn Store, id: &SessionId) -> Leg {
     store.legs(id).await.unwrap().remove(0)
 }
 
-/// The newest mark of a leg is the one of its last attempt that has one.
+/// Verifies that the mark of a leg is the mark of its last attempt that has one.
 pub async fn a_leg_knows_the_record_it_ended_at(store: &dyn Store) {
     let (session, lease) = open_session(store, 1).await;
     let leg = store.open_leg(&lease, native("n-1")).await.unwrap();
@@ -71,7 +71,7 @@ pub async fn a_leg_knows_the_record_it_ended_at(store: &dyn Store) {
     }
     let leg = only_leg(store, &session.id).await;
     assert_eq!(leg.mark.as_deref(), Some("line:20:0b"));
-    // A turn that was never sent has no attempt to note it with.
+    // A turn that was never sent has no attempt that could store the mark.
     let unsent = store.begin_turn(&lease, &prompt("four", 3)).await.unwrap();
     store
         .mark_end(&lease, unsent.id, "line:30:0c")
@@ -83,8 +83,8 @@ pub async fn a_leg_knows_the_record_it_ended_at(store: &dyn Store) {
     assert!(matches!(stale, Err(StoreError::LeaseLost(_))));
 }
 
-/// A turn that was cut off is closed, the head follows a rewind, and what was made elsewhere comes on top; or nothing
-/// of it happens.
+/// Verifies that the store closes an interrupted turn, moves the head after a rewind and appends the turns made outside
+/// segue, in one operation or not at all.
 pub async fn what_a_native_session_adds_is_taken_in_at_once(store: &dyn Store) {
     let (session, lease) = open_session(store, 1).await;
     let leg = store.open_leg(&lease, native("n-1")).await.unwrap();
@@ -121,7 +121,7 @@ pub async fn what_a_native_session_adds_is_taken_in_at_once(store: &dyn Store) {
     );
     assert!(can_go_on(&leg, &turns));
 
-    // The person went back to the first turn there, and asked something else.
+    // The user rewound the native session to the first turn and sent another prompt.
     let back = TakenIn {
         back_to: Some(cut.id),
         ..taken(&leg, vec![elsewhere("z", 40)])
@@ -141,7 +141,7 @@ pub async fn what_a_native_session_adds_is_taken_in_at_once(store: &dyn Store) {
     assert_eq!(story(store, &session.id).await, ["one", "x", "y"]);
 }
 
-/// What was made on top of turns that were reverted since goes on in a session of its own.
+/// Verifies that turns made on top of reverted turns become a separate session that continues on the native session.
 pub async fn turns_made_elsewhere_become_a_session_of_their_own(store: &dyn Store) {
     let (session, lease) = open_session(store, 1).await;
     let leg = store.open_leg(&lease, native("n-1")).await.unwrap();
@@ -175,7 +175,7 @@ pub async fn turns_made_elsewhere_become_a_session_of_their_own(store: &dyn Stor
     assert_eq!(carried.native_id, leg.native_id);
     assert_eq!(store.leg(carried.id).await.unwrap(), Some(carried));
     assert_eq!(store.leg(LegId(i64::MAX)).await.unwrap(), None);
-    // Its native session holds what was said before, which nobody counted for this leg.
+    // The native session contains earlier messages that were not counted for this leg.
     let granted = store.acquire(claim(&id(2), 4, 50)).await.unwrap();
     let last = chain.last().unwrap().id;
     let noted = store.note_estimate(&granted.lease, last, Some(1));
@@ -184,7 +184,7 @@ pub async fn turns_made_elsewhere_become_a_session_of_their_own(store: &dyn Stor
     assert_eq!(measured, []);
     store.release(&granted.lease).await.unwrap();
     assert!(only_leg(store, &session.id).await.ended.is_some());
-    // Its leg has ended, so there is nothing to take from it any more.
+    // The leg has ended, so nothing can be taken from it.
     let again = store
         .take_aside(&lease, new_session(3), owner(3), aside)
         .await;

@@ -1,4 +1,4 @@
-//! How agents fare, and who goes on.
+//! Contract cases for provider health, cooldowns and handoffs.
 
 use segue_core::{FailureClass, LegEnd, LegId, ProviderId, Rest, Standing, TurnState};
 
@@ -9,7 +9,8 @@ fn provider(name: &str) -> ProviderId {
     ProviderId::parse(name).unwrap()
 }
 
-/// What is held against an agent is that agent's and that session's, and goes with a success or with the session.
+/// Verifies that provider health is stored for each provider and session, and is cleared by a write or with the
+/// session.
 pub async fn a_standing_is_kept_for_each_agent(store: &dyn Store) {
     let (one, lease) = open_session(store, 1).await;
     let (other, _) = open_session(store, 2).await;
@@ -41,7 +42,7 @@ pub async fn a_standing_is_kept_for_each_agent(store: &dyn Store) {
     assert_eq!(store.standing(&one.id, &gemini).await.unwrap(), clean);
 }
 
-/// What follows from the end of a turn is written with it, or neither is.
+/// Verifies that the consequences of the end of a turn are recorded with it, or neither is.
 pub async fn a_turn_ends_with_what_follows_from_it(store: &dyn Store) {
     let (session, lease) = open_session(store, 1).await;
     let gemini = provider("gemini");
@@ -79,7 +80,7 @@ pub async fn a_turn_ends_with_what_follows_from_it(store: &dyn Store) {
     assert_eq!(legs[0].mark.as_deref(), Some("m1"));
 }
 
-/// An agent rests for every session, until it is told to be awake.
+/// Verifies that a cooldown applies to a provider in all sessions until it is cleared.
 pub async fn rests_are_of_the_agent_alone(store: &dyn Store) {
     assert_eq!(store.rests().await.unwrap(), []);
     let rest = |name: &str, second, class| Rest {
@@ -99,7 +100,7 @@ pub async fn rests_are_of_the_agent_alone(store: &dyn Store) {
     assert_eq!(store.rests().await.unwrap(), [codex]);
 }
 
-/// A session that is handed over has no leg any more, and belongs to the other; not while a turn is under way.
+/// Verifies that a handoff ends the leg and changes the provider, and that it is refused while a turn is running.
 pub async fn a_session_is_handed_over(store: &dyn Store) {
     let (session, lease) = open_session(store, 1).await;
     whole_turn(store, &lease, "one").await;

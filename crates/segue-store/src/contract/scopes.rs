@@ -1,4 +1,4 @@
-//! What sessions are for, and how they are found again by it.
+//! Contract cases for purposes, and for finding sessions by them.
 
 use futures::future::join_all;
 use segue_core::{FeatureId, ProviderId, Purpose, RoleName, Scope, SessionId, TaskId, TaskState};
@@ -39,7 +39,7 @@ fn exactly(purpose: &Purpose) -> Filter {
     }
 }
 
-/// Each purpose is kept as it is and finds its own session, and no other.
+/// Verifies that each purpose is stored exactly and finds its own session and no other.
 pub async fn purposes_are_told_apart(store: &dyn Store) {
     let auth = Purpose::of(Scope::Feature(feature("auth")));
     let purposes = [
@@ -55,7 +55,7 @@ pub async fn purposes_are_told_apart(store: &dyn Store) {
         task(None, "t", "dev"),
         as_role(&task(Some("auth"), "t", "dev"), "dev"),
     ];
-    // One for nothing in particular is found by no purpose.
+    // A session without a specific purpose matches no purpose.
     store.create(new_session(99)).await.unwrap();
     for (n, purpose) in (1..).zip(&purposes) {
         let mut new = new_session(n);
@@ -100,7 +100,8 @@ pub async fn purposes_are_told_apart(store: &dyn Store) {
     }
 }
 
-/// Of several sessions for the same, the one in which something happened last comes first; a handoff moves it.
+/// Verifies that the session with the latest activity is first among sessions with the same purpose, and that a handoff
+/// changes the provider by which a session is found.
 pub async fn a_purpose_finds_the_newest_by_who_carries_it(store: &dyn Store) {
     let auth = Purpose::of(Scope::Feature(feature("auth")));
     for n in [1, 2] {
@@ -131,7 +132,7 @@ pub async fn a_purpose_finds_the_newest_by_who_carries_it(store: &dyn Store) {
     assert_eq!(found(store, &by(&ProviderId::rehearsal())).await, [id(2)]);
 }
 
-/// A fork is for what it is made for.
+/// Verifies that a fork has its own purpose.
 pub async fn a_fork_has_its_own_purpose(store: &dyn Store) {
     let (session, lease) = open_session(store, 1).await;
     whole_turn(store, &lease, "one").await;
@@ -147,7 +148,8 @@ pub async fn a_fork_has_its_own_purpose(store: &dyn Store) {
     assert_eq!(fork.purpose, new.purpose);
 }
 
-/// Of many that begin a session for the same at once, one does; the others are told which.
+/// Verifies that exactly one of many concurrent requests creates a session for a purpose, and that the others receive
+/// its id.
 pub async fn one_session_is_begun_for_a_purpose(store: &dyn Store) {
     let auth = Purpose::of(Scope::Feature(feature("auth")));
     let new = |n: u32| NewSession {
@@ -168,7 +170,7 @@ pub async fn one_session_is_begun_for_a_purpose(store: &dyn Store) {
     let made = store.create(new(9)).await;
     assert!(matches!(made, Err(StoreError::Fits(id)) if id == first));
     assert_eq!(found(store, &exactly(&auth)).await, [first]);
-    // Whoever wants another one gets it, and so does another agent.
+    // A request without a filter, or with a filter for another provider, creates another session.
     let by_codex = Filter {
         provider: Some(ProviderId::codex()),
         ..exactly(&auth)

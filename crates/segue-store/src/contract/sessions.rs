@@ -1,4 +1,4 @@
-//! Sessions as such.
+//! Contract cases for sessions.
 
 use segue_core::{
     Candidate, Decision, DecisionKind, FeatureId, MatchedBy, Message, NativeId, ProviderId,
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{Adopted, AdoptedTurn, Filter, Mark, Page, Store, StoreError};
 
-/// A session that was made is there, with all that was said of it.
+/// Verifies that a created session can be read with all its data, and that a rename does not change its activity time.
 pub async fn what_is_created_is_found_again(store: &dyn Store) {
     let mut new = new_session(1);
     let feature = FeatureId::parse("支払い 2").unwrap();
@@ -30,7 +30,7 @@ pub async fn what_is_created_is_found_again(store: &dyn Store) {
     assert_eq!((renamed.title, renamed.updated_at), (title, at(1)));
 }
 
-/// An id is given once; what is not there is said to be not there.
+/// Verifies that session ids are unique, and that operations on an unknown id report that it does not exist.
 pub async fn ids_are_unique_and_unknown_ones_are_said(store: &dyn Store) {
     store.create(new_session(1)).await.unwrap();
     let mut again = new_session(1);
@@ -49,7 +49,7 @@ pub async fn ids_are_unique_and_unknown_ones_are_said(store: &dyn Store) {
     assert!(store.legs(&id(9)).await.unwrap().is_empty());
 }
 
-/// Each part of a filter selects, newest first.
+/// Verifies that each field of a filter selects sessions, newest first.
 pub async fn filters_select(store: &dyn Store) {
     for n in 1..=6 {
         let mut new = new_session(n);
@@ -128,7 +128,7 @@ pub async fn filters_select(store: &dyn Store) {
     }
 }
 
-/// Paging shows each session once, also when several were touched in one moment.
+/// Verifies that paging returns each session once, also if several sessions have the same activity time.
 pub async fn paging_sees_each_session_once(store: &dyn Store) {
     for n in 1..=7 {
         let mut new = new_session(n);
@@ -152,7 +152,8 @@ pub async fn paging_sees_each_session_once(store: &dyn Store) {
     assert_eq!(seen.len(), 7);
 }
 
-/// A typed reference finds sessions by id, its end, native id, and the beginnings of both.
+/// Verifies that a typed reference finds sessions by id, by native id, by the end of an id, and by the beginnings of
+/// both.
 pub async fn candidates_are_found_by_every_name(store: &dyn Store) {
     let (first, lease) = open_session(store, 1).await;
     store.open_leg(&lease, native("abc-123")).await.unwrap();
@@ -186,13 +187,13 @@ pub async fn candidates_are_found_by_every_name(store: &dyn Store) {
     assert!(found.contains(&candidate(&first, MatchedBy::NativeId)));
     let found = store.candidates("abc").await.unwrap();
     assert_eq!(found, [candidate(&first, MatchedBy::NativePrefix)]);
-    // What means something to a pattern language means only itself here.
+    // Characters that are special in a pattern language match only themselves.
     for text in ["nothing", "a%", "_", "abc_123"] {
         assert_eq!(store.candidates(text).await.unwrap(), [], "{text}");
     }
 }
 
-/// The newest decisions come back in the order they were made.
+/// Verifies that the newest decisions are returned in the order in which they were made.
 pub async fn decisions_are_kept_in_order(store: &dyn Store) {
     let (_, lease) = open_session(store, 1).await;
     for n in 0..5 {
@@ -207,7 +208,7 @@ pub async fn decisions_are_kept_in_order(store: &dyn Store) {
     assert_eq!(told, [(at(3), "decision 3"), (at(4), "decision 4")]);
 }
 
-/// A first prompt comes with its session and the claim on it, or not at all.
+/// Verifies that a first prompt is recorded together with its session and its lease, or not at all.
 pub async fn a_session_starts_whole(store: &dyn Store) {
     let started = store
         .start(new_session(1), owner(1), &prompt("go", 1))
@@ -231,7 +232,7 @@ pub async fn a_session_starts_whole(store: &dyn Store) {
     assert_eq!(story(store, &id(1)).await, ["go"]);
 }
 
-/// The model may name a session as long as nobody else has.
+/// Verifies that the model may set the title only until the user has set it.
 pub async fn a_persons_title_stays(store: &dyn Store) {
     open_session(store, 1).await;
     let suggest = |text: &str| Title::given(text, TitleSource::Model).unwrap();
@@ -252,7 +253,7 @@ pub async fn a_persons_title_stays(store: &dyn Store) {
     assert_eq!(session.title, mine);
 }
 
-/// Whether a session has changed can be told without reading it.
+/// Verifies that marks show whether a session has changed, without reading the session.
 pub async fn marks_tell_what_has_changed(store: &dyn Store) {
     assert_eq!(store.marks().await.unwrap(), []);
     let (session, lease) = open_session(store, 1).await;
@@ -276,7 +277,7 @@ pub async fn marks_tell_what_has_changed(store: &dyn Store) {
     assert_eq!(of(&third, &session.id).unwrap().title, "hello again");
 }
 
-/// It can be told which native sessions are carried by sessions here.
+/// Verifies that the store finds the native sessions that its sessions use or have used.
 pub async fn carried_native_sessions_are_known(store: &dyn Store) {
     let (_, lease) = open_session(store, 1).await;
     let first = store.open_leg(&lease, native("n-old")).await.unwrap();
@@ -295,7 +296,7 @@ pub async fn carried_native_sessions_are_known(store: &dyn Store) {
     assert_eq!(store.carried(&[]).await.unwrap(), []);
 }
 
-/// A native session becomes one of ours with all that was said in it, and its leg can go on.
+/// Verifies that an adopted native session has all its turns, and that its leg can be resumed.
 pub async fn a_native_session_is_adopted_whole(store: &dyn Store) {
     let said = |text: &str, second| AdoptedTurn {
         state: TurnState::Finished,
@@ -344,7 +345,7 @@ pub async fn a_native_session_is_adopted_whole(store: &dyn Store) {
     };
     let taken = store.adopt(new_session(1), owner(1), other).await;
     assert!(matches!(taken, Err(StoreError::Exists(_))));
-    // A native session in which nothing was said is one too.
+    // A native session without turns can be adopted too.
     let empty = Adopted {
         native_id: NativeId::parse("n-2").unwrap(),
         turns: Vec::new(),

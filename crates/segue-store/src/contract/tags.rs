@@ -1,4 +1,4 @@
-//! The words that people put on sessions.
+//! Contract cases for tags.
 
 use segue_core::{Session, Tag};
 
@@ -17,7 +17,7 @@ async fn retag(store: &dyn Store, n: u32, add: &[&str], remove: &[&str]) -> Sess
     store.retag(&id(n), retag).await.unwrap()
 }
 
-/// A session has a tag once, in order, until it is taken off; it is no newer for that.
+/// Verifies that a session has each tag once, sorted, until it is removed, and that its activity time does not change.
 pub async fn tags_are_put_on_and_taken_off(store: &dyn Store) {
     let made = store.create(new_session(1)).await.unwrap();
     assert_eq!(made.tags, []);
@@ -36,7 +36,7 @@ pub async fn tags_are_put_on_and_taken_off(store: &dyn Store) {
     }
 }
 
-/// A filter by tags finds the sessions that have all of them.
+/// Verifies that a filter by tags returns the sessions that have all of them.
 pub async fn tags_select(store: &dyn Store) {
     for n in 1..=3 {
         store.create(new_session(n)).await.unwrap();
@@ -61,7 +61,7 @@ pub async fn tags_select(store: &dyn Store) {
     }
 }
 
-/// Every tag is counted as often as it is there, and not once it is gone.
+/// Verifies that each tag is counted once for every session that has it, and is omitted once no session has it.
 pub async fn tags_are_counted(store: &dyn Store) {
     assert_eq!(store.tags().await.unwrap(), []);
     let (_, lease) = open_session(store, 1).await;
@@ -77,7 +77,7 @@ pub async fn tags_are_counted(store: &dyn Store) {
     assert_eq!(store.tags().await.unwrap(), [count("b", 1)]);
 }
 
-/// A fork begins with the tags of its origin, and then has its own.
+/// Verifies that a fork starts with the tags of its origin, and that later changes are separate.
 pub async fn a_fork_takes_the_tags_over(store: &dyn Store) {
     let (origin, lease) = open_session(store, 1).await;
     whole_turn(store, &lease, "one").await;
@@ -94,7 +94,7 @@ pub async fn a_fork_takes_the_tags_over(store: &dyn Store) {
     assert_eq!(origin.tags, tags(&["a", "b"]));
 }
 
-/// What is not there can't be tagged.
+/// Verifies that a session that does not exist cannot be tagged.
 pub async fn a_missing_session_takes_no_tags(store: &dyn Store) {
     let retag = Retag {
         add: tags(&["a"]),

@@ -1,4 +1,4 @@
-//! Tokens: kept with messages, and what is estimated beside what is reported.
+//! Contract cases for token counts of messages, and for estimated and reported counts.
 
 use segue_core::{LegId, Message, ProviderId, Role, Usage};
 
@@ -18,7 +18,7 @@ fn says(seq: u32, text: &str, tokens: Option<u64>) -> Entry {
     }
 }
 
-/// A turn of a prompt and an answer of so many tokens.
+/// Records a turn with a prompt and an answer of `tokens` tokens.
 async fn turn(store: &dyn Store, lease: &Lease, tokens: u64) {
     let turn = store.begin_turn(lease, &prompt("go", 0)).await.unwrap();
     let finish = Finish {
@@ -28,7 +28,8 @@ async fn turn(store: &dyn Store, lease: &Lease, tokens: u64) {
     store.finish_turn(lease, turn.id, finish).await.unwrap();
 }
 
-/// A count is that of the message as it is now; one that is missing is filled in once the turn is over.
+/// Verifies that a token count belongs to the current content of a message, and that a missing count can be set once
+/// the turn has ended.
 pub async fn counts_are_kept_and_filled_in(store: &dyn Store) {
     let (_, lease) = open_session(store, 1).await;
     let turn = store.begin_turn(&lease, &prompt("go", 2)).await.unwrap();
@@ -57,7 +58,7 @@ pub async fn counts_are_kept_and_filled_in(store: &dyn Store) {
     assert_eq!(tokens().await, [Some(10), Some(1), Some(12)]);
 }
 
-/// Whole turns from the newest back, no more than needed; with what is being said, and past a fork.
+/// Verifies that the newest turns are read completely and no more than needed, including the draft of a running turn.
 pub async fn the_newest_turns_are_read_until_there_is_enough(store: &dyn Store) {
     let (session, lease) = open_session(store, 1).await;
     for tokens in [100, 100, 4_000, 100, 200] {
@@ -71,7 +72,7 @@ pub async fn the_newest_turns_are_read_until_there_is_enough(store: &dyn Store) 
     };
     let all = [(5, 200), (4, 100), (3, 4_000), (2, 100), (1, 100)];
     assert_eq!(read(0).await, all[..1]);
-    // A message takes a quarter of a brief at most, however long it is.
+    // A message counts for at most a quarter of a brief, however long it is.
     assert_eq!(read(400).await, all[..4]);
     assert_eq!(read(800).await, all);
     assert_eq!(read(1_200).await, all);
@@ -95,7 +96,7 @@ pub async fn the_newest_turns_are_read_until_there_is_enough(store: &dyn Store) 
     assert_eq!(said[0].messages[1].words(), "half a");
 }
 
-/// A finished turn on a leg of its own, or on the last one, with our count and the agent's.
+/// Records a finished turn on a leg, with segue's estimate and the agent's count.
 async fn sent(
     store: &dyn Store,
     lease: &Lease,
@@ -128,7 +129,8 @@ async fn pairs(store: &dyn Store, provider: &str, limit: u32) -> Vec<(u64, u64)>
     measured.iter().map(pair).collect()
 }
 
-/// What a native session holds adds up over its turns, and is compared with what its agent said.
+/// Verifies that the estimate for a native session is the sum over its turns, and that it is paired with the agent's
+/// count.
 pub async fn estimates_are_measured_by_agent(store: &dyn Store) {
     let (_, lease) = open_session(store, 1).await;
     let leg = store.open_leg(&lease, native("n1")).await.unwrap();
@@ -148,7 +150,7 @@ pub async fn estimates_are_measured_by_agent(store: &dyn Store) {
     let claude = ProviderId::parse("claude").unwrap();
     let measured = store.measured(&claude, 1).await.unwrap();
     assert_eq!(measured[0].context_window, Some(200_000));
-    // A turn that no agent was asked is no sample, and no harm.
+    // A turn that was sent to no agent is not a sample.
     let unsent = whole_turn(store, &lease, "never").await;
     store
         .note_estimate(&lease, unsent.id, Some(7))
@@ -157,7 +159,7 @@ pub async fn estimates_are_measured_by_agent(store: &dyn Store) {
     assert_eq!(pairs(store, "claude", 10).await, [(500, 20_500)]);
 }
 
-/// Once it is unknown what a native session holds, it stays so.
+/// Verifies that an unknown estimate for a native session stays unknown.
 pub async fn an_unknown_estimate_stays_unknown(store: &dyn Store) {
     let (_, lease) = open_session(store, 1).await;
     let leg = store.open_leg(&lease, native("n1")).await.unwrap();

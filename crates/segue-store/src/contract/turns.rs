@@ -1,4 +1,4 @@
-//! Turns and what is said in them.
+//! Contract cases for turns and their messages.
 
 use futures::future::join_all;
 use segue_core::{
@@ -25,7 +25,7 @@ fn drafts(seq: u32, kind: DraftKind, text: &str) -> Entry {
     })
 }
 
-/// From prompt to settled figures, everything of a turn is on record.
+/// Verifies that all data of a turn is recorded, from the prompt to the usage.
 pub async fn a_turn_is_recorded_whole(store: &dyn Store) {
     let (session, lease) = open_session(store, 1).await;
     let turn = store.begin_turn(&lease, &prompt("go", 2)).await.unwrap();
@@ -92,7 +92,7 @@ pub async fn a_turn_is_recorded_whole(store: &dyn Store) {
     assert_eq!(session.updated_at, at(4));
 }
 
-/// What an agent may say comes back to the byte.
+/// Verifies that every kind of part is returned byte for byte.
 pub async fn every_kind_of_part_survives(store: &dyn Store) {
     let (_, lease) = open_session(store, 1).await;
     let turn = store.begin_turn(&lease, &prompt("go", 2)).await.unwrap();
@@ -125,7 +125,7 @@ pub async fn every_kind_of_part_survives(store: &dyn Store) {
     assert_eq!(store.messages(turn.id).await.unwrap()[1], message);
 }
 
-/// Streamed words are there as an incomplete message until the whole message takes their place.
+/// Verifies that streamed text is an incomplete message until the complete message replaces it.
 pub async fn drafts_become_messages(store: &dyn Store) {
     let (_, lease) = open_session(store, 1).await;
     let turn = store.begin_turn(&lease, &prompt("go", 2)).await.unwrap();
@@ -161,7 +161,7 @@ pub async fn drafts_become_messages(store: &dyn Store) {
     );
 }
 
-/// The next turn waits for the end of the one before.
+/// Verifies that a turn cannot start before the previous turn has ended.
 pub async fn one_turn_at_a_time(store: &dyn Store) {
     let (session, lease) = open_session(store, 1).await;
     let turn = store.begin_turn(&lease, &prompt("one", 0)).await.unwrap();
@@ -179,7 +179,7 @@ pub async fn one_turn_at_a_time(store: &dyn Store) {
     assert_eq!(story(store, &session.id).await, ["one", "two"]);
 }
 
-/// Nothing can be added to a turn that has ended, nor to one of another session.
+/// Verifies that an ended turn and a turn of another session cannot be changed.
 pub async fn a_finished_turn_is_immutable(store: &dyn Store) {
     let (_, lease) = open_session(store, 1).await;
     let turn = whole_turn(store, &lease, "one").await;
@@ -200,7 +200,7 @@ pub async fn a_finished_turn_is_immutable(store: &dyn Store) {
     ));
 }
 
-/// A prompt that was written down and never sent is told apart from one that was.
+/// Verifies that a turn records whether its prompt was sent.
 pub async fn an_unsent_turn_is_told_apart(store: &dyn Store) {
     let (session, lease) = open_session(store, 1).await;
     let leg = store.open_leg(&lease, native("n1")).await.unwrap();
@@ -213,7 +213,7 @@ pub async fn an_unsent_turn_is_told_apart(store: &dyn Store) {
     assert!(store.turns(&session.id).await.unwrap()[0].sent);
 }
 
-/// A message that is added has ended, was sent to nobody, and leaves the leg where it is.
+/// Verifies that an added message is an ended turn that was never sent, and that the tip of the leg does not move.
 pub async fn a_message_is_added_whole(store: &dyn Store) {
     let (session, lease) = open_session(store, 1).await;
     let leg = store.open_leg(&lease, native("n1")).await.unwrap();
@@ -247,8 +247,8 @@ pub async fn a_message_is_added_whole(store: &dyn Store) {
     assert_eq!(session.head_state, Some(TurnState::Finished));
 }
 
-/// Why a turn failed is kept with it and with its attempt. How many did in a row, the standing of the agent tells, of
-/// the leg that it is on.
+/// Verifies that a failure is recorded with its turn and its attempt. The number of failures in a row is part of the
+/// provider's health and is reported for its open leg.
 pub async fn a_failure_is_kept_and_counted_once(store: &dyn Store) {
     let (session, lease) = open_session(store, 1).await;
     let leg = store.open_leg(&lease, native("n1")).await.unwrap();
@@ -293,7 +293,7 @@ pub async fn a_failure_is_kept_and_counted_once(store: &dyn Store) {
     );
 }
 
-/// Appends that are made at once are all there, each where it belongs.
+/// Verifies that concurrent appends are all recorded, each in its own turn.
 pub async fn parallel_appends_are_all_there(store: &dyn Store) {
     let mut open = Vec::new();
     for n in 1..=4 {
@@ -319,7 +319,7 @@ pub async fn parallel_appends_are_all_there(store: &dyn Store) {
     }
 }
 
-/// An attempt that failed stays on record, and another one can be made on another leg.
+/// Verifies that a failed attempt stays on record, and that another attempt can be made on another leg.
 pub async fn a_failed_attempt_leaves_room_for_another(store: &dyn Store) {
     let (session, lease) = open_session(store, 1).await;
     let turn = store.begin_turn(&lease, &prompt("go", 2)).await.unwrap();
@@ -351,7 +351,7 @@ pub async fn a_failed_attempt_leaves_room_for_another(store: &dyn Store) {
     assert_eq!(turns[0].state, TurnState::Finished);
 }
 
-/// A leg that was opened before the provider named it gets its name; a provider may also change its mind.
+/// Verifies that a leg can receive its native session id after it was opened, and that the id can change.
 pub async fn a_leg_is_named_later(store: &dyn Store) {
     let (session, lease) = open_session(store, 1).await;
     let nameless = NewLeg {
@@ -377,8 +377,8 @@ pub async fn a_leg_is_named_later(store: &dyn Store) {
     assert!(store.name_leg(&lease, leg.id, &name).await.is_err());
 }
 
-/// An agent that made its own context smaller is to be told again what must not be forgotten, whichever leg its native
-/// session carries by then; once.
+/// Verifies that the need for a reminder, after an agent compacted its own context, moves to the next leg on the same
+/// native session, and that one reminder clears it.
 pub async fn a_leg_that_forgot_is_known_until_it_is_told(store: &dyn Store) {
     let (session, lease) = open_session(store, 1).await;
     let leg = store.open_leg(&lease, native("n1")).await.unwrap();
@@ -402,7 +402,7 @@ pub async fn a_leg_that_forgot_is_known_until_it_is_told(store: &dyn Store) {
     assert!(matches!(strange, Err(StoreError::NoLeg(_))), "{strange:?}");
 }
 
-/// A prompt that was never sent leaves the history as it was, and what was said in it stays on record.
+/// Verifies that a prompt that was never sent leaves the history unchanged and stays on record.
 pub async fn a_withdrawn_turn_is_no_part_of_the_history(store: &dyn Store) {
     let (session, lease) = open_session(store, 1).await;
     let leg = store.open_leg(&lease, native("n1")).await.unwrap();
@@ -417,17 +417,17 @@ pub async fn a_withdrawn_turn_is_no_part_of_the_history(store: &dyn Store) {
             (turns.last().map(|turn| turn.id), parent)
         );
         assert_eq!(store.messages(turn.id).await.unwrap(), [prompt("no", 1)]);
-        // It is over.
+        // The turn has ended.
         assert!(store.withdraw_turn(&lease, turn.id, at(3)).await.is_err());
 
-        // The next one has its number.
+        // The next turn has the same number.
         let turn = store.begin_turn(&lease, &prompt("yes", 4)).await.unwrap();
         assert_eq!(usize::try_from(turn.n).unwrap(), parent + 1);
         store
             .begin_attempt(&lease, turn.id, leg.id, at(4))
             .await
             .unwrap();
-        // What was sent can't be withdrawn.
+        // A prompt that was sent cannot be withdrawn.
         let refused = store.withdraw_turn(&lease, turn.id, at(5)).await;
         assert!(matches!(refused, Err(StoreError::NoTurn(_))), "{refused:?}");
         store
