@@ -1,4 +1,4 @@
-//! How fast tokens are counted, beside the implementation that the tests compare with.
+//! Speed of token counting, compared with the implementation that the tests use as an oracle.
 //!
 //! `cargo bench -p segue-tokens`; docs/benchmarks.md explains the table.
 
@@ -16,7 +16,7 @@ use std::time::Instant;
 use segue_testkit::figures::{Compared, Contestant, Extent, print_table, take_turns};
 use tiktoken_rs::o200k_base_singleton;
 
-/// The length of a message, about that of a long answer.
+/// Length of a message in bytes, about that of a long answer.
 const MESSAGE: usize = 4096;
 
 fn main() {

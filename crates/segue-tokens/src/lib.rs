@@ -1,8 +1,8 @@
-//! How many tokens a text has, by the vocabulary that several current models have in common (o200k).
+//! Token counts of texts, with the o200k vocabulary that several current models share.
 //!
-//! It is an estimate: agents count in their own ways, which `segue_core::calibrate` learns from what they report.
-//! The vocabulary takes a while to load, so it is loaded when it is first needed, or by [`warm_up`] before that. The
-//! only crate that sees a tokenizer.
+//! The count is an estimate: agents count differently, and `segue_core::calibrate` learns the difference from the
+//! counts that they report. Loading the vocabulary takes time, so it is loaded at its first use, or earlier by
+//! [`warm_up`]. Only this crate uses a tokenizer.
 
 use std::sync::{Once, OnceLock};
 use std::thread;
@@ -15,23 +15,23 @@ fn vocabulary() -> &'static CoreBpe {
     VOCABULARY.get_or_init(tiktoken::encoding::o200k_base)
 }
 
-/// How many tokens a text has. The first call waits until the vocabulary is loaded.
+/// Returns the number of tokens in a text. The first call waits until the vocabulary is loaded.
 #[must_use]
 pub fn count(text: &str) -> u64 {
     counted(vocabulary(), text)
 }
 
-/// How many tokens a text has, or none if the vocabulary is not loaded yet: for whoever can't wait.
+/// Returns the number of tokens in a text; `None` if the vocabulary is not loaded yet. For a caller that cannot wait.
 #[must_use]
 pub fn count_if_ready(text: &str) -> Option<u64> {
     Some(counted(VOCABULARY.get()?, text))
 }
 
-/// Loads the vocabulary on a thread of its own, once. Whoever counts meanwhile waits for it.
+/// Loads the vocabulary on a separate thread, once. A concurrent [`count`] waits for it.
 pub fn warm_up() {
     static BEGUN: Once = Once::new();
     BEGUN.call_once(|| {
-        // Where no thread can be had, whoever counts first loads it.
+        // If no thread can be started, the first count loads the vocabulary.
         let _ = thread::Builder::new()
             .name("tokens".to_owned())
             .spawn(vocabulary);

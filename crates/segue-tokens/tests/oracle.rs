@@ -1,4 +1,4 @@
-//! The counts beside those of another implementation of the same vocabulary.
+//! Token counts, compared with another implementation of the same vocabulary.
 
 #![allow(clippy::unwrap_used, reason = "tests: a panic is how they speak")]
 
@@ -37,7 +37,7 @@ fn the_corpus_counts_as_elsewhere() {
     for text in TEXTS {
         check(text);
     }
-    // The sources of this workspace: prose and code.
+    // Files of this workspace: prose and code.
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     for file in [
         "ARCHITECTURE.md",
@@ -58,7 +58,7 @@ fn runs_of_one_character_count_as_elsewhere() {
     }
 }
 
-/// Quadratic work would not end here.
+/// Checks long runs of one character, on which quadratic work would not end.
 #[test]
 fn long_runs_come_to_an_end() {
     for c in ["a", " ", "=", "漢"] {
