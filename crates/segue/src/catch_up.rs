@@ -1,4 +1,4 @@
-//! Bringing the index up to date before a command looks at it, and telling how far that is.
+//! Index refresh before a command reads the index, with a progress line on the terminal.
 
 use std::io::{IsTerminal, Write};
 use std::sync::{Arc, Mutex};
@@ -12,25 +12,25 @@ use crate::error::CliError;
 use crate::setup::App;
 use crate::terminal::{Style, one_line, say};
 
-/// A wait that is shorter than this needs no word.
+/// Time before the progress line appears. A shorter wait needs no message.
 const SOON: Duration = Duration::from_millis(400);
-/// How often the figure changes.
+/// Interval at which the progress line is updated.
 const STEP: Duration = Duration::from_millis(100);
 
-/// Where to look once the index was brought up to date, or was not.
+/// State of the index after a refresh, which decides whether to read the index or the agents' files.
 pub(crate) struct CaughtUp {
     pub(crate) freshness: Freshness,
-    /// Of which agents something could not be looked at or read, and why.
+    /// Agents whose files could not all be found or read, with the reason.
     pub(crate) unreadable: Vec<(ProviderId, String)>,
-    /// Why the index may lack what was written last.
+    /// Reason why the index may lack the latest changes. `None` if it is up to date or no refresh was requested.
     pub(crate) behind: Option<Behind>,
 }
 
-/// Why the index is not up to date although it should be.
+/// Reason why a refresh of the index failed.
 pub(crate) enum Behind {
-    /// Another process is at it.
+    /// The index is being written by another process.
     Busy,
-    /// It could not be written.
+    /// The index could not be written, with the error.
     Failed(String),
 }
 
@@ -45,8 +45,8 @@ impl CaughtUp {
 }
 
 impl App {
-    /// Brings the index up to date, unless that is not wanted, and tells where to look then: in the files of agents
-    /// themselves if the index can't be used.
+    /// Refreshes the index if `refresh` is set, and returns the source to read from: the agents' own files if the index
+    /// cannot be used.
     pub(crate) async fn catch_up(&self, refresh: bool) -> CaughtUp {
         let mut caught = CaughtUp {
             freshness: Freshness::AsIndexed,
@@ -62,9 +62,9 @@ impl App {
                 let told = unreadable.map(|(provider, error)| (provider, error.in_full()));
                 caught.unreadable.extend(told);
                 if let Some(index) = self.engine.index() {
-                    // A project that moved is found the next time.
+                    // An error is ignored, because a later refresh updates the project of a directory that moved.
                     let _ = index.place(&self.project.cwd, &self.project.key, Duration::ZERO);
-                    // What could not be read before, and was not tried again.
+                    // Errors of earlier refreshes, for files that this refresh did not retry.
                     let before = index.failures().unwrap_or_default().into_iter();
                     let told = before.map(|failure| (failure.provider, failure.why));
                     caught.unreadable.extend(told);
@@ -78,7 +78,7 @@ impl App {
         }
     }
 
-    /// Brings the index up to date, and tells on a terminal how far it is.
+    /// Refreshes the index and shows the progress if standard error is a terminal.
     pub(crate) async fn caught_up(
         &self,
         patience: Duration,
@@ -94,7 +94,7 @@ impl App {
     }
 }
 
-/// Tells that the files of agents are read themselves, and why.
+/// Reports that the agents' own files are read instead of the index, with the reason.
 pub(crate) fn tell_without_index(why: &str) {
     let mark = Style::stderr().yellow("segue:");
     say(&format!(
@@ -103,10 +103,10 @@ pub(crate) fn tell_without_index(why: &str) {
     ));
 }
 
-/// One line on the terminal that is written over and over.
+/// A progress line that is overwritten in the terminal.
 struct Meter {
     terminal: bool,
-    /// When it began, and when the line was last written.
+    /// Start of the refresh, and the time of the last write of the line.
     times: Mutex<(Instant, Option<Instant>)>,
 }
 

@@ -1,4 +1,4 @@
-//! What can be typed. The help texts are the doc comments.
+//! Command-line arguments. The doc comments are the help texts.
 
 mod archive;
 mod checkpoint;
@@ -84,7 +84,7 @@ pub(crate) enum Command {
     Completions(CompletionsArgs),
 }
 
-/// A mistake, with where to find what was meant: `list` is said before `session list` is known.
+/// Adds a suggestion to an error: `session list` if the user typed `list`.
 pub(crate) fn pointed(mut error: clap::Error) -> clap::Error {
     if let (ErrorKind::InvalidSubcommand, Some(ContextValue::String(typed))) =
         (error.kind(), error.get(ContextKind::InvalidSubcommand))
@@ -111,7 +111,7 @@ pub(crate) enum Hidden {
 }
 
 impl Hidden {
-    /// Whether the first argument names one of them.
+    /// Returns `true` if the first argument is the name of a hidden command.
     pub(crate) fn is_named(first: Option<&OsStr>) -> bool {
         first.is_some_and(|first| first == "rehearsal-agent" || first == "leash")
     }
@@ -185,7 +185,8 @@ fn turn_number(text: &str) -> Result<i64, &'static str> {
     whole_number(text).ok_or("it is not the number of a turn")
 }
 
-/// A whole number, of any size: what is too large for us is as large as can be, which is too large for any question.
+/// Parses an integer of any size. A number outside the range of `i64` becomes its minimum or maximum, which is out of
+/// range for every use.
 pub(crate) fn whole_number(text: &str) -> Option<i64> {
     match text.parse::<i64>() {
         Ok(number) => Some(number),

@@ -1,4 +1,4 @@
-//! One file a command.
+//! The commands, one module per command.
 
 pub(crate) mod chat;
 pub(crate) mod completions;

@@ -1,7 +1,7 @@
-//! What the user configured: flag > environment > the project's file > the user's file > default.
+//! The user's configuration, by priority: flag > environment > the project's file > the user's file > default.
 //!
-//! Every source becomes a layer of settings that know where they come from; the layers are put on top of each other,
-//! and what is left becomes a [`Config`]. What needs the user's trust is taken out of a project's layer before.
+//! Every source becomes a layer of settings that record their origin. The merged layers become a [`Config`]. Settings
+//! that need the user's trust are removed from a project's layer before the merge.
 
 mod accept;
 mod environment;
@@ -33,59 +33,59 @@ pub(crate) use resolved::{AgentConfig, Config};
 pub(crate) use trusted::{Trusted, TrustedFile, fingerprint};
 pub(crate) use value::{Entry, Layer, Origin, Value, bare};
 
-/// Where the configuration is looked for.
+/// Locations and variables that the configuration is read from.
 pub(crate) struct Surroundings {
-    /// segue's own data.
+    /// Directory of segue's own data.
     pub(crate) home: PathBuf,
-    /// The user's home directory.
+    /// Home directory of the user. `None` if it is unknown.
     pub(crate) user_home: Option<PathBuf>,
-    /// The working directory.
+    /// Working directory.
     pub(crate) cwd: PathBuf,
-    /// The user's file; none where there is no place for one.
+    /// Configuration file of the user. `None` if no location for it is known.
     pub(crate) user_file: Option<Source>,
-    /// A variable of the environment.
+    /// Function that returns a variable of the environment.
     pub(crate) variable: fn(&str) -> Option<OsString>,
 }
 
-/// What was typed for one command.
+/// Settings from the command line.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Flags {
     pub(crate) permissions: Option<PermissionPolicy>,
     pub(crate) start: Option<Duration>,
 }
 
-/// A configuration as it was found.
+/// A loaded configuration.
 pub(crate) struct Loaded {
     pub(crate) config: Config,
-    /// The settings in force, with where each comes from.
+    /// Effective settings, each with its origin.
     pub(crate) settings: Layer,
-    /// The files that were looked for.
+    /// Configuration files that were searched for.
     pub(crate) files: Vec<Found>,
-    /// What is wrong; a file with a problem is left out as a whole.
+    /// Problems of the configuration. A file with a problem is ignored completely.
     pub(crate) problems: Vec<Problem>,
-    /// What the project's file asks for and does not get without the user's trust.
+    /// Settings of the project's file that are not applied, because the user does not trust the file.
     pub(crate) withheld: Vec<Key>,
 }
 
-/// A file that was looked for.
+/// A configuration file that was searched for.
 pub(crate) struct Found {
     pub(crate) source: Source,
     pub(crate) state: State,
 }
 
-/// What became of a file.
+/// Status of a configuration file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     Absent,
     Broken,
     Read,
-    /// Read, and some of it only because the user trusts it.
+    /// The file was read, and some settings apply only because the user trusts it.
     Trusted,
-    /// Read, but for what needs the user's trust.
+    /// The file was read, except for the settings that need the user's trust.
     Untrusted,
 }
 
-/// Reads every source and resolves what is in force.
+/// Reads every source and resolves the effective settings.
 pub(crate) fn load(at: &Surroundings, flags: &Flags) -> Loaded {
     let mut files = Vec::new();
     let mut problems = Vec::new();
@@ -127,7 +127,7 @@ pub(crate) fn load(at: &Surroundings, flags: &Flags) -> Loaded {
         asked.push(layer.clone());
         granted.push(layer);
     }
-    // What an untrusted project asks for may complete what others say: only what nobody says is missing.
+    // Settings of an untrusted project count here, so that only a setting that no source provides is a problem.
     problems.extend(resolved::gaps(&merge::merge(asked)));
     let settings = merge::merge(granted);
     Loaded {
@@ -139,7 +139,7 @@ pub(crate) fn load(at: &Surroundings, flags: &Flags) -> Loaded {
     }
 }
 
-/// Leaves in a project's layer what it may set.
+/// Removes the settings that need trust from the layer of an untrusted project. Returns the status of the file.
 fn grant(layer: &mut Layer, trusted: bool, roles: &Roles, withheld: &mut Vec<Key>) -> State {
     let mut rest = layer.clone();
     let asks = merge::withhold(&mut rest, roles);
@@ -154,7 +154,7 @@ fn grant(layer: &mut Layer, trusted: bool, roles: &Roles, withheld: &mut Vec<Key
     }
 }
 
-/// The project's file, as far as it is one: the user's own file needs no trust, wherever it lies.
+/// Returns the project's file. `None` if that is the user's own file, which needs no trust wherever it is located.
 pub(crate) fn project_file(at: &Surroundings) -> Option<Source> {
     let path = project_root(&at.cwd).join(PROJECT_FILE);
     let same = |user: &Source| match (user.path.canonicalize(), path.canonicalize()) {
@@ -171,13 +171,13 @@ pub(crate) fn project_file(at: &Surroundings) -> Option<Source> {
     })
 }
 
-/// The files that are looked for, the farther ones first.
+/// Returns the files to read, in ascending priority.
 fn sources(at: &Surroundings) -> Vec<Source> {
     let user = at.user_file.clone();
     user.into_iter().chain(project_file(at)).collect()
 }
 
-/// A file's bytes and what they set; none if there is no file.
+/// Reads a file and parses its settings. `None` if the file does not exist.
 pub(crate) fn read_source(
     source: &Source,
     user_home: Option<&Path>,
@@ -190,14 +190,14 @@ pub(crate) fn read_source(
     Ok(Some((content, layer)))
 }
 
-/// The roles there are without any project: what a project may only narrow by itself.
+/// Returns the roles without any project. A project can only narrow them unless the user trusts it.
 pub(crate) fn users_roles(at: &Surroundings) -> Roles {
     let user = at.user_file.as_ref();
     let read = user.and_then(|user| read_source(user, at.user_home.as_deref()).ok().flatten());
     resolved::roles(&read.map_or_else(Layer::new, |(_, layer)| layer))
 }
 
-/// The bytes of a project's file, if it is there and can be read.
+/// Reads a project's file. `None` if it does not exist or cannot be read.
 pub(crate) fn content(path: &Path) -> Option<Vec<u8>> {
     let source = Source {
         owner: Owner::Project,
@@ -208,7 +208,7 @@ pub(crate) fn content(path: &Path) -> Option<Vec<u8>> {
 }
 
 impl Loaded {
-    /// The first problem, as the error of a command that can't do without a good configuration.
+    /// Returns the first problem, as the error of a command that needs a valid configuration.
     pub(crate) fn refusal(&self) -> Option<CliError> {
         let first = self.problems.first()?;
         let error = CliError::from(first);
@@ -219,7 +219,7 @@ impl Loaded {
     }
 }
 
-/// What a project asks for, shortened to what a person wants to know: `claude.path, mcp.x`.
+/// Lists the settings that a project asks for, with one name per MCP server and ACP agent: `claude.path, mcp.x`.
 pub(crate) fn in_short(keys: &[Key]) -> String {
     let mut names: Vec<String> = Vec::new();
     for key in keys {
@@ -238,7 +238,7 @@ pub(crate) fn in_short(keys: &[Key]) -> String {
     names.join(", ")
 }
 
-/// Line and column of a place in a text, counted from 1, columns in characters.
+/// Returns line and column of a byte offset, counted from 1, columns in characters.
 fn position(text: &str, offset: usize) -> (usize, usize) {
     let before = text.get(..offset).unwrap_or(text);
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);

@@ -1,4 +1,4 @@
-//! Errors as a person sees them: what happened, why, and what to do next.
+//! Errors as the user sees them: message, cause and hints.
 
 mod about;
 
@@ -21,7 +21,7 @@ use about::About;
 use crate::front::Front;
 use crate::terminal::{Style, ago, clean, one_line, say};
 
-/// What kind of failure it is; the kind decides the exit code.
+/// Kind of a failure, which decides the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Failed,
@@ -49,9 +49,9 @@ pub(crate) struct CliError {
     pub(crate) kind: Kind,
     pub(crate) message: String,
     pub(crate) hints: Vec<Hint>,
-    /// When it makes sense to try again, where that is known.
+    /// Time at which a retry makes sense. `None` if unknown.
     pub(crate) retry_at: Option<Timestamp>,
-    /// What it is about, for programs.
+    /// Session, provider and process that the error is about, for the JSON output.
     pub(crate) about: Box<About>,
 }
 
@@ -74,7 +74,7 @@ impl CliError {
         Self::new(Kind::Usage, message)
     }
 
-    /// What was typed is not understood.
+    /// Converts clap's message about arguments that cannot be parsed.
     pub(crate) fn mistyped(error: &clap::Error) -> Self {
         let text = error.render().to_string();
         let mut paragraphs = text.split("\n\n").map(str::trim);
@@ -100,7 +100,7 @@ impl CliError {
         self
     }
 
-    /// Prints the error to a person who is there, and says with what to exit.
+    /// Prints the error and its hints to standard error, and returns the exit code.
     pub(crate) fn report(&self, front: Front<'_>) -> ExitCode {
         let style = Style::stderr();
         say(&format!("{} {}", style.red("error:"), clean(&self.message)));
@@ -112,7 +112,7 @@ impl CliError {
     }
 }
 
-/// An error with all its causes, in one line; a cause that only repeats the one before it is left out.
+/// Formats an error with all its causes on one line. Omits a cause that only repeats the text before it.
 fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut last = text.clone();
@@ -129,10 +129,10 @@ fn chain(error: &dyn Error) -> String {
     text
 }
 
-/// How many of those that fit are named.
+/// Maximum number of matching conversations that an error lists.
 const SHOWN: usize = 8;
 
-/// Conversations to choose from, a line each.
+/// Formats matching conversations for the user to choose from, one per line.
 fn told(candidates: &[Fitting]) -> String {
     let now = Timestamp::now();
     let mut lines = String::new();
@@ -155,7 +155,7 @@ fn told(candidates: &[Fitting]) -> String {
     lines
 }
 
-/// What to do with a conversation that can't go on in the agent's own program.
+/// Returns the hint for a conversation that cannot be resumed in the agent's own program.
 fn instead(id: &ConversationId, why: &Obstacle) -> String {
     let here = format!("`segue session resume {id} \"…\"`");
     match why {
@@ -198,7 +198,7 @@ impl From<EngineError> for CliError {
 }
 
 impl CliError {
-    /// What happened, and what to do next.
+    /// Converts an engine error to a message with hints.
     fn told_of(error: EngineError) -> Self {
         match error {
             EngineError::Store(error) => error.into(),
@@ -279,7 +279,7 @@ impl CliError {
     }
 }
 
-/// What to do about an index that can't be used.
+/// Returns the hint for an index that cannot be used.
 fn mend_index(remedy: Remedy) -> &'static str {
     match remedy {
         Remedy::Rebuild => "`segue index rebuild` builds it anew; nothing is lost by that",
@@ -292,15 +292,15 @@ fn mend_index(remedy: Remedy) -> &'static str {
     }
 }
 
-/// What to do about a home that can't be written.
+/// Hint for a segue home directory that is not writable.
 const WRITABLE: &str = "make the directory writable, or set SEGUE_HOME to one that is";
 
-/// What a command does.
+/// Builds a hint from a command, which the frontend words, and its effect `does`.
 fn command(step: NextStep, does: &str) -> Hint {
     Hint::from("`").step(step).say(format!("` {does}"))
 }
 
-/// Why a checkpoint can't be shown or changed, and what can be done.
+/// Converts the error for a brief that exceeds its budget, with a hint on how to shorten it.
 fn too_large(cause: &BriefError) -> CliError {
     let BriefError::TooLarge { part, .. } = cause;
     CliError::failed(cause.to_string()).hint(match part {
@@ -312,6 +312,7 @@ fn too_large(cause: &BriefError) -> CliError {
     })
 }
 
+/// Converts an error on showing or changing a checkpoint, and adds hints.
 fn of_checkpoint(cause: &CheckpointError) -> CliError {
     let words = cause.to_string();
     match cause {
@@ -341,7 +342,7 @@ fn of_checkpoint(cause: &CheckpointError) -> CliError {
     }
 }
 
-/// Who was asked for is not here; who is.
+/// Builds the error for an unknown provider, with the known providers or the fix as hint.
 fn nobody(provider: &ProviderId, known: &[ProviderId], error: &EngineError) -> CliError {
     if let Some(usual) = KNOWN
         .iter()
@@ -364,7 +365,7 @@ fn nobody(provider: &ProviderId, known: &[ProviderId], error: &EngineError) -> C
     })
 }
 
-/// Why a policy let a prompt not through, and how to go on.
+/// Builds the error for a prompt that the policy rejects, with hints on how to continue.
 fn stopped(error: &EngineError) -> CliError {
     let mut stopped = CliError::new(Kind::Policy, error.to_string());
     let (session, others, go_on) = match error {
@@ -395,7 +396,7 @@ fn stopped(error: &EngineError) -> CliError {
     stopped.hint(elsewhere).hint(go_on)
 }
 
-/// Why a session could not be copied, removed or put back, and what to do.
+/// Converts an error that occurred while a session was copied, removed or restored, and adds hints.
 fn kept(error: &KeepError) -> CliError {
     let failed = CliError::failed(chain(error));
     match error {
@@ -414,7 +415,7 @@ fn kept(error: &KeepError) -> CliError {
         {
             failed.hint("free some space; nothing was removed")
         }
-        // Only what is in segue's own home is ever locked.
+        // Only files in segue's own home are ever locked.
         KeepError::Io {
             doing: "lock",
             source,
@@ -433,7 +434,7 @@ fn kept(error: &KeepError) -> CliError {
     }
 }
 
-/// How to go on where somebody else has the session.
+/// Adds hints on how to continue if another process has the lease of the session.
 fn held(failed: CliError, session: &SessionId, by: &Holder) -> CliError {
     let since = by.since.strftime("%F %T UTC");
     let ago = ago(by.since, Timestamp::now());
@@ -445,7 +446,7 @@ fn held(failed: CliError, session: &SessionId, by: &Holder) -> CliError {
     } else {
         format!("it has been at work there since {since} ({ago}); wait until it is done, or end it")
     });
-    // In the first turn there is nothing yet that could be branched off from.
+    // During the first turn no earlier turn exists to fork from.
     if by.turn == Some(1) {
         return failed;
     }

@@ -1,17 +1,17 @@
-//! Where a person is told what can be done next: at a shell, or in a conversation, where commands begin with a slash.
+//! Frontends that show hints to the user: the shell, and the conversation, in which commands begin with a slash.
 
 use segue_core::{NextStep, ProviderId, SessionId};
 
-/// Where a person is.
+/// Frontend in which a hint is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Front<'a> {
     Shell,
-    /// In a conversation, and in which session, once it has one.
+    /// A conversation, with its session once it has one.
     Talk(Option<&'a SessionId>),
 }
 
 impl Front<'_> {
-    /// A next step, as it is done here.
+    /// Words a suggested action for this frontend.
     pub(crate) fn words(self, step: &NextStep) -> String {
         let said = match self {
             Self::Shell => None,
@@ -21,9 +21,9 @@ impl Front<'_> {
     }
 }
 
-/// A step as it is done in a conversation; none where only a shell can do it.
+/// Words a suggested action for a conversation. `None` if only a shell command can do it.
 fn in_conversation(step: &NextStep, session: Option<&SessionId>) -> Option<String> {
-    // Commands are about the session that one is in.
+    // Commands of a conversation apply only to its current session.
     if about(step).is_some_and(|id| session != Some(id)) {
         return None;
     }
@@ -31,7 +31,7 @@ fn in_conversation(step: &NextStep, session: Option<&SessionId>) -> Option<Strin
         let agent = agent.map_or("NAME", ProviderId::as_str);
         format!("have another agent go on: /handoff {agent}")
     };
-    // What only an option can say needs another start.
+    // Settings that only a command-line option can change require a restart.
     let anew =
         |id: &SessionId, options: &str| format!("/quit, then segue repl --resume {id} {options}");
     Some(match step {
@@ -57,7 +57,7 @@ fn in_conversation(step: &NextStep, session: Option<&SessionId>) -> Option<Strin
     })
 }
 
-/// The session that a step is about.
+/// Returns the session that a suggested action applies to.
 fn about(step: &NextStep) -> Option<&SessionId> {
     match step {
         NextStep::GoOn(id)
@@ -121,7 +121,7 @@ mod tests {
                 "give it longer: /quit, then segue repl --resume ID --open-timeout 120 --timeout 3600",
             ),
             (NextStep::Fork(id.clone()), "segue session fork ID", "/fork"),
-            // About another session than the one that one is in.
+            // Sessions other than the current session of the conversation.
             (
                 NextStep::Fork(other.clone()),
                 "segue session fork OTHER",

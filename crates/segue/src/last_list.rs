@@ -1,6 +1,6 @@
-//! The sessions of the last list that was shown, so that they can be named by number.
+//! The sessions of the last printed list, so that the user can refer to them by number.
 //!
-//! A convenience that may be lost at any time: nothing is reported when it can't be written or read.
+//! The file is a convenience that may be lost at any time, so read and write errors are ignored.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -13,7 +13,7 @@ use segue_engine::ConversationId;
 const FILE: &str = "last-list";
 const EVERYWHERE: &str = "*";
 
-/// Remembers a list of one project, or of all.
+/// Saves the list of one project, or of all projects if `project` is `None`.
 pub(crate) fn remember(home: &Path, project: Option<&Project>, listed: &[ConversationId]) {
     let of = project.map_or(EVERYWHERE, |project| &project.key);
     let ids = listed.iter().map(ToString::to_string);
@@ -27,8 +27,7 @@ pub(crate) fn remember(home: &Path, project: Option<&Project>, listed: &[Convers
     let _ = file.and_then(|mut file| file.write_all(lines.join("\n").as_bytes()));
 }
 
-/// The list that was remembered last, if it was of this project: in another directory a number would mean
-/// something that nobody sees there.
+/// Reads the saved list. Empty if the list was of another project, because the user does not see it in this directory.
 pub(crate) fn recall(home: &Path, project: &Project) -> Vec<ConversationId> {
     let text = std::fs::read_to_string(home.join(FILE)).unwrap_or_default();
     match text.split_once('\n') {

@@ -1,8 +1,8 @@
-//! The picker: all conversations on one screen, found by typing, with a preview.
+//! The picker: all conversations on one screen, with search and preview.
 //!
-//! A pure model ([`state`]) and a pure picture of it ([`draw`]), a terminal ([`screen`]) and threads that ask the shelf
-//! ([`work`]), and the loop between them. Where conversations come from is the [`Shelf`]'s business, and what becomes of
-//! the chosen one is the caller's.
+//! It consists of a pure model ([`state`]), its pure rendering ([`draw`]), a terminal ([`screen`]), threads that query
+//! the data source ([`work`]), and the loop that connects them. The [`Shelf`] provides the conversations. The caller
+//! acts on the choice.
 
 mod draw;
 mod keys;
@@ -28,14 +28,14 @@ pub(crate) use source::{Chosen, Next, Options, Order, Place, Shelf};
 use state::{Ask, State};
 use work::Workers;
 
-/// How long the first picture waits for rows, so that it is not an empty one.
+/// Time that the first frame waits for rows, so that it is not empty.
 const FIRST: Duration = Duration::from_millis(40);
-/// How long a picture lasts when nothing happens; ages are told in minutes.
+/// Interval at which the screen is redrawn without events, because ages are shown in minutes.
 const LASTS: Duration = Duration::from_secs(30);
 
-/// Lets a person choose; nothing where they left without a choice.
+/// Lets the user choose a conversation. `None` if the user leaves without a choice.
 ///
-/// `open` is called on each thread that needs a shelf. The terminal is as it was when this returns.
+/// Calls `open` on each thread that needs a data source. The terminal is restored on return.
 pub(crate) fn run<S: Shelf>(
     open: impl Fn() -> Result<S, String> + Send + Sync + 'static,
     options: Options,
@@ -45,7 +45,7 @@ pub(crate) fn run<S: Shelf>(
     let mut state = State::new(options, Timestamp::now());
     let outcome =
         Screen::take().and_then(|mut screen| choose(&mut screen, &mut workers, &mut state));
-    // The terminal is itself again, so that whoever waits here can be told, and can interrupt.
+    // The terminal is restored, so messages are visible and the user can interrupt the wait.
     for done in workers.finish() {
         let told = done.map_or_else(|error| format!("error: {error}"), |done| done.said);
         say(&clean(&told));
@@ -63,15 +63,15 @@ pub(crate) fn run<S: Shelf>(
     }
 }
 
-/// How the picker ended.
+/// End of the picker.
 enum End {
     Left,
     Chosen(Box<Chosen>),
-    /// By a signal, or because the terminal went away.
+    /// A signal, or the loss of the terminal.
     Told,
 }
 
-/// The loop: draws, waits, and takes what happened.
+/// Runs the loop: draws, waits and handles events.
 fn choose(screen: &mut Screen, workers: &mut Workers, state: &mut State) -> io::Result<End> {
     let started = Instant::now();
     loop {

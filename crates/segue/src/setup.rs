@@ -1,4 +1,4 @@
-//! Choosing the implementations, and telling the libraries about the world.
+//! Choice of the implementations, and the environment that the libraries receive.
 
 mod agents;
 mod summariser;
@@ -24,10 +24,10 @@ use crate::terminal::{Style, one_line, say, say_decision};
 pub(crate) use agents::{agents, entrust, kept, own_program_of};
 pub(crate) use summariser::summariser;
 
-/// Our version.
+/// Version of segue.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Everything a command works with.
+/// The state that every command uses.
 pub(crate) struct App {
     pub(crate) home: PathBuf,
     pub(crate) project: Project,
@@ -35,8 +35,8 @@ pub(crate) struct App {
 }
 
 impl App {
-    /// For a command that drives an agent: a broken configuration is an error, and what an untrusted project asks for
-    /// is told.
+    /// Opens the application for a command that runs an agent. A broken configuration is an error, and requests of an
+    /// untrusted project are reported.
     pub(crate) fn open() -> Result<Self, CliError> {
         let project = project()?;
         let loaded = configuration(&Flags::default())?;
@@ -48,14 +48,16 @@ impl App {
         Self::with(project, &loaded.config)
     }
 
-    /// For a command that drives none: a broken configuration is told, and what is left of it applies.
+    /// Opens the application for a command that runs no agent. A broken configuration is reported, and its valid
+    /// settings apply.
     pub(crate) fn open_to_look() -> Result<Self, CliError> {
         let config = configuration_to_look()?;
         tell_guarded(&take_back(&config)?);
         Self::with(project_of(&nearest_directory()?)?, &config)
     }
 
-    /// For whoever tells by themselves what is wrong, or was told already.
+    /// Opens the application for a caller that reports problems of the configuration itself, or has already reported
+    /// them.
     pub(crate) fn open_quietly() -> Result<Self, CliError> {
         let config = configuration(&Flags::default())?.config;
         take_back(&config)?;
@@ -91,12 +93,13 @@ impl App {
         })
     }
 
-    /// The session that a typed reference means.
+    /// Resolves a typed reference to a session.
     pub(crate) async fn find(&self, reference: &SessionRef) -> Result<Session, CliError> {
         Ok(self.engine.find(reference, &self.standpoint()).await?)
     }
 
-    /// A session with what was said meanwhile in its agent's own program, which is told; as it is, if that can't be had.
+    /// Reconciles a session with its native session and reports the decisions. Returns the session unchanged if that
+    /// fails.
     pub(crate) async fn up_to_date(&self, session: Session) -> Session {
         match self.engine.refreshed(session.clone()).await {
             Ok((session, decisions)) => {
@@ -107,19 +110,19 @@ impl App {
         }
     }
 
-    /// The conversation that a typed reference means, also one that only an agent has.
+    /// Resolves a typed reference to a conversation, which may be a native session.
     pub(crate) async fn find_any(&self, reference: &SessionRef) -> Result<Conversation, CliError> {
         Ok(self.engine.find_any(reference, &self.standpoint()).await?)
     }
 
-    /// The session that a typed reference means. One that only an agent has becomes segue's, which is told.
+    /// Resolves a typed reference to a session. Adopts a native session and reports it.
     pub(crate) async fn take(&self, reference: &SessionRef) -> Result<Session, CliError> {
         let (session, taken) = self.engine.take(reference, &self.standpoint()).await?;
         taken.iter().for_each(say_decision);
         Ok(session)
     }
 
-    /// The session of segue's that a native one becomes, which is told.
+    /// Adopts a native session and reports it.
     pub(crate) async fn take_over(&self, native: &Native) -> Result<Session, CliError> {
         let (session, taken) = self.engine.take_over(native, &self.project).await?;
         taken.iter().for_each(say_decision);
@@ -134,19 +137,19 @@ impl App {
     }
 }
 
-/// Before anybody looks for sessions: puts back what an agent destroyed that had the terminal from us.
+/// Restores sessions that an agent destroyed while it had the terminal. Runs before any command looks for sessions.
 fn take_back(config: &Config) -> Result<Vec<String>, CliError> {
     let entrust = agents::entrust(&home()?, config);
     Ok(entrust.map_or_else(Vec::new, |entrust| entrust.take_back()))
 }
 
-/// Makes a file-size limit an error of the write, which is reported, instead of a signal that kills us.
+/// Turns a file-size limit into a write error, which segue reports, instead of a signal that ends the process.
 fn survive_file_size_limit() {
-    // Where the handler can't be set, the limit kills us: nothing acknowledged is lost by that either.
+    // If the handler cannot be set, the limit ends the process, which loses no acknowledged data either.
     let _ = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()));
 }
 
-/// Where segue keeps its data.
+/// Returns the directory of segue's data.
 pub(crate) fn home() -> Result<PathBuf, CliError> {
     if let Some(home) = std::env::var_os("SEGUE_HOME").filter(|home| !home.is_empty()) {
         let home = PathBuf::from(home);
@@ -162,7 +165,7 @@ pub(crate) fn home() -> Result<PathBuf, CliError> {
     Ok(base.data_dir().join("segue"))
 }
 
-/// Our own program, also if its file was replaced meanwhile.
+/// Returns the path of the running program, which is valid even if its file has been replaced.
 pub(crate) fn own_program() -> PathBuf {
     let linux = PathBuf::from("/proc/self/exe");
     if cfg!(target_os = "linux") && linux.exists() {
@@ -171,9 +174,9 @@ pub(crate) fn own_program() -> PathBuf {
     std::env::current_exe().unwrap_or_else(|_| PathBuf::from("segue"))
 }
 
-/// segue's own MCP server, bound to a session and to the store in `home`.
+/// Returns a function that describes segue's own MCP server for a session, with the store in `home`.
 fn own_tools(home: PathBuf) -> impl Fn(&SessionId) -> McpServer {
-    // Whoever starts it later is not us, so it needs a path that means the same to everybody.
+    // The agent starts the server later, so the path must be valid in other processes, which `/proc/self/exe` is not.
     let program = std::env::current_exe().unwrap_or_else(|_| own_program());
     move |session| McpServer {
         name: "segue".to_owned(),
@@ -187,7 +190,7 @@ fn own_tools(home: PathBuf) -> impl Fn(&SessionId) -> McpServer {
     }
 }
 
-/// How agents are put on the leash.
+/// Returns the command that runs an agent under the leash.
 pub(crate) fn leash() -> Leash {
     Leash {
         program: own_program(),
@@ -195,7 +198,7 @@ pub(crate) fn leash() -> Leash {
     }
 }
 
-/// Where the configuration is looked for on this machine.
+/// Collects the locations and variables of this machine that the configuration is read from.
 pub(crate) fn surroundings() -> Result<Surroundings, CliError> {
     let base = etcetera::base_strategy::Xdg::new().ok();
     let named = std::env::var_os("SEGUE_CONFIG").filter(|path| !path.is_empty());
@@ -218,19 +221,19 @@ pub(crate) fn surroundings() -> Result<Surroundings, CliError> {
     })
 }
 
-/// The configuration, with everything that is wrong with it.
+/// Loads the configuration with all its problems.
 pub(crate) fn configuration(flags: &Flags) -> Result<Loaded, CliError> {
     Ok(config::load(&surroundings()?, flags))
 }
 
-/// What is left of the configuration without what is wrong with it, which is told.
+/// Loads the configuration, reports its problems and returns its valid settings.
 pub(crate) fn configuration_to_look() -> Result<Config, CliError> {
     let loaded = configuration(&Flags::default())?;
     tell_problems(&loaded);
     Ok(loaded.config)
 }
 
-/// Tells in one line that something is wrong with the configuration.
+/// Reports the first problem of the configuration in one line.
 pub(crate) fn tell_problems(loaded: &Loaded) {
     if let Some(first) = loaded.problems.first() {
         let mark = Style::stderr().yellow("segue:");
@@ -241,7 +244,7 @@ pub(crate) fn tell_problems(loaded: &Loaded) {
     }
 }
 
-/// Tells what was done to protect sessions from their agents.
+/// Reports the actions that protected sessions from their agents.
 pub(crate) fn tell_guarded(told: &[String]) {
     let mark = Style::stderr().yellow("segue:");
     for line in told {
@@ -249,7 +252,7 @@ pub(crate) fn tell_guarded(told: &[String]) {
     }
 }
 
-/// Tells in one line that a project's file asks for more than it gets.
+/// Reports in one line that a project's file asks for settings that need the user's trust.
 pub(crate) fn tell_withheld(loaded: &Loaded) {
     if !loaded.withheld.is_empty() {
         let mark = Style::stderr().yellow("segue:");
@@ -260,8 +263,8 @@ pub(crate) fn tell_withheld(loaded: &Loaded) {
     }
 }
 
-/// The native sessions of the agents on this machine, where those look for them themselves. Without a home
-/// directory there are none.
+/// Builds the catalog of the native sessions on this machine, in the directories that the agents use. Empty if the user
+/// has no home directory.
 pub(crate) fn catalog(here: &Project, config: &Config) -> Catalog {
     let home = |who: Who| {
         let env = config.agents.get(&who).map(|agent| agent.env.as_slice());
@@ -286,7 +289,7 @@ pub(crate) fn catalog(here: &Project, config: &Config) -> Catalog {
     Catalog::new(readers)
 }
 
-/// The clock, chance, and this process.
+/// Returns the clock, the source of randomness and the identity of this process.
 fn world() -> World {
     World {
         now: Timestamp::now,
@@ -305,11 +308,11 @@ fn me() -> ProcessMark {
 }
 
 fn random() -> u32 {
-    // Without a source of chance the clock's smallest digits must do; a taken id is drawn again.
+    // Without a source of randomness the smallest digits of the clock must do: an id that is taken is drawn again.
     getrandom::u32().unwrap_or_else(|_| Timestamp::now().subsec_nanosecond().unsigned_abs())
 }
 
-/// A fresh id for a session of the rehearsal agent.
+/// Returns a random id for a session of the rehearsal agent.
 pub(crate) fn native_id() -> NativeId {
     loop {
         let text = format!("r-{:08x}{:08x}", random(), random());
@@ -325,16 +328,16 @@ fn working_directory() -> Result<PathBuf, CliError> {
         .map_err(|error| CliError::failed("cannot tell the working directory").because(&error))
 }
 
-/// Where we are, or, where that directory was removed, where it was: for whoever only looks.
+/// Returns the working directory, or `PWD` if that directory was removed, for commands that only read.
 fn nearest_directory() -> Result<PathBuf, CliError> {
     working_directory().or_else(|error| {
-        // The shell that started us knows where it was.
+        // The shell that started segue recorded its directory in `PWD`.
         let remembered = std::env::var_os("PWD").map(PathBuf::from);
         remembered.filter(|path| path.is_absolute()).ok_or(error)
     })
 }
 
-/// Where we are.
+/// Returns the project of the working directory.
 pub(crate) fn project() -> Result<Project, CliError> {
     project_of(&working_directory()?)
 }

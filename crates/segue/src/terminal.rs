@@ -1,4 +1,4 @@
-//! Everything that knows a terminal: colours, widths, and text that can't harm it.
+//! Terminal output: colours, widths, and removal of control characters.
 
 mod table;
 pub(crate) mod text;
@@ -12,7 +12,7 @@ use segue_core::Decision;
 pub(crate) use table::{Table, shorten};
 pub(crate) use time::ago;
 
-/// Colours, or none.
+/// Colour setting of an output stream.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Style {
     colour: bool,
@@ -64,12 +64,12 @@ impl Style {
     }
 }
 
-/// Prints a line to standard output. A reader that went away is no error: there is nobody to tell.
+/// Prints a line to standard output. Ignores a closed reader, because no one is left to report it to.
 pub(crate) fn print(line: &str) {
     let _ = writeln!(std::io::stdout().lock(), "{line}");
 }
 
-/// Prints a line to standard output; tells whether somebody still reads.
+/// Prints a line to standard output, and returns `Break` if the reader is closed.
 pub(crate) fn try_print(line: &str) -> ControlFlow<()> {
     match writeln!(std::io::stdout().lock(), "{line}") {
         Ok(()) => ControlFlow::Continue(()),
@@ -77,7 +77,7 @@ pub(crate) fn try_print(line: &str) -> ControlFlow<()> {
     }
 }
 
-/// A line in pieces that fit a width, broken at blanks where it has some.
+/// Splits a line into chunks of at most `width` characters, at blanks if possible.
 pub(crate) fn wrap(line: &str, width: Option<usize>) -> Vec<&str> {
     let Some(width) = width.filter(|&width| width >= 20) else {
         return vec![line];
@@ -86,7 +86,7 @@ pub(crate) fn wrap(line: &str, width: Option<usize>) -> Vec<&str> {
     let mut rest = line;
     while let Some((end, _)) = rest.char_indices().nth(width) {
         let fitting = rest.split_at(end).0;
-        // A word longer than a third of the line is cut rather than moved.
+        // A word longer than a third of the line is cut instead of moved to the next line.
         let blank = fitting.rfind(' ').filter(|&blank| blank > end * 2 / 3);
         let (piece, after) = rest.split_at(blank.unwrap_or(end));
         pieces.push(piece);
@@ -100,13 +100,13 @@ pub(crate) fn wrap(line: &str, width: Option<usize>) -> Vec<&str> {
     pieces
 }
 
-/// A size as people say it.
+/// Formats a size in bytes with a decimal unit.
 pub(crate) fn bytes(size: u64) -> String {
     const UNITS: [&str; 4] = ["KB", "MB", "GB", "TB"];
     if size < 1000 {
         return format!("{size} B");
     }
-    // Tenths of a unit are exact enough, and need no fractions.
+    // Tenths of a unit are exact enough and avoid fractions.
     let mut tenths = size / 100;
     let mut unit = 0;
     while tenths >= 10_000 && unit + 1 < UNITS.len() {
@@ -126,13 +126,13 @@ pub(crate) fn say(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
 
-/// Tells what segue decided by itself.
+/// Reports an automatic decision of segue.
 pub(crate) fn say_decision(decision: &Decision) {
     let mark = Style::stderr().yellow("segue:");
     say(&format!("{mark} {}", clean(&decision.text)));
 }
 
-/// The text without anything that would steer a terminal; line ends and tabs stay.
+/// Removes all characters that would control a terminal, except line ends and tabs.
 pub(crate) fn clean(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     let mut rest = text.chars();
@@ -146,7 +146,8 @@ pub(crate) fn clean(text: &str) -> String {
     clean
 }
 
-/// Passes by what follows an escape character as far as it steers the terminal: `[31m` and the like.
+/// Skips the remainder of a control sequence after its escape character, such as `[31m`. Skips nothing if the sequence
+/// is not complete.
 fn skip_sequence(rest: &mut std::str::Chars<'_>) {
     let mut ahead = rest.clone();
     if ahead.next() != Some('[') {
@@ -162,23 +163,24 @@ fn skip_sequence(rest: &mut std::str::Chars<'_>) {
     }
 }
 
-/// The same on one line, so that no text can pass for lines of ours.
+/// Cleans the text and puts it on one line, so that no text can imitate segue's own lines.
 pub(crate) fn one_line(text: &str) -> String {
     clean(text).replace(['\n', '\t'], " ")
 }
 
-/// Characters that make text be shown in another order than it was written.
+/// Returns `true` if the character changes the direction in which text is displayed.
 fn steers_direction(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// How many lines the terminal shows; `None` where the output is not for a terminal.
+/// Returns the number of lines of the terminal. `None` if standard output is not a terminal.
 pub(crate) fn height() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
     Some(usize::from(size.ws_row)).filter(|rows| *rows > 0)
 }
 
-/// How wide the terminal is; `None` where the output is not for a terminal.
+/// Returns the width in columns, at least 40: `COLUMNS` if it is set, else the width of the terminal. `None` if
+/// standard output is not a terminal and `COLUMNS` is not set.
 pub(crate) fn width() -> Option<usize> {
     let columns = std::env::var("COLUMNS")
         .ok()
@@ -222,7 +224,7 @@ mod tests {
             clean("a\x1b[31mb\u{9b}c\rd\x07\ne\tf\u{202e}g"),
             "abcd\ne\tfg"
         );
-        // What only begins like it stays, without the escape.
+        // An incomplete sequence remains, without the escape character.
         assert_eq!(clean("a\x1b[31"), "a[31");
         assert_eq!(clean("\x1b]0;t\x07x"), "]0;tx");
     }

@@ -1,4 +1,4 @@
-//! The JSON that other programs build on. Fields may be added; none goes away or changes its meaning.
+//! The JSON output for other programs. Fields may be added; no field is removed or changes its meaning.
 
 mod session;
 mod transcript;
@@ -25,7 +25,7 @@ pub(crate) fn print_json(value: &impl Serialize) {
     }
 }
 
-/// Prints a failure of a command that has no shape of its own for it.
+/// Prints the error of a command that has no JSON shape of its own for errors.
 pub(crate) fn print_error(error: &CliError) {
     print_json(&json!({ "error": ErrorJson::from(error) }));
 }
@@ -104,7 +104,7 @@ impl From<&CliError> for ErrorJson {
     }
 }
 
-/// What `chat --json` prints.
+/// Output of `chat --json`.
 #[derive(Serialize)]
 pub(crate) struct ChatJson {
     session_id: Option<String>,
@@ -127,7 +127,7 @@ impl From<&TurnReport> for ChatJson {
     fn from(report: &TurnReport) -> Self {
         Self {
             session_id: Some(report.session.to_string()),
-            // What was stopped before it was sent is none.
+            // A prompt that was cancelled before it was sent has no turn number.
             turn: (report.sent || report.state != TurnState::Cancelled).then_some(report.turn),
             provider: Some(report.provider.to_string()),
             native_session_id: report.native_id.as_ref().map(ToString::to_string),
@@ -149,7 +149,7 @@ impl From<&TurnReport> for ChatJson {
 }
 
 impl ChatJson {
-    /// The same shape for a turn that did not happen, or whose record could not be kept.
+    /// Builds the output for a turn that did not start or that could not be saved.
     pub(crate) fn failed(told: Told, error: &CliError) -> Self {
         let (session, turn) = told.began.unzip();
         let about = &error.about;
@@ -182,7 +182,7 @@ fn stop(state: TurnState) -> &'static str {
     }
 }
 
-/// What `chat --events` prints for one event.
+/// Returns the line that `chat --events` prints for one event.
 pub(crate) fn event(event: &TurnEvent) -> Value {
     match event {
         TurnEvent::Began { session, turn } => {
@@ -233,7 +233,7 @@ pub(crate) fn event(event: &TurnEvent) -> Value {
     }
 }
 
-/// How a session was found.
+/// Returns the steps that resolved the session.
 fn steps(steps: &[Step]) -> Vec<Value> {
     let steps = steps.iter();
     steps
@@ -241,7 +241,7 @@ fn steps(steps: &[Step]) -> Vec<Value> {
         .collect()
 }
 
-/// An object as an event.
+/// Adds the name of the event to an object.
 pub(crate) fn with_event(name: &str, object: Value) -> Value {
     let mut event = Map::from_iter([("event".to_owned(), Value::from(name))]);
     if let Value::Object(fields) = object {
@@ -258,7 +258,7 @@ fn tool(call: &ToolCall) -> Value {
     })
 }
 
-/// What `session search --json` prints: one entry a turn in which something was found.
+/// Returns the output of `session search --json`: one entry per matching turn.
 pub(crate) fn hits(report: &SearchReport) -> Vec<Value> {
     let entry = |found: &FoundIn, turn: Option<&FoundTurn>| {
         let session = serde_json::to_value(conversation(&found.conversation)).unwrap_or_default();
@@ -289,7 +289,7 @@ pub(crate) fn hits(report: &SearchReport) -> Vec<Value> {
     entries.collect()
 }
 
-/// Each capability by name, with how it is offered or null.
+/// Returns a map from each capability to its source, or to null if the agent does not have it.
 pub(crate) fn capabilities(capabilities: Capabilities) -> Value {
     let each = capabilities.each().into_iter();
     each.map(|(name, how)| {

@@ -1,4 +1,4 @@
-//! What can be typed to keep copies of sessions and to bring them back.
+//! Arguments of `segue session archive` and `restore`.
 
 use clap::Args;
 use segue_core::{ProviderId, SessionRef};
@@ -8,7 +8,7 @@ use segue_core::{ProviderId, SessionRef};
 /// The copy is in segue's home. A session that is gone at its agent's is still listed, shown and gone on with from there,
 /// and `segue session restore` puts it back for the agent. `segue doctor` says what an agent is about to delete.
 #[derive(Debug, Args)]
-// An id and --all exclude each other, which the usage that clap makes up does not say.
+// An id and `--all` exclude each other, which clap's generated usage does not show.
 #[command(override_usage = "\
 segue session archive [OPTIONS] <ID>...
        segue session archive --all [--older-than <TIME>] [-p <NAME>] [OPTIONS]

@@ -37,7 +37,7 @@ pub(crate) struct CompactArgs {
     pub(crate) json: bool,
 }
 
-/// Who reads what was summed up.
+/// Summariser that the user selected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SumsUp {
     Nobody,

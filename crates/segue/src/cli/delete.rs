@@ -1,4 +1,4 @@
-//! What can be typed to delete sessions.
+//! Arguments of `segue session delete` and `forget`.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! What can be typed after `segue index`.
+//! Arguments of `segue index`.
 
 use clap::{Args, Subcommand};
 

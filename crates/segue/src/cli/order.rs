@@ -1,4 +1,4 @@
-//! In which order sessions are listed.
+//! Arguments for the order of lists.
 
 use clap::{Args, ValueEnum};
 

@@ -32,7 +32,7 @@ pub(crate) struct ResumeArgs {
     pub(crate) exec: bool,
 
     /// Print the command that --exec would run
-    // There is JSON of the command, but none of a program that has the terminal.
+    // `--json` prints the command, but a program that has the terminal produces no JSON.
     #[arg(long, required_if_eq_all = [("exec", "true"), ("json", "true")])]
     #[arg(conflicts_with_all = ["prompt", "events", "model", "strict", "permissions", "timeout"])]
     pub(crate) print: bool,

@@ -1,4 +1,4 @@
-//! What a session is for: `--feature`, `--task`, `--state`, `--role`.
+//! Arguments for the purpose of a session: `--feature`, `--task`, `--state`, `--role`.
 
 use clap::Args;
 use segue_core::{FeatureId, Purpose, RoleName, Scope, TaskId, TaskState};
@@ -24,7 +24,7 @@ pub(crate) struct ScopeArgs {
 }
 
 impl ScopeArgs {
-    /// What was asked for, the most specific of it; none if nothing was.
+    /// Returns the most specific purpose of the options. `None` if no option is set.
     pub(crate) fn purpose(&self) -> Option<Purpose> {
         let scope = match (&self.feature, &self.task, &self.state) {
             (feature, Some(task), Some(state)) => Scope::Task {

@@ -1,4 +1,4 @@
-//! What can be typed after `segue session search`.
+//! Arguments of `segue session search`.
 
 use clap::{Args, ValueEnum};
 use segue_core::ProviderId;

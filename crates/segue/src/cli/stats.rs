@@ -1,4 +1,4 @@
-//! What can be typed after `segue session stats`.
+//! Arguments of `segue session stats`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What `chat`, `repl` and `session resume` have in common: in which session, with whom, and on what terms.
+//! Common arguments of `chat`, `repl` and `session resume`: session, agent and options.
 
 use clap::{Args, ValueHint};
 use segue_core::{ProviderId, SessionRef};

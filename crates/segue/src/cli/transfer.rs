@@ -1,4 +1,4 @@
-//! What can be typed to hand sessions to other programs, and to take theirs.
+//! Arguments of `segue session export`, `import` and `migrate`.
 
 use std::path::PathBuf;
 

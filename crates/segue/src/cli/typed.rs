@@ -1,22 +1,22 @@
-//! In which form a mistake is told: by what was typed, since it may not have been understood.
+//! Output format of usage errors. It is derived from the raw arguments, because they may not be valid.
 
 use std::ffi::{OsStr, OsString};
 
-/// Who reads what is printed.
+/// Reader of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reader {
-    /// A person.
+    /// The user.
     Person,
-    /// A program, by `--json`.
+    /// A program that uses `--json`.
     Program,
-    /// A program that waits for what `chat --json` prints.
+    /// A program that parses the output of `chat --json`.
     Chat,
-    /// The same by `--events`.
+    /// A program that parses the output of `chat --events`.
     Events,
 }
 
 impl Reader {
-    /// Who reads, by the arguments after segue's own name.
+    /// Determines the reader from the arguments after the program name.
     pub(crate) fn by(arguments: impl IntoIterator<Item = OsString>) -> Self {
         let options = arguments.into_iter().take_while(|typed| typed != "--");
         let options: Vec<OsString> = options.collect();

@@ -25,7 +25,7 @@ use crate::setup::App;
 use crate::terminal::say;
 use crate::wire::{self, ChatJson, print_json};
 
-/// In which form the turn is told.
+/// Output format of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Words,
@@ -42,12 +42,12 @@ impl Form {
         }
     }
 
-    /// How much of the answer is told again at the end.
+    /// Returns the maximum length of the answer that the final result repeats, in bytes.
     fn text_up_to(self) -> usize {
         match self {
             Self::Words => 0,
             Self::Json => usize::MAX,
-            // Whoever wants a long one has it by then.
+            // A caller that needs a longer answer has already received it as events.
             Self::Events => 1024 * 1024,
         }
     }
@@ -58,7 +58,7 @@ pub(crate) async fn run(args: ChatArgs) -> Result<ExitCode, CliError> {
     ask(said, &args.talk, Form::of(&args)).await
 }
 
-/// Has a prompt answered, if it is one that can be sent.
+/// Sends the prompt if it is valid, and prints the result.
 pub(super) async fn ask(
     said: Result<String, CliError>,
     talk: &TalkArgs,
@@ -79,7 +79,7 @@ pub(super) async fn ask(
     }
 }
 
-/// Runs the turn and tells what happens on the way, which is `told` to the caller as well.
+/// Runs the turn and prints its events. Stores in `told` what was printed, also if the turn fails.
 async fn turn(
     prompt: String,
     talk: &TalkArgs,
@@ -102,7 +102,7 @@ async fn turn(
         Ok(report) => return Ok(report),
         Err(error) => CliError::from(error),
     };
-    // Whoever is at work there does so with whoever carries it.
+    // The process that uses the session runs the provider of that session.
     if let (Some(session), None) = (&error.about.session, &error.about.provider) {
         let session = app.engine.session(session).await;
         error.about.provider = session.ok().map(|session| session.provider);
@@ -110,7 +110,7 @@ async fn turn(
     Err(error)
 }
 
-/// A prompt on these terms, whose answer is told as it comes and not again.
+/// Builds a request with these options, whose answer is streamed and not repeated in the report.
 pub(super) fn request(
     app: &App,
     terms: &TermsArgs,
@@ -141,7 +141,7 @@ pub(super) fn request(
     }
 }
 
-/// Returns a moment after we were told to end now.
+/// Completes one second after the user requested an immediate end.
 async fn impatience(mut stop: watch::Receiver<Stop>) {
     if stop.wait_for(|level| *level == Stop::Now).await.is_err() {
         std::future::pending::<()>().await;
@@ -149,7 +149,7 @@ async fn impatience(mut stop: watch::Receiver<Stop>) {
     tokio::time::sleep(Duration::from_secs(1)).await;
 }
 
-/// The session to go on with, if it can be: an agent needs the directory it works in.
+/// Resolves the conversation to resume. Fails if its directory does not exist, because the agent runs in it.
 pub(super) async fn resumable(
     app: &App,
     reference: &SessionRef,
@@ -175,7 +175,8 @@ pub(super) async fn resumable(
     }
 }
 
-/// The first Ctrl-C asks the agent to stop, the second ends it; a request to terminate is sent only once.
+/// Handles signals: the first Ctrl-C asks the agent to stop, the second ends it. SIGTERM and SIGHUP end it at once,
+/// because they are sent only once.
 async fn listen_for_signals(stop: watch::Sender<Stop>) {
     let (Ok(mut interrupt), Ok(mut terminate), Ok(mut hangup)) = (
         signal(SignalKind::interrupt()),
@@ -193,7 +194,7 @@ async fn listen_for_signals(stop: watch::Sender<Stop>) {
     }
 }
 
-/// Tells how the turn ended, and says with what to exit.
+/// Prints how the turn ended, and returns the exit code.
 fn tell(report: &TurnReport, form: Form) -> ExitCode {
     if form != Form::Words {
         print_result(&ChatJson::from(report), form);
@@ -209,7 +210,7 @@ fn tell(report: &TurnReport, form: Form) -> ExitCode {
                 play::why_cancelled(report),
                 if report.sent { "go on" } else { "run it again" },
                 report.session,
-                // Whoever does not want to wait need not.
+                // `--now` skips the wait during which the prompt was cancelled.
                 if play::waited(report) { " --now" } else { "" },
             )),
         }
@@ -217,7 +218,7 @@ fn tell(report: &TurnReport, form: Form) -> ExitCode {
     kind.exit_code()
 }
 
-/// Prints what `chat` does where what was typed is not understood.
+/// Prints the result of `chat` for arguments that cannot be parsed.
 pub(crate) fn print_mistake(error: &CliError, form: Form) {
     print_result(&ChatJson::failed(play::Told::default(), error), form);
 }

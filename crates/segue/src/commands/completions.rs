@@ -1,4 +1,4 @@
-//! `segue completions`
+//! `segue completions`: shell completion scripts.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `segue config`: what is in force, where it comes from, and whether the files are good.
+//! `segue config`: effective settings, their origin, and validation of the files.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -16,7 +16,7 @@ use crate::setup;
 use crate::terminal::{Style, Table, clean, one_line, print, say};
 use crate::wire::print_json;
 
-/// What is shown instead of a secret.
+/// Text that replaces a secret.
 const MASK: &str = "********";
 
 pub(crate) fn run(args: &ConfigArgs) -> Result<ExitCode, CliError> {
@@ -49,7 +49,7 @@ fn show(args: &ConfigShowArgs) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The settings as a file would have them, line by line.
+/// Formats the settings as lines of a TOML file.
 fn as_toml(settings: &Layer, with_origin: bool) -> Vec<String> {
     let mut lines = Vec::new();
     let mut section = Vec::new();
@@ -78,7 +78,7 @@ fn as_toml(settings: &Layer, with_origin: bool) -> Vec<String> {
     lines
 }
 
-/// A value as others may see it.
+/// Returns the value of a setting, masked if it is a secret.
 pub(super) fn shown(key: &Key, entry: &Entry) -> config::Value {
     if key.is_secret() {
         config::Value::Text(MASK.into())
@@ -164,7 +164,7 @@ fn check(args: &ConfigCheckArgs) -> Result<ExitCode, CliError> {
     })
 }
 
-/// One file by itself, whoever's it would be.
+/// Validates one file, independent of its owner.
 fn check_file(file: &Path) -> Result<(Vec<Source>, Vec<Problem>), CliError> {
     let at = setup::surroundings()?;
     let source = Source {

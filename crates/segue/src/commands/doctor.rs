@@ -1,4 +1,4 @@
-//! `segue doctor`: what is on this machine, and is it well?
+//! `segue doctor`: the health of the store and the agents on this machine.
 
 mod retention;
 
@@ -22,13 +22,13 @@ use crate::setup::{self, VERSION};
 use crate::terminal::{Style, clean, print, say, width, wrap};
 use crate::wire::{self, print_json};
 
-/// How long a program may take to say what it is.
+/// Timeout for an agent's answer about its version and capabilities.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Where the values of fields begin.
+/// Column at which the values of fields begin.
 const INDENT: usize = 11;
 
-/// What was found of the store.
+/// Health of the store.
 struct StoreReport {
     path: PathBuf,
     format: Option<i64>,
@@ -36,26 +36,26 @@ struct StoreReport {
     problems: Vec<String>,
 }
 
-/// What was found of one agent.
+/// State of one agent.
 struct AgentReport {
     name: String,
     path: Option<PathBuf>,
     ways: Vec<WayReport>,
-    /// How many native sessions of it are on this machine, where they can be read.
+    /// Number of native sessions on this machine. `None` if segue cannot read them.
     sessions: Option<usize>,
-    /// What it deletes by itself.
+    /// Native sessions that the agent deletes automatically.
     retention: Option<retention::Report>,
     note: Option<String>,
 }
 
-/// What was found of one way to talk to an agent.
+/// State of one transport of an agent.
 struct WayReport {
     name: &'static str,
     answer: Result<Probe, String>,
 }
 
 impl AgentReport {
-    /// The first way that works.
+    /// Returns the answer of the first transport that works.
     fn first(&self) -> Option<&Probe> {
         self.ways.iter().find_map(|way| way.answer.as_ref().ok())
     }
@@ -70,7 +70,7 @@ impl AgentReport {
             .map(|probe| probe.capabilities)
             .unwrap_or_default();
         if self.sessions.is_some() && !self.ways.is_empty() {
-            // What the agent can't tell, its files do.
+            // Capabilities that the agent does not report are available through its files.
             can.list = can.list.or(Some(How::Files));
             can.delete = can.delete.or(Some(How::Files));
             if can.resume.or(can.load).is_some() {
@@ -108,7 +108,7 @@ pub(crate) async fn run(args: DoctorArgs) -> Result<ExitCode, CliError> {
     })
 }
 
-/// Opens and checks the store; what is wrong with it is a finding, not a failure of the command.
+/// Opens and checks the store. Reports problems of the store as findings, not as errors of the command.
 async fn look_at_store() -> Result<StoreReport, CliError> {
     let home = setup::home()?;
     let mut report = StoreReport {
@@ -148,7 +148,7 @@ fn in_words(error: StoreError) -> String {
     }
 }
 
-/// Asks every agent what it is and what it can do, all at the same time.
+/// Queries version and capabilities of all agents concurrently.
 async fn look_at_agents() -> Result<Vec<AgentReport>, CliError> {
     let config = setup::configuration_to_look()?;
     let home = setup::home()?;
@@ -158,7 +158,7 @@ async fn look_at_agents() -> Result<Vec<AgentReport>, CliError> {
         .iter()
         .map(|provider| provider.provider().to_string())
         .collect();
-    // Those that people usually have are told about also where they are missing.
+    // Common agents are listed even if they are not installed.
     for known in KNOWN {
         if !names.iter().any(|name| name == known.provider) {
             names.push(known.provider.to_owned());
@@ -199,7 +199,7 @@ async fn look_at_agents() -> Result<Vec<AgentReport>, CliError> {
     Ok(reports)
 }
 
-/// What is known of an agent without starting it.
+/// Builds the report that does not require starting the agent.
 fn report_of(
     name: String,
     provider: Option<&Provider>,

@@ -1,4 +1,4 @@
-//! The commands that segue starts itself with.
+//! Hidden commands with which segue starts itself.
 
 use std::process::ExitCode;
 

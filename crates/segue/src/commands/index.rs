@@ -1,4 +1,4 @@
-//! `segue index`: the file that lists and searches ask.
+//! `segue index`: the file that answers lists and searches.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -14,7 +14,8 @@ use crate::setup::App;
 use crate::terminal::{Style, bytes, one_line, print, say};
 use crate::wire::print_json;
 
-/// Who asks for the index itself waits for whoever is at it, even if that is the first to read everything.
+/// Maximum wait for another process that writes the index. A command on the index itself waits long enough for the
+/// first complete build.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 pub(crate) async fn run(args: IndexArgs) -> Result<ExitCode, CliError> {

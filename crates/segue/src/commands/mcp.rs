@@ -1,4 +1,4 @@
-//! `segue mcp`: an MCP server for the agent that is at work in a session.
+//! `segue mcp`: an MCP server for the agent of a session.
 
 use std::iter;
 use std::process::ExitCode;
@@ -14,7 +14,7 @@ use crate::setup::{App, VERSION};
 
 pub(crate) async fn run(args: McpArgs) -> Result<ExitCode, CliError> {
     let desk = match args.session {
-        // A session that is not there is told at once, not at the first call: whoever named it can still mend it.
+        // A missing session is an error at the start, not at the first call, so that the caller can still correct it.
         Some(reference) => {
             let mut app = App::open()?;
             let session = app.find(&reference).await?;

@@ -1,4 +1,4 @@
-//! Bare `segue`, and `segue session resume` without an id: the picker, and what becomes of a choice.
+//! `segue` without arguments, and `segue session resume` without an id: runs the picker and then the user's choice.
 
 use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ use crate::picker::{self, Chosen, Machine, Next, Options, Order, Place, referenc
 use crate::setup::{self, App};
 use crate::terminal::{Style, one_line, say};
 
-/// Whether a person can be shown the picker.
+/// Returns `true` if the terminal can show the picker.
 pub(crate) fn is_possible() -> bool {
     picker::is_possible()
 }
@@ -68,12 +68,13 @@ pub(crate) async fn run() -> Result<ExitCode, CliError> {
     }
 }
 
-/// Starts anew as the REPL. The picker listened for signals, and only a new program hears them as any other does.
+/// Replaces the process with the REPL. A new program is necessary, because the picker installed signal handlers that
+/// would change how the REPL receives signals.
 fn become_repl(id: &str, agent: Option<&ProviderId>) -> CliError {
     let mut command = std::process::Command::new(setup::own_program());
     command.arg0("segue").args(["repl", "--resume", id]);
     if let Some(agent) = agent {
-        // Whatever the environment says is to answer.
+        // The chosen agent has priority over the environment.
         command.args(["--provider", agent.as_str()]);
     }
     CliError::failed("cannot start the conversation").because(&command.exec())

@@ -1,4 +1,4 @@
-//! `segue repl`: a conversation, one turn after another with one process of the agent.
+//! `segue repl`: a conversation of several turns with one process of the agent.
 
 mod command;
 mod editor;
@@ -43,13 +43,13 @@ pub(crate) async fn run(args: ReplArgs) -> Result<ExitCode, CliError> {
     }
     Ok(match failed {
         _ if signals.is_over() => Kind::Interrupted.exit_code(),
-        // Whoever saw it happen does not need to be told again.
+        // An interactive user has already seen the error.
         Some(kind) if !interactive => kind.exit_code(),
         Some(_) | None => ExitCode::SUCCESS,
     })
 }
 
-/// Takes one text after another until the end; says what failed last.
+/// Reads and runs texts until the end. Returns the kind of the last failure.
 async fn converse(talk: &mut Talk, reader: &mut Reader, signals: &Signals) -> Option<Kind> {
     let mut failed = None;
     while !signals.is_over() {
@@ -77,7 +77,7 @@ async fn converse(talk: &mut Talk, reader: &mut Reader, signals: &Signals) -> Op
     failed
 }
 
-/// Tells an error; the conversation goes on.
+/// Reports an error. The conversation continues.
 #[expect(
     clippy::needless_pass_by_value,
     reason = "an error that is told is done with"

@@ -1,4 +1,4 @@
-//! `segue role`: what agents can be told to be.
+//! `segue role`: the roles of agents.
 
 use std::process::ExitCode;
 
@@ -81,13 +81,13 @@ fn tools(role: &RoleDescription) -> String {
     }
 }
 
-/// What comes before the first stop, which is mostly what it is.
+/// Returns the text before the first punctuation mark, at most 60 characters. In most cases it names the role.
 fn first_words(role: &str) -> String {
     let first = role.split([':', '.', ',']).next().unwrap_or_default();
     one_line(first).chars().take(60).collect()
 }
 
-/// Who says what the role is: segue, and the files that change it.
+/// Returns the sources of a role: segue, and the files that change it.
 fn origins(loaded: &Loaded, name: &RoleName) -> Vec<String> {
     let built_in = RoleDescription::built_in(name).is_some();
     let mut origins: Vec<String> = built_in.then(|| "segue".to_owned()).into_iter().collect();

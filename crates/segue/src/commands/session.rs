@@ -1,4 +1,4 @@
-//! `segue session`: everything about sessions that is not a turn.
+//! `segue session`: all operations on sessions except turns.
 
 mod archive;
 mod asked;
@@ -47,7 +47,7 @@ pub(crate) async fn run(args: SessionArgs) -> Result<ExitCode, CliError> {
     }
 }
 
-/// Does what one of the commands says, and tells it to a person who is there.
+/// Runs one of the commands and prints its result for the user.
 pub(super) async fn perform(
     app: &App,
     front: Front<'_>,
@@ -76,7 +76,7 @@ pub(super) async fn perform(
     }
 }
 
-/// Tells of a changed session: as JSON, or in words.
+/// Prints a changed session as JSON or as text.
 async fn tell(app: &App, session: &Session, args: &OneArgs, words: &str) -> Result<(), CliError> {
     if args.json {
         print_json(&SessionJson::new(
@@ -89,7 +89,7 @@ async fn tell(app: &App, session: &Session, args: &OneArgs, words: &str) -> Resu
     Ok(())
 }
 
-/// Why a text can't be a title, and what to write instead.
+/// Converts the error for an invalid title, with an example or an alternative as hint.
 fn untitled(error: &TitleError) -> CliError {
     CliError::usage(error.to_string()).hint(match error {
         TitleError::Empty => "for example: segue session rename latest \"the login form\"",
@@ -108,7 +108,7 @@ async fn rename(app: &App, args: &RenameArgs) -> Result<(), CliError> {
     tell(app, &session, &args.one, &words).await
 }
 
-/// Makes a native session one of ours; one that is already is told.
+/// Adopts a native session. Reports a session that is already adopted.
 async fn adopt(app: &App, args: &OneArgs) -> Result<(), CliError> {
     let (session, taken) = app.engine.take(&args.id, &app.standpoint()).await?;
     let words = match &taken {

@@ -1,4 +1,4 @@
-//! `segue trust`: the user's word that a project's file may start programs and set permissions.
+//! `segue trust`: the user's permission for a project's file to start programs and set permissions.
 
 use std::io::{BufRead, IsTerminal, Write};
 use std::process::ExitCode;
@@ -26,13 +26,13 @@ pub(crate) fn run(args: &TrustArgs) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The project's file as it is now.
+/// The project's file in its current state.
 struct Asking {
     file: TrustedFile,
     content: Vec<u8>,
-    /// What needs trust.
+    /// Settings that need trust.
     settings: Layer,
-    /// The roles there are without it.
+    /// Roles without the project's file.
     roles: Roles,
 }
 
@@ -120,7 +120,7 @@ fn tell(args: &TrustArgs, asking: &Asking, trusted: bool, words: &str) {
     }
 }
 
-/// Shows what the file would do.
+/// Prints the settings that need trust, with the reasons.
 fn show(asking: &Asking, name: &str) {
     say(&format!("{name} asks for:"));
     for (key, entry) in &asking.settings {
@@ -200,7 +200,7 @@ fn file_json(file: &TrustedFile) -> Value {
     })
 }
 
-/// Whether the file is still what was trusted.
+/// Returns the status of a trusted file: unchanged, changed or missing.
 fn state(file: &TrustedFile) -> &'static str {
     match config::content(&file.path) {
         Some(content) if fingerprint(&content) == file.sha256 => "trusted",

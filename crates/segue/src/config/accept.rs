@@ -1,4 +1,4 @@
-//! What each setting accepts, whoever gives it.
+//! Validation of values, independent of their source.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,29 +10,29 @@ use super::nearest::nearest;
 use super::problem::Wrong;
 use super::value::Value;
 
-/// A value as it was given, not yet known to be a good one.
+/// A value before validation.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Given {
     Text(String),
     Texts(Vec<String>),
     Switch(bool),
     Number(f64),
-    /// Anything that no setting takes, by what it is called.
+    /// A value that no setting accepts, with the name of its type.
     Other(&'static str),
 }
 
-/// What relative paths are relative to.
+/// Directories that relative paths refer to.
 #[derive(Debug, Clone)]
 pub(crate) struct Base {
     pub(crate) directory: PathBuf,
-    /// What `~` stands for.
+    /// Directory that replaces `~`.
     pub(crate) home: Option<PathBuf>,
 }
 
-/// The longest time that can be waited for, in seconds: a year.
+/// Maximum timeout in seconds: one year.
 const LONGEST: f64 = 31_536_000.0;
 
-/// Makes of what was given what the setting wants.
+/// Validates a value and converts it to the type of the setting.
 pub(crate) fn accept(key: &Key, given: Given, base: &Base) -> Result<Value, Wrong> {
     match key {
         Key::Prefer | Key::Fallback => providers(texts(given)?),
@@ -43,7 +43,7 @@ pub(crate) fn accept(key: &Key, given: Given, base: &Base) -> Result<Value, Wron
         }
         Key::Backoff => seconds(Wait::Silence, &given),
         Key::Permissions | Key::Agent(_, AgentKey::Permissions) => policy(&text(given)?),
-        // Less has no room for anything but the frame, and no model takes more.
+        // A smaller budget has room only for the frame of a brief, and no model accepts a larger one.
         Key::Budget => count(&given, "a number of tokens", 2_000.0, 1e6),
         Key::Timeout(wait) | Key::Agent(_, AgentKey::Timeout(wait)) => seconds(*wait, &given),
         Key::Agent(_, AgentKey::Path | AgentKey::AcpPath) | Key::Mcp(_, McpKey::Command) => {
@@ -64,7 +64,7 @@ pub(crate) fn accept(key: &Key, given: Given, base: &Base) -> Result<Value, Wron
     }
 }
 
-/// What is said of a role.
+/// Validates a setting of a role.
 fn said_of_role(key: RoleKey, given: Given) -> Result<Value, Wrong> {
     match key {
         RoleKey::Role => match text(given)? {
@@ -154,7 +154,7 @@ fn seconds(wait: Wait, given: &Given) -> Result<Value, Wrong> {
         .map_err(|error| Wrong::new(error.to_string()))
 }
 
-/// A whole number from `least` to `most`.
+/// Validates an integer from `least` to `most`.
 fn count(given: &Given, what: &str, least: f64, most: f64) -> Result<Value, Wrong> {
     let Given::Number(number) = *given else {
         return Err(mistaken(what, given));
@@ -173,9 +173,9 @@ fn count(given: &Given, what: &str, least: f64, most: f64) -> Result<Value, Wron
     Ok(Value::Count(number))
 }
 
-/// Dollars for a million tokens.
+/// Validates a price in dollars for a million tokens.
 fn price(given: &Given) -> Result<Value, Wrong> {
-    // Nothing is dearer: more is cents, or a price for a single token.
+    // No model costs more: a larger number is in cents, or a price for a single token.
     const DEAREST: f64 = 100_000.0;
     let Given::Number(dollars) = *given else {
         return Err(mistaken("dollars for a million tokens, like 1.25", given));
@@ -188,7 +188,7 @@ fn price(given: &Given) -> Result<Value, Wrong> {
     })
 }
 
-/// One of a few words.
+/// Builds the error for a value that is not one of the known words.
 fn one_of(given: &str, known: &[&str]) -> Wrong {
     let wrong = Wrong::new(format!("{given:?} is not one of {}", known.join(", ")));
     match nearest(given, known) {
@@ -204,8 +204,7 @@ fn policy(given: &str) -> Result<Value, Wrong> {
         .ok_or_else(|| one_of(given, &KNOWN))
 }
 
-/// Names of providers; the same one twice means it once.
-/// The agents that can be named.
+/// Names that select a provider.
 const PROVIDERS: [&str; 5] = ["claude", "codex", "gemini", "rehearsal", "acp:NAME"];
 
 fn is_provider(name: &str) -> bool {
@@ -215,6 +214,7 @@ fn is_provider(name: &str) -> bool {
     }
 }
 
+/// Validates names of providers and removes duplicates.
 fn providers(given: Vec<String>) -> Result<Value, Wrong> {
     let mut names: Vec<String> = Vec::new();
     for name in given {
@@ -250,7 +250,7 @@ fn transports(who: &Who, given: Vec<String>) -> Result<Value, Wrong> {
     }
 }
 
-/// Something that becomes an argument of a program, and must not be taken for an option.
+/// Validates a value that becomes an argument of a program and must not look like an option.
 fn word(given: String) -> Result<Value, Wrong> {
     if given.is_empty() {
         return Err(Wrong::new("is empty; leave it out to let the agent choose"));
@@ -263,7 +263,7 @@ fn word(given: String) -> Result<Value, Wrong> {
     Ok(Value::Text(given))
 }
 
-/// A session as a person would type it, or an empty text for none.
+/// Validates a reference to a session. An empty text means no session.
 fn session(given: String) -> Result<Value, Wrong> {
     if !given.is_empty() {
         match SessionRef::parse(&given) {
@@ -305,7 +305,7 @@ fn url(given: String) -> Result<Value, Wrong> {
     }
 }
 
-/// A program: a name to be looked up on `PATH`, or a path, made absolute.
+/// Validates a program: a name that is looked up on `PATH`, or a path, which becomes absolute.
 fn program(given: &str, base: &Base) -> Result<Value, Wrong> {
     if given.is_empty() {
         return Err(Wrong::new("is empty; leave it out to look on PATH"));
@@ -326,12 +326,12 @@ fn program(given: &str, base: &Base) -> Result<Value, Wrong> {
     }
 }
 
-/// Without the `.` that a relative path may begin with.
+/// Removes the `.` with which a relative path may begin.
 fn tidy(path: &Path) -> PathBuf {
     path.components().collect()
 }
 
-/// The name of an agent in `[acp.NAME]`.
+/// Checks the name of an agent in `[acp.NAME]`.
 pub(crate) fn agent_name(name: &str) -> Result<(), Wrong> {
     let ends = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     let fits = name.len() <= 60
@@ -346,10 +346,10 @@ pub(crate) fn agent_name(name: &str) -> Result<(), Wrong> {
     }
 }
 
-/// The name of an MCP server in `[mcp.NAME]`.
+/// Checks the name of an MCP server in `[mcp.NAME]`.
 ///
-/// Agents put it before the names of its tools, `mcp__NAME__TOOL`, and segue's own tools need no permission: so no
-/// name may pass for ours, not even by its underscores.
+/// Agents prefix the names of its tools with it, `mcp__NAME__TOOL`, and segue's own tools need no permission. Therefore
+/// no name may imitate segue's own, not even through its underscores.
 pub(crate) fn server_name(name: &str) -> Result<(), Wrong> {
     if name.eq_ignore_ascii_case("segue") {
         return Err(Wrong::new(
@@ -369,7 +369,7 @@ pub(crate) fn server_name(name: &str) -> Result<(), Wrong> {
     }
 }
 
-/// The name of a variable in `env`.
+/// Checks the name of a variable in `env`.
 pub(crate) fn variable_name(name: &str) -> Result<(), Wrong> {
     if name.is_empty() || name.contains(|c: char| c == '=' || c.is_control()) {
         return Err(Wrong::new(format!(
@@ -379,7 +379,7 @@ pub(crate) fn variable_name(name: &str) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// The name of a header in `headers`.
+/// Checks the name of a header in `headers`.
 pub(crate) fn header_name(name: &str) -> Result<(), Wrong> {
     let fits = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
     if name.is_empty() || !name.chars().all(fits) {
@@ -390,7 +390,7 @@ pub(crate) fn header_name(name: &str) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// How the name of a model begins, in `[prices.NAME]`.
+/// Checks the prefix of a model name in `[prices.NAME]` and `context_limits`.
 pub(crate) fn model_name(name: &str) -> Result<(), Wrong> {
     if name.is_empty() || name.len() > 200 || name.contains(char::is_control) {
         return Err(Wrong::new(format!(

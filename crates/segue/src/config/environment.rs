@@ -7,7 +7,7 @@ use super::key::{AgentKey, Key, Wait, Who};
 use super::problem::{Place, Problem, Wrong};
 use super::value::{Entry, Layer, Origin};
 
-/// The variables that set something, each with what it sets.
+/// Returns the supported variables, each with its setting.
 pub(crate) fn variables() -> Vec<(String, Key)> {
     let mut all = vec![
         ("SEGUE_PERMISSIONS".to_owned(), Key::Permissions),
@@ -30,7 +30,7 @@ pub(crate) fn variables() -> Vec<(String, Key)> {
     all
 }
 
-/// What the environment sets; an empty variable sets nothing.
+/// Reads the settings of the environment. An empty variable counts as not set.
 pub(crate) fn read(
     variable: impl Fn(&str) -> Option<OsString>,
     base: &Base,
@@ -55,7 +55,7 @@ pub(crate) fn read(
     (layer, problems)
 }
 
-/// A variable is a text, whatever the setting wants.
+/// Converts the text of a variable to the type that the setting expects.
 fn given(key: &Key, text: String) -> Given {
     match key {
         Key::Agent(_, AgentKey::Transports) => {

@@ -1,4 +1,4 @@
-//! The configuration files: where they are, and what is in them.
+//! Location and content of the configuration files.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -7,36 +7,36 @@ use std::path::{Path, PathBuf};
 use super::position;
 use super::problem::{Place, Problem, Wrong};
 
-/// The name of a project's file.
+/// File name of a project's configuration.
 pub(crate) const PROJECT_FILE: &str = "segue.toml";
 
-/// How large a file may be.
+/// Maximum size of a file, in bytes.
 const LARGEST: u64 = 1 << 20;
 
-/// Whose file it is.
+/// Owner of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
     User,
     Project,
 }
 
-/// A file that is looked for.
+/// A configuration file that segue looks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Source {
     pub(crate) owner: Owner,
     pub(crate) path: PathBuf,
-    /// Whether it was asked for by name, so that it must be there.
+    /// Whether the user named the file, so that it must exist.
     pub(crate) named: bool,
 }
 
-/// The directory whose `segue.toml` applies: the top of the git work tree, or outside of git the directory itself.
+/// Returns the directory whose `segue.toml` applies: the top of the git work tree, or `cwd` outside of git.
 pub(crate) fn project_root(cwd: &Path) -> &Path {
     cwd.ancestors()
         .find(|directory| directory.join(".git").exists())
         .unwrap_or(cwd)
 }
 
-/// The bytes of a file, or none if there is no such file and need not be.
+/// Reads a file. `None` if an optional file does not exist.
 pub(crate) fn bytes(source: &Source) -> Result<Option<Vec<u8>>, Problem> {
     let path = &source.path;
     let wrong = |message: String| Wrong::new(message).at(Place::File(path.clone()));
@@ -45,7 +45,7 @@ pub(crate) fn bytes(source: &Source) -> Result<Option<Vec<u8>>, Problem> {
         Err(error) if is_absent(&error) && !source.named => return Ok(None),
         Err(error) => return Err(wrong(format!("cannot read it: {error}"))),
     };
-    // A pipe or a device could keep us for ever.
+    // Reading a pipe or a device could block forever.
     if !found.is_file() && path != Path::new("/dev/null") {
         return Err(wrong("it is not a file".into()));
     }
@@ -66,7 +66,7 @@ fn is_absent(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
-/// The text of a file.
+/// Decodes the text of a file. Fails if it is not valid UTF-8.
 pub(crate) fn text<'b>(bytes: &'b [u8], path: &Path) -> Result<&'b str, Problem> {
     std::str::from_utf8(bytes).map_err(|error| {
         let before = bytes.get(..error.valid_up_to()).unwrap_or_default();

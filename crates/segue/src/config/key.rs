@@ -1,4 +1,4 @@
-//! The settings there are, by name.
+//! The keys of all settings.
 
 use std::fmt;
 
@@ -7,40 +7,40 @@ use segue_core::{PermissionPolicy, ProviderId, RoleName, Roles};
 
 use super::value::{Value, bare};
 
-/// What stands for no agent at all.
+/// Value that selects no agent at all.
 pub(crate) const NOBODY: &str = "none";
 
-/// A setting. Their order is the one they are shown in.
+/// A setting. The order of the variants is the order of the output.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Key {
     Prefer,
-    /// Who goes on while an agent rests.
+    /// Providers to use while an agent is in cooldown.
     Fallback,
     Permissions,
-    /// How many tokens a brief and its prompt may have.
+    /// Maximum number of tokens of a brief and its prompt.
     Budget,
-    /// Whether what was said is summed up by itself.
+    /// Switch for automatic compaction.
     CompactionAuto,
-    /// Who adds to what was summed up what takes reading.
+    /// Provider that refines checkpoints.
     Summariser,
-    /// After how many failures in a row a native session is over.
+    /// Number of consecutive failures that ends a native session.
     ErrorLimit,
-    /// How long nothing is tried after a failure.
+    /// Time without prompts after a failure.
     Backoff,
-    /// How much context a native session may hold.
+    /// Maximum context of a native session, in tokens.
     ContextLimit,
     Timeout(Wait),
     Agent(Who, AgentKey),
     Mcp(String, McpKey),
-    /// What a model costs, by how its name begins.
+    /// Price of the models whose name begins with this prefix.
     Price(String, PriceKey),
-    /// How much context a native session may hold with a model, by how its name begins.
+    /// Maximum context of a native session for the models whose name begins with this prefix.
     ModelLimit(String),
-    /// What an agent is told to be.
+    /// A setting of an agent's role.
     Role(RoleName, RoleKey),
 }
 
-/// What is waited for.
+/// Phase of a turn that has a timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Wait {
     Start,
@@ -55,7 +55,7 @@ pub(crate) enum Who {
     Claude,
     Codex,
     Gemini,
-    /// Any other that speaks ACP, by the name it has in the configuration.
+    /// Any other ACP agent, by its name in the configuration.
     Acp(String),
 }
 
@@ -86,7 +86,7 @@ pub(crate) enum McpKey {
     Header(String),
 }
 
-/// What is paid for.
+/// Kind of tokens that has a price.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PriceKey {
     Input,
@@ -147,10 +147,10 @@ impl Wait {
 }
 
 impl Who {
-    /// Those that need no configuration, in the usual order.
+    /// Agents that need no configuration, in the default order.
     pub(crate) const KNOWN: [Self; 3] = [Self::Claude, Self::Codex, Self::Gemini];
 
-    /// The known one with that name.
+    /// Returns the known agent of this name.
     pub(crate) fn known(name: &str) -> Option<Self> {
         match name {
             "claude" => Some(Self::Claude),
@@ -160,7 +160,7 @@ impl Who {
         }
     }
 
-    /// The name of the provider.
+    /// Returns the name of the provider.
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Claude => "claude".into(),
@@ -170,19 +170,19 @@ impl Who {
         }
     }
 
-    /// The provider, if its name is one that a provider can have.
+    /// Returns the provider. `None` if the name is not valid for a provider.
     pub(crate) fn provider(&self) -> Option<ProviderId> {
         ProviderId::parse(&self.name()).ok()
     }
 
-    /// The usual name of its program.
+    /// Returns the default name of the agent's program.
     pub(crate) fn program(&self) -> Option<&'static str> {
         let name = self.name();
         let known = KNOWN.iter().find(|known| known.provider == name);
         known.map(|known| known.program)
     }
 
-    /// The ways to talk to it, by name.
+    /// Returns the names of the agent's transports.
     pub(crate) fn transports(&self) -> &'static [&'static str] {
         match self {
             Self::Claude => &["stream-json", "acp"],
@@ -192,14 +192,14 @@ impl Who {
         }
     }
 
-    /// Whether its ACP is spoken by a program of its own.
+    /// Returns `true` if a separate program provides ACP for the agent.
     pub(crate) fn has_adapter(&self) -> bool {
         matches!(self, Self::Claude | Self::Codex)
     }
 }
 
 impl Key {
-    /// The names from the outermost table to the setting.
+    /// Returns the names from the outermost table to the setting.
     pub(crate) fn path(&self) -> Vec<&str> {
         match self {
             Self::Prefer => vec!["prefer"],
@@ -252,9 +252,10 @@ impl Key {
         }
     }
 
-    /// Why a project may not set it to that by itself, where there are these roles without it; `None` if it may.
+    /// Returns the reason why a project needs the user's trust to set this value, given the roles without the project.
+    /// `None` if it needs none.
     pub(crate) fn needs_trust(&self, value: &Value, roles: &Roles) -> Option<&'static str> {
-        // Refusing everything is no harm, whoever asks for it.
+        // A project may always deny all permissions, because that can do no harm.
         let deny = *value == Value::Policy(PermissionPolicy::Deny);
         match self {
             Self::Role(role, RoleKey::AllowedTools) => match value {
@@ -273,7 +274,7 @@ impl Key {
             | Self::Backoff
             | Self::ContextLimit
             | Self::ModelLimit(_) => None,
-            // Nobody is no harm.
+            // No fallback and no summariser can do no harm.
             Self::Fallback if *value == Value::Texts(Vec::new()) => None,
             Self::Fallback => Some("who gets the conversation while an agent rests"),
             Self::Summariser if *value == Value::Text(NOBODY.to_owned()) => None,
@@ -285,7 +286,7 @@ impl Key {
             Self::Agent(_, AgentKey::Path | AgentKey::AcpPath) => Some("a program to start"),
             Self::Agent(_, AgentKey::Args) => Some("arguments of a program"),
             Self::Agent(_, AgentKey::Env(_)) => Some("the environment of a program"),
-            // Some ways to talk to an agent can't ask.
+            // Some transports cannot ask for permission.
             Self::Agent(_, AgentKey::Transports) => Some("how an agent is talked to"),
             Self::Agent(_, AgentKey::ResumeId) => Some("the session that prompts go to"),
             Self::Agent(
@@ -299,7 +300,7 @@ impl Key {
         }
     }
 
-    /// Whether its value is nobody else's business.
+    /// Returns `true` if the value must not be printed.
     pub(crate) fn is_secret(&self) -> bool {
         const WORDS: [&str; 5] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "AUTHORIZATION"];
         match self {
@@ -327,7 +328,7 @@ impl Key {
     }
 }
 
-/// As it would be written with dots.
+/// Writes the path with dots, as in TOML.
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path: Vec<String> = self.path().into_iter().map(bare).collect();

@@ -1,15 +1,15 @@
-//! Putting one source on top of another.
+//! Merge of configuration sources.
 
 use segue_core::Roles;
 
 use super::key::{AgentKey, Key};
 use super::value::Layer;
 
-/// All layers in one, the later ones on top.
+/// Merges all layers. Later layers have priority.
 ///
-/// Mostly a setting replaces the same setting. Some things are replaced as a whole: the `session` of an agent, an MCP
-/// server and the price of a model, since half of one and half of another make no sense; and what was said for one agent by what a nearer
-/// layer says for all, so that a flag or a variable is never overruled by a file.
+/// In general a setting replaces only itself. Some settings are replaced as a group: the `session` of an agent, an MCP
+/// server and the price of a model, because a mix of two sources makes no sense. A setting for all agents also replaces
+/// the settings for single agents from layers of lower priority, so that a file never overrides a flag or a variable.
 pub(crate) fn merge(layers: impl IntoIterator<Item = Layer>) -> Layer {
     let mut merged = Layer::new();
     for layer in layers {
@@ -21,7 +21,7 @@ pub(crate) fn merge(layers: impl IntoIterator<Item = Layer>) -> Layer {
     merged
 }
 
-/// Whether `over`, from a nearer layer, makes `under` void.
+/// Returns `true` if `over`, from a layer of higher priority, discards `under`.
 fn replaces(over: &Key, under: &Key) -> bool {
     let of_session = |key: &AgentKey| matches!(key, AgentKey::ResumeId | AgentKey::ContinueLast);
     match (over, under) {
@@ -38,7 +38,8 @@ fn replaces(over: &Key, under: &Key) -> bool {
     }
 }
 
-/// Takes out of a project's layer what needs the user's trust, where there are these roles without it; returns the names of that.
+/// Removes the settings that need the user's trust from a project's layer, given the roles without the project. Returns
+/// the removed keys.
 pub(crate) fn withhold(layer: &mut Layer, roles: &Roles) -> Vec<Key> {
     let needs_trust = |(key, entry): (&Key, &super::Entry)| {
         let why = key.needs_trust(&entry.value, roles);

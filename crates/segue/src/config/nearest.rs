@@ -1,6 +1,6 @@
-//! What a person may have meant.
+//! Suggestions for mistyped names.
 
-/// The one of `known` that `typed` is most like, if it is like one at all.
+/// Returns the name in `known` that is most similar to `typed`. `None` if no name is similar enough.
 pub(crate) fn nearest<'a>(typed: &str, known: &[&'a str]) -> Option<&'a str> {
     let plain = |text: &str| text.to_lowercase().replace(['-', ' '], "_");
     let typed = plain(typed);
@@ -18,7 +18,8 @@ pub(crate) fn nearest<'a>(typed: &str, known: &[&'a str]) -> Option<&'a str> {
     (distance <= tolerated).then_some(nearest)
 }
 
-/// How many letters must be added, removed, changed or swapped with their neighbour to get from one to the other.
+/// Returns the number of letters that must be added, removed, changed or swapped with their neighbour to turn `from`
+/// into `to`.
 fn distance(from: &str, to: &str) -> usize {
     let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
     let mut before: Vec<usize> = Vec::new();

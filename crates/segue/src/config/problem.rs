@@ -1,11 +1,11 @@
-//! What is wrong with a configuration, and where.
+//! Problems of a configuration and their location.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::error::CliError;
 
-/// Something that is not as it should be.
+/// A problem of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub(crate) place: Place,
@@ -13,22 +13,22 @@ pub(crate) struct Problem {
     pub(crate) hint: Option<String>,
 }
 
-/// Where something is wrong.
+/// Location of a problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// In a file; lines and columns count from 1, columns in characters.
+    /// A position in a file. Lines and columns count from 1, columns in characters.
     At {
         path: PathBuf,
         line: usize,
         column: usize,
     },
-    /// With a file as a whole.
+    /// A complete file.
     File(PathBuf),
-    /// With a variable of the environment.
+    /// A variable of the environment.
     Environment(String),
 }
 
-/// What is wrong with a value, wherever it came from.
+/// A problem of a value, without its location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Wrong {
     pub(crate) message: String,
@@ -58,7 +58,7 @@ impl Wrong {
 }
 
 impl Place {
-    /// The file it is in.
+    /// Returns the file of the problem. `None` for a variable of the environment.
     pub(crate) fn file(&self) -> Option<&Path> {
         match self {
             Self::At { path, .. } | Self::File(path) => Some(path),

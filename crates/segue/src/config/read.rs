@@ -1,4 +1,4 @@
-//! A configuration file's text: from TOML to settings, or to everything that is wrong with it.
+//! Parser of a configuration file: from TOML to settings, or to all its problems.
 
 mod prices;
 mod roles;
@@ -58,7 +58,7 @@ type Item<'a, 'i> = (
     &'a Spanned<DeValue<'i>>,
 );
 
-/// Reads the text of the file at `path`.
+/// Parses the text of the file at `path`.
 pub(crate) fn read(text: &str, path: &Path, home: Option<&Path>) -> Result<Layer, Vec<Problem>> {
     let directory = path.parent().map(Path::to_owned).unwrap_or_default();
     let mut reading = Reading {
@@ -72,7 +72,7 @@ pub(crate) fn read(text: &str, path: &Path, home: Option<&Path>) -> Result<Layer
         problems: Vec::new(),
     };
     let (table, errors) = DeTable::parse_recoverable(text);
-    // The first slip is the one to mend; what follows it often only follows from it.
+    // Only the first syntax error is reported, because later ones often follow from it.
     let first = errors
         .iter()
         .min_by_key(|error| error.span().map(|span| span.start));
@@ -94,7 +94,7 @@ pub(crate) fn read(text: &str, path: &Path, home: Option<&Path>) -> Result<Layer
     Err(reading.problems)
 }
 
-/// A file that is being read.
+/// State of the parser for one file.
 struct Reading<'a> {
     text: &'a str,
     path: &'a Path,
@@ -140,7 +140,7 @@ impl Reading<'_> {
         }
     }
 
-    /// A table whose names the user chose.
+    /// Parses a table whose keys the user chooses.
     fn named(
         &mut self,
         section: &str,
@@ -239,7 +239,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Takes a setting, or notes what is wrong with it.
+    /// Adds a setting to the layer, or records the problem with its value.
     fn set(&mut self, key: Key, (name, value): Item<'_, '_>) {
         match accept(&key, given(value.get_ref()), &self.base) {
             Ok(value) => {
@@ -302,7 +302,7 @@ impl Reading<'_> {
         self.problem(&name.span(), wrong.hint(hint));
     }
 
-    /// Notes that a setting does not go with another one.
+    /// Records that a setting conflicts with another.
     fn clash(&mut self, key: &Key, message: &str, hint: &str) {
         let Some(Origin::File { path, line, column }) =
             self.layer.get(key).map(|entry| entry.origin.clone())
@@ -323,7 +323,8 @@ impl Reading<'_> {
         }));
     }
 
-    /// What the parser says, with the line it means; not what is in quotes there, which may be a secret.
+    /// Adds the line of the error to the parser's message, cut before the first quote, because a quoted value may be a
+    /// secret.
     fn around(&self, message: &str, span: &Range<usize>) -> String {
         let (line, _) = position(self.text, span.start);
         let line = self.text.lines().nth(line - 1).unwrap_or_default();
@@ -348,7 +349,7 @@ fn given(value: &DeValue<'_>) -> Given {
         DeValue::String(text) => Given::Text(text.to_string()),
         DeValue::Boolean(on) => Given::Switch(*on),
         DeValue::Integer(number) => {
-            // Times are far below where a float loses digits.
+            // Times are far below the size at which a float loses digits.
             #[expect(
                 clippy::cast_precision_loss,
                 reason = "a number of seconds, checked to be small"

@@ -1,4 +1,4 @@
-//! What is in force, as plain data.
+//! Effective configuration as typed data.
 
 mod policy;
 mod roles;
@@ -18,35 +18,35 @@ use super::problem::{Place, Problem, Wrong};
 use super::value::{Entry, Layer, Origin, Value};
 pub(crate) use roles::roles;
 
-/// The configuration in force.
+/// The effective configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Config {
-    /// The order in which an agent is chosen when nobody says which.
+    /// Providers in the order in which segue chooses one, if the user names none.
     pub(crate) prefer: Vec<ProviderId>,
-    /// What applies to agents that are not configured themselves.
+    /// Defaults for agents that are not configured.
     pub(crate) defaults: Defaults,
-    /// The known agents, and those of the user's own that are complete.
+    /// Known agents, and the user's own agents that have a `path`.
     pub(crate) agents: BTreeMap<Who, AgentConfig>,
-    /// The MCP servers that agents are handed.
+    /// MCP servers that agents receive.
     pub(crate) mcp: Vec<McpServer>,
-    /// How many tokens a brief and its prompt may have.
+    /// Maximum number of tokens of a brief and its prompt.
     pub(crate) budget: u64,
-    /// What models cost.
+    /// Prices of models.
     pub(crate) prices: Prices,
-    /// What is done when an agent fails, rests or is full.
+    /// Policy for failures, cooldowns and context limits of agents.
     pub(crate) policy: Policy,
-    /// What agents can be told to be.
+    /// Available roles of agents.
     pub(crate) roles: Roles,
-    /// Who adds to what was summed up what takes reading.
+    /// Provider that refines checkpoints. `None` if no agent does.
     pub(crate) summariser: Option<ProviderId>,
 }
 
-/// What is configured for one agent.
+/// Configuration of one agent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct AgentConfig {
-    /// The program, by its absolute path or its name on `PATH`.
+    /// Program of the agent, as an absolute path or a name on `PATH`.
     pub(crate) path: Option<String>,
-    /// The program that speaks ACP for it, likewise.
+    /// Program that provides ACP for the agent, as an absolute path or a name on `PATH`.
     pub(crate) acp_path: Option<String>,
     pub(crate) transports: Vec<String>,
     pub(crate) model: Option<String>,
@@ -56,7 +56,7 @@ pub(crate) struct AgentConfig {
     pub(crate) defaults: Defaults,
 }
 
-/// What applies where nobody says anything.
+/// Returns the default settings.
 pub(crate) fn defaults() -> Layer {
     let timeouts = Timeouts::default();
     let known = Who::KNOWN.iter().map(Who::name).collect();
@@ -78,7 +78,7 @@ pub(crate) fn defaults() -> Layer {
     from(values, &Origin::Default)
 }
 
-/// What was typed for one command.
+/// Returns the settings from the command line.
 pub(crate) fn typed(flags: &Flags) -> Layer {
     let policy = flags
         .permissions
@@ -102,7 +102,7 @@ fn from(values: impl IntoIterator<Item = (Key, Value)>, origin: &Origin) -> Laye
         .collect()
 }
 
-/// What all sources together leave out.
+/// Returns the problems of settings that no source completes.
 pub(crate) fn gaps(settings: &Layer) -> Vec<Problem> {
     let mut problems = Vec::new();
     let has_path =
@@ -135,7 +135,7 @@ pub(crate) fn gaps(settings: &Layer) -> Vec<Problem> {
     problems
 }
 
-/// What is wrong, where the entry is from.
+/// Locates a problem at the origin of the entry. `None` for a default or a flag.
 fn at(entry: &Entry, wrong: Wrong) -> Option<Problem> {
     let place = match &entry.origin {
         Origin::File { path, line, column } => Place::At {
@@ -150,7 +150,7 @@ fn at(entry: &Entry, wrong: Wrong) -> Option<Problem> {
 }
 
 impl Config {
-    /// What the settings come to.
+    /// Builds the configuration from the merged settings.
     pub(crate) fn of(settings: &Layer) -> Self {
         let view = View(settings);
         let mut agents: BTreeMap<Who, AgentConfig> = Who::KNOWN
@@ -182,7 +182,8 @@ impl Config {
         }
     }
 
-    /// The agents in the order in which one is chosen: the preferred ones, then the usual order.
+    /// Returns the agents in the order in which segue chooses one: the preferred agents, then the others in default
+    /// order.
     pub(crate) fn in_order(&self) -> Vec<(ProviderId, &Who, &AgentConfig)> {
         let named = self.agents.iter();
         let mut all: Vec<_> = named
@@ -192,7 +193,7 @@ impl Config {
         all
     }
 
-    /// How far back in the order of preference a provider is.
+    /// Returns the position of a provider in the order of preference, `usize::MAX` if it is not listed.
     pub(crate) fn rank(&self, provider: &ProviderId) -> usize {
         let place = self
             .prefer
@@ -202,7 +203,7 @@ impl Config {
     }
 }
 
-/// Settings, by what they are.
+/// Typed access to settings.
 struct View<'a>(&'a Layer);
 
 impl View<'_> {
@@ -224,7 +225,7 @@ impl View<'_> {
         }
     }
 
-    /// The settings whose key `name` picks, as pairs of a name and a text.
+    /// Returns the settings for which `name` returns a name, as pairs of that name and a text.
     fn pairs<'k>(&'k self, name: impl Fn(&'k Key) -> Option<&'k String>) -> Vec<(String, String)> {
         let named = self.0.keys().filter_map(|key| Some((name(key)?, key)));
         named
@@ -249,7 +250,7 @@ impl View<'_> {
         }
     }
 
-    /// What applies where a caller says nothing: what is said for this agent, else what is said for all.
+    /// Returns the defaults of requests: the agent's own settings, else the settings for all agents.
     fn defaults(&self, who: Option<&Who>) -> Defaults {
         let own = |key| who.and_then(|who| self.value(&Key::Agent(who.clone(), key)));
         let policy = own(AgentKey::Permissions).or_else(|| self.value(&Key::Permissions));

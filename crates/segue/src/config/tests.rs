@@ -1,4 +1,4 @@
-//! Machines and files for the tests.
+//! Fixtures for the tests of the configuration.
 
 mod sources;
 mod trust;
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use super::key::{AgentKey, Wait};
 use super::*;
 
-/// A machine with configuration files.
+/// A temporary directory with the configuration files of a user and a project.
 struct Machine(TempDir);
 
 impl Machine {

@@ -1,7 +1,7 @@
-//! The project files that the user trusts, each by its path and its content.
+//! Project files that the user trusts, each by path and content.
 //!
-//! Kept as `trusted.json` in segue's home. A file that changed since is not trusted; a list that can't be read trusts
-//! nothing.
+//! The list is stored as `trusted.json` in segue's home. A file that has changed is not trusted. If the list cannot be
+//! read, no file is trusted.
 
 use std::fmt::Write as _;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -16,13 +16,13 @@ use crate::error::CliError;
 
 const FILE: &str = "trusted.json";
 
-/// The list.
+/// List of trusted files.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Trusted {
     pub(crate) files: Vec<TrustedFile>,
 }
 
-/// A file that was trusted as it was then.
+/// A file with the content that the user trusts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TrustedFile {
     pub(crate) path: PathBuf,
@@ -31,7 +31,7 @@ pub(crate) struct TrustedFile {
 }
 
 impl Trusted {
-    /// What was written down in segue's home.
+    /// Reads the list from segue's home. Empty if it does not exist.
     pub(crate) fn read(home: &Path) -> Result<Self, CliError> {
         let path = home.join(FILE);
         let text = match std::fs::read(&path) {
@@ -49,13 +49,14 @@ impl Trusted {
         })
     }
 
-    /// Whether a file with this content is trusted.
+    /// Returns `true` if a file with this content is trusted.
     pub(crate) fn holds(&self, path: &Path, content: &[u8]) -> bool {
         let file = self.files.iter().find(|file| file.path == path);
         file.is_some_and(|file| file.sha256 == fingerprint(content))
     }
 
-    /// Changes the list, alone: nobody else changes it meanwhile, and nobody ever reads half of it.
+    /// Changes the list under a lock, so that no other process changes it concurrently. Replaces the file atomically,
+    /// so that no process reads a partial list.
     pub(crate) fn change<T>(
         home: &Path,
         change: impl FnOnce(&mut Self) -> T,
@@ -78,7 +79,7 @@ impl Trusted {
 
     fn write(&self, home: &Path) -> std::io::Result<()> {
         let new = home.join("trusted.json.new");
-        // One that is left of a killed process may have been opened to others.
+        // A file that a killed process left behind may have been made readable to other users.
         match std::fs::remove_file(&new) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             Ok(()) | Err(_) => {}
@@ -92,7 +93,7 @@ impl Trusted {
     }
 }
 
-/// Opens a file that only its owner may look into.
+/// Opens a file that only its owner may read.
 fn private(path: &Path) -> std::io::Result<File> {
     OpenOptions::new()
         .create(true)
@@ -102,7 +103,7 @@ fn private(path: &Path) -> std::io::Result<File> {
         .open(path)
 }
 
-/// What tells one content from another.
+/// Returns the SHA-256 of the content in hexadecimal.
 pub(crate) fn fingerprint(content: &[u8]) -> String {
     let mut hex = String::with_capacity(64);
     for byte in Sha256::digest(content) {

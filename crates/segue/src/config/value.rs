@@ -1,4 +1,4 @@
-//! What a setting is set to, and by whom.
+//! Values of settings and their origin.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
@@ -10,17 +10,17 @@ use serde_json::json;
 
 use super::Key;
 
-/// What one source sets, or what is left after all of them were put on top of each other.
+/// Settings of one source, or the settings that result from the merge of all sources.
 pub(crate) type Layer = BTreeMap<Key, Entry>;
 
-/// A value and where it comes from.
+/// A value and its origin.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Entry {
     pub(crate) value: Value,
     pub(crate) origin: Origin,
 }
 
-/// The value of a setting; which kind it is follows from the setting.
+/// Value of a setting, whose kind depends on the setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Value {
     Text(String),
@@ -32,7 +32,7 @@ pub(crate) enum Value {
     Money(Cost),
 }
 
-/// Where a value comes from.
+/// Source of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Origin {
     Default,
@@ -57,7 +57,7 @@ impl fmt::Display for Origin {
 }
 
 impl Value {
-    /// As it is written in a file.
+    /// Formats the value as TOML.
     pub(crate) fn toml(&self) -> String {
         match self {
             Self::Text(text) => quoted(text),
@@ -88,13 +88,14 @@ impl Value {
     }
 }
 
-/// An amount as a number. Only what was a number of dollars once comes here, so it is the same again.
+/// Converts an amount to a number of dollars. The result equals the configured number, because every amount was parsed
+/// from one.
 #[expect(clippy::cast_precision_loss, reason = "it came from a float")]
 fn dollars(cost: Cost) -> f64 {
     cost.micros() as f64 / 1e6
 }
 
-/// A text as a TOML string; what could not be seen on a terminal, or would steer it, is escaped.
+/// Formats a text as a TOML string. Escapes characters that are invisible or that would control a terminal.
 fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -120,7 +121,7 @@ fn is_unseen(c: char) -> bool {
             | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// A name in a table, quoted where TOML wants it.
+/// Formats a key of a table, in quotes if TOML requires them.
 pub(crate) fn bare(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if !name.is_empty() && name.chars().all(plain) {

@@ -1,24 +1,25 @@
-//! What a failure is about: for programs, which do not read sentences.
+//! Subject of an error, for programs that do not parse messages.
 
 use jiff::Timestamp;
 use segue_core::{ProviderId, SessionId};
 use segue_engine::EngineError;
 use segue_store::StoreError;
 
-/// What a failure is about, as far as it is about anything.
+/// Subject of an error. A field is `None` if the error does not concern it.
 #[derive(Debug, Default)]
 pub(crate) struct About {
     pub(crate) session: Option<SessionId>,
     pub(crate) provider: Option<ProviderId>,
-    /// Who is at work there.
+    /// Process that uses the session.
     pub(crate) held_by: Option<HeldBy>,
 }
 
-/// A process that is at work where we wanted to be.
+/// A process that uses the session which the command needs.
 #[derive(Debug)]
 pub(crate) struct HeldBy {
     pub(crate) pid: u32,
-    /// Where it runs, and since when it has been at it; only known of one of segue's own.
+    /// Host of the process and the time since which it has used the session. `None` if the process is not segue,
+    /// because only segue's processes record them.
     pub(crate) host_and_since: Option<(String, Timestamp)>,
 }
 

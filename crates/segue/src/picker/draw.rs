@@ -1,7 +1,7 @@
-//! How the picker looks. Pure: the same state on the same screen is always the same picture.
+//! Rendering of the picker. It is pure: the same state and size always produce the same frame.
 //!
-//! Only the sixteen colours of the terminal, and no background of our own: what is dark or light is the terminal's
-//! business. What matters is told by bold, dim and reverse too, so that nothing is lost without colours.
+//! It uses only the sixteen colours of the terminal and sets no background, so that it works with light and dark
+//! themes. Important information is also shown by bold, dim or reverse, so that it is visible without colours.
 
 mod list;
 mod overlay;
@@ -24,10 +24,10 @@ const PLAIN: Style = Style::new();
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 const DIM: Style = Style::new().add_modifier(Modifier::DIM);
 
-/// What stands before the search line.
+/// Text before the search line.
 const PROMPT: &str = "› ";
 
-/// Draws everything.
+/// Draws the complete screen.
 pub(super) fn draw(state: &State, frame: &mut Frame<'_>) {
     let Layout {
         search,
@@ -55,8 +55,8 @@ pub(super) fn draw(state: &State, frame: &mut Frame<'_>) {
     }
 }
 
-/// Writes a line cell by cell. Ratatui's own way goes by the width of whole pieces, in which some pairs of letters count
-/// as one, and would lose the last letter.
+/// Writes a line cell by cell. Ratatui's own method uses the width of complete spans, in which some pairs of letters
+/// count as one, and would lose the last letter.
 fn put(frame: &mut Frame<'_>, area: Rect, line: &Line<'_>) {
     if area.is_empty() {
         return;
@@ -71,7 +71,7 @@ fn put(frame: &mut Frame<'_>, area: Rect, line: &Line<'_>) {
     }
 }
 
-/// A style with a colour, where colours are wanted.
+/// Adds a colour to a style if colours are enabled.
 fn coloured(state: &State, style: Style, colour: Color) -> Style {
     if state.colour {
         style.fg(colour)
@@ -97,7 +97,7 @@ fn draw_search(state: &State, frame: &mut Frame<'_>, area: Rect) {
     }
 }
 
-/// The line below the search: where is looked, in which order, how many there are, what is being read.
+/// Returns the line below the search: searched projects, order, number of conversations and progress.
 fn info_line(state: &State, width: usize) -> Line<'static> {
     let mut left = vec![match state.place {
         Place::Here => "this project".to_owned(),
@@ -142,7 +142,7 @@ fn draw_rule(frame: &mut Frame<'_>, area: Rect) {
     }
 }
 
-/// What the keys do, those that are missed most first; or what there is to say.
+/// Returns the last line: a message if there is one, else the keys, most useful first.
 fn foot_line(state: &State, width: usize) -> Line<'static> {
     match state.message() {
         Some(Message::Said(said)) => Line::styled(text::cut(&text::plain(&said), width), BOLD),
@@ -160,7 +160,7 @@ fn hints(state: &State, width: usize) -> Line<'static> {
         Place::Here => "everywhere",
         Place::Everywhere => "here",
     };
-    // What `?` and Esc do depends on whether something is typed.
+    // The effect of `?` and Esc depends on the search line.
     let (help, escape) = if state.line.is_empty() {
         (("?", "help"), ("Esc", "leave"))
     } else {

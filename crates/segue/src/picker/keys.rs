@@ -1,8 +1,8 @@
-//! What keys mean.
+//! Key bindings.
 
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-/// Something a person did at the keyboard.
+/// Input of the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Key {
     Char(char),
@@ -21,15 +21,15 @@ pub(super) enum Key {
     Tag,
     Archive,
     Help,
-    /// Ends the picker where the line is empty.
+    /// Ends the picker if the line is empty.
     EndOfInput,
     Quit,
     Suspend,
-    /// Draws anew, and looks for what is new.
+    /// Redraws the screen and refreshes the list.
     Redraw,
 }
 
-/// What is done to a line.
+/// An edit of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Edit {
     Left,
@@ -45,7 +45,7 @@ pub(super) enum Edit {
     WordDelete,
 }
 
-/// Where in a list one goes.
+/// A movement in a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Move {
     Up,
@@ -56,7 +56,7 @@ pub(super) enum Move {
     Last,
 }
 
-/// What an event of the terminal means; nothing for those that mean nothing here.
+/// Translates an event of the terminal. `None` if the picker does not use it.
 pub(super) fn key(event: Event) -> Option<Key> {
     match event {
         Event::Paste(text) => Some(Key::Paste(text)),
@@ -107,7 +107,7 @@ fn with_control(c: char) -> Option<Key> {
         'd' => Key::EndOfInput,
         'e' => Key::Edit(Edit::End),
         'f' => Key::Edit(Edit::Right),
-        // What many terminals send for the backspace key.
+        // Many terminals send Ctrl-H for the backspace key.
         'h' => Key::Edit(Edit::Backspace),
         'j' | 'n' => Key::Move(Move::Down),
         'k' | 'p' => Key::Move(Move::Up),
@@ -136,7 +136,7 @@ fn with_alt(c: char) -> Option<Key> {
     })
 }
 
-/// The keys as the help lists them: as many as fit the usual terminal of 24 lines.
+/// Key bindings in the help, at most as many as fit on a terminal of 24 lines.
 pub(super) const HELP: &[(&str, &str)] = &[
     ("Enter", "resume it in its own agent"),
     ("Ctrl-O", "leave, and print what was said"),
@@ -174,7 +174,7 @@ mod tests {
             (KeyCode::Char('q'), none, Some(Key::Char('q'))),
             (KeyCode::Char('Q'), shift, Some(Key::Char('Q'))),
             (KeyCode::Char('?'), none, Some(Key::Char('?'))),
-            // AltGr is Ctrl and Alt, and types characters.
+            // AltGr is reported as Ctrl and Alt, and types characters.
             (KeyCode::Char('@'), control | alt, Some(Key::Char('@'))),
             (KeyCode::Char('n'), control, Some(Key::Move(Move::Down))),
             (KeyCode::Char('P'), control, Some(Key::Move(Move::Up))),

@@ -1,10 +1,10 @@
-//! Where on a screen of a given size things are.
+//! Layout of the screen by its size.
 
 use ratatui::layout::{Rect, Size};
 
-/// How wide the screen must be for the preview to stand beside the list.
+/// Minimum width of the screen for a preview next to the list.
 const BESIDE: u16 = 110;
-/// How high it must be for the preview to stand below the list.
+/// Minimum height of the screen for a preview below the list.
 const BELOW: u16 = 16;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub(super) struct Layout {
     pub(super) search: Rect,
     pub(super) info: Rect,
     pub(super) list: Rect,
-    /// The line between list and preview.
+    /// Line between list and preview.
     pub(super) rule: Rect,
     pub(super) preview: Option<Rect>,
     pub(super) foot: Rect,
@@ -21,7 +21,7 @@ pub(super) struct Layout {
 impl Layout {
     pub(super) fn of(size: Size) -> Self {
         let Size { width, height } = size;
-        // What is least missed goes first when there is no room: the foot, then the line of facts.
+        // On a small screen the last line is dropped first, then the line of details.
         let foot = u16::from(height >= 4);
         let info = u16::from(height >= 3);
         let search = height.min(1);

@@ -1,11 +1,11 @@
-//! A line that is typed into: the text, the cursor, and what keys do to them.
+//! Editable line: the text, the cursor and the effect of keys.
 
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::keys::Edit;
 use crate::terminal::text;
 
-/// How long a line can get; whoever pastes a file did not mean to search for it.
+/// Maximum length of a line in bytes, because a pasted file is not a search.
 const LONGEST: usize = 2000;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,10 +29,10 @@ impl Line {
         self.before.is_empty() && self.after.is_empty()
     }
 
-    /// Puts a text at the cursor, on one line and without what steers a terminal.
+    /// Inserts a text at the cursor, on one line and without control characters.
     pub(super) fn insert(&mut self, typed: &str) {
         let room = LONGEST.saturating_sub(self.before.len() + self.after.len());
-        // A terminal pastes line ends as it types Enter.
+        // A terminal pastes line ends as carriage returns.
         let typed = text::plain(&typed.replace("\r\n", "\n").replace('\r', "\n"));
         let mut taken = typed.len().min(room);
         while !typed.is_char_boundary(taken) {
@@ -74,10 +74,10 @@ impl Line {
         self.before.truncate(self.before.len() - length);
     }
 
-    /// What of the line fits a width with the cursor in it, and where in that the cursor is.
+    /// Returns the part of the line that fits into `width` with the cursor, and the column of the cursor in it.
     pub(super) fn view(&self, width: usize) -> (String, usize) {
         let mut shown = String::new();
-        // One column stays for the cursor behind the last character.
+        // The last column is reserved for the cursor after the last character.
         let mut room = width.saturating_sub(1);
         for grapheme in self.before.graphemes(true).rev() {
             let Some(left) = room.checked_sub(text::width(grapheme)) else {
@@ -100,14 +100,14 @@ fn first_length(text: &str) -> usize {
     text.graphemes(true).next().map_or(0, str::len)
 }
 
-/// How long the last word is, with the blanks after it.
+/// Returns the length of the last word, including the blanks after it.
 fn last_word(text: &str) -> usize {
     let words = text.trim_end().rfind(char::is_whitespace);
     let blank = words.and_then(|at| text.get(at..)?.chars().next().map(|c| at + c.len_utf8()));
     text.len() - blank.unwrap_or(0)
 }
 
-/// How long the first word is, with the blanks before it.
+/// Returns the length of the first word, including the blanks before it.
 fn first_word(text: &str) -> usize {
     let word = text.trim_start();
     let blanks = text.len() - word.len();
@@ -118,7 +118,7 @@ fn first_word(text: &str) -> usize {
 mod tests {
     use super::*;
 
-    /// A line with `|` where the cursor is.
+    /// Builds a line from a text in which `|` marks the cursor.
     fn line(text: &str) -> Line {
         let (before, after) = text.split_once('|').unwrap();
         Line {

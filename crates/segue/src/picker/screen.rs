@@ -1,4 +1,4 @@
-//! The terminal while the picker has it: taken over whole, and given back as it was however the picker ends.
+//! The terminal while the picker uses it. It is restored however the picker ends.
 
 use std::io::{self, BufWriter, IsTerminal, Read, Stdout, stdin, stdout};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -30,33 +30,33 @@ use super::draw;
 use super::keys::{self, Key};
 use super::state::State;
 
-/// Whether there is a terminal that can be drawn on.
+/// Returns `true` if segue runs in a terminal that can show the picker.
 pub(crate) fn is_possible() -> bool {
     let is_able = std::env::var_os("TERM").is_some_and(|term| term != "dumb" && !term.is_empty());
     is_able && stdin().is_terminal() && stdout().is_terminal()
 }
 
-/// How long it takes at most until all threads are stopped.
+/// Maximum time until all threads are stopped.
 const STOPPED: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 200_000_000,
 };
 
-/// What woke the loop.
+/// Events that ended a wait.
 #[derive(Debug, Default)]
 pub(super) struct Woken {
     pub(super) keys: Vec<Key>,
-    /// We were asked to end, or the terminal went away.
+    /// Whether segue was asked to end, or the terminal was lost.
     pub(super) is_over: bool,
 }
 
 pub(super) struct Screen {
     terminal: Terminal<CrosstermBackend<BufWriter<Stdout>>>,
-    /// Readable after the terminal got another size.
+    /// Pipe that is readable after the size of the terminal changed.
     resized: Bell,
-    /// Readable once we were asked to end.
+    /// Pipe that is readable once segue was asked to end.
     ended: Bell,
-    /// What panics called before us.
+    /// Panic hook that was set before the picker.
     hook: Option<Hook>,
 }
 
@@ -90,26 +90,27 @@ impl Screen {
     }
 
     pub(super) fn draw(&mut self, state: &State) -> io::Result<()> {
-        // Terminals that know these marks show the picture whole, the others ignore them.
+        // Terminals that support these marks show each frame at once. Others ignore them.
         queue!(self.terminal.backend_mut(), BeginSynchronizedUpdate)?;
         self.terminal.draw(|frame| draw::draw(state, frame))?;
         execute!(self.terminal.backend_mut(), EndSynchronizedUpdate)
     }
 
-    /// Draws everything anew, whatever is on the screen.
+    /// Clears the screen, so that the next frame is drawn completely.
     pub(super) fn clear(&mut self) -> io::Result<()> {
-        // Not `Terminal::clear`: that asks the terminal where the cursor is, and waits seconds where none answers.
+        // `Terminal::clear` is not used, because it queries the position of the cursor and waits for seconds if the
+        // terminal does not answer.
         let size = self.size()?;
         self.terminal.resize(size.into())
     }
 
-    /// Gives the terminal back to the shell until it wakes us.
+    /// Returns the terminal to the shell until the process is continued.
     pub(super) fn suspend(&mut self) -> io::Result<()> {
         let woken = Bell::new(&[SIGCONT])?;
         leave();
         kill_current_process_group(Signal::TSTP)?;
-        // Another thread may be the one that is stopped first; without this we would draw before the stop is ours too.
-        // Where nobody can wake us, nobody stops us, and nothing comes.
+        // The stop may reach another thread first. Without the wait, this thread would draw before it is stopped, too.
+        // If no shell can continue the process, it is not stopped either, and the wait times out.
         let mut ends = [PollFd::from_borrowed_fd(woken.end(), PollFlags::IN)];
         match poll(&mut ends, Some(&STOPPED)) {
             Ok(_) | Err(Errno::INTR) => self.enter(),
@@ -117,7 +118,7 @@ impl Screen {
         }
     }
 
-    /// Waits for a key, a signal or the bell.
+    /// Waits for a key, a signal or an answer of the workers.
     pub(super) fn wait(&mut self, bell: BorrowedFd<'_>, at_most: Duration) -> io::Result<Woken> {
         let keyboard = stdin();
         let mut ends = [
@@ -158,7 +159,7 @@ impl Screen {
 impl Drop for Screen {
     fn drop(&mut self) {
         leave();
-        // While panicking the hook can't be changed, and it has done its work.
+        // During a panic the hook cannot be changed, and it has already run.
         if let Some(hook) = self.hook.take().filter(|_| !thread::panicking()) {
             drop(panic::take_hook());
             panic::set_hook(Box::new(move |panic| hook(panic)));
@@ -166,23 +167,24 @@ impl Drop for Screen {
     }
 }
 
-/// Has the terminal say again that there is something to read.
+/// Makes the terminal report its pending input again.
 ///
-/// Whoever reads the events is told once only, and forgets it where a resize comes at the same time. Without this the
-/// key would wait for the next one, and we would turn round and round meanwhile.
+/// The event reader is notified only once, and loses the notification if a resize arrives at the same time. Without
+/// this call the key would wait for the next key, and the loop would spin.
 fn say_again(terminal: BorrowedFd<'_>) -> io::Result<()> {
-    // Setting what is set already changes nothing, and wakes everybody who waits.
+    // Setting the current attributes changes nothing and notifies all readers.
     let attributes = tcgetattr(terminal)?;
     Ok(tcsetattr(terminal, OptionalActions::Now, &attributes)?)
 }
 
-/// Gives the terminal back. What fails here, nobody could be told.
+/// Restores the terminal. Ignores errors, because they could not be shown.
 fn leave() {
     let _ = execute!(stdout(), DisableBracketedPaste, LeaveAlternateScreen, Show);
     let _ = disable_raw_mode();
 }
 
-/// Has the terminal given back before a panic is told on it. Panics of other threads are told by the picker itself.
+/// Installs a panic hook that restores the terminal before the panic is printed. The picker reports panics of other
+/// threads itself.
 fn hook_panics() -> Hook {
     let before: Hook = Arc::from(panic::take_hook());
     let (usual, ours) = (Arc::clone(&before), thread::current().id());
@@ -195,10 +197,10 @@ fn hook_panics() -> Hook {
     before
 }
 
-/// A byte to read for each signal.
+/// A pipe that receives a byte for each signal.
 ///
-/// Once heard, these signals do nothing else any more in this process, also after the picker; who comes next listens
-/// for them again.
+/// Once registered, these signals have no default action in this process, even after the picker ends. Later code must
+/// register its own handlers.
 struct Bell {
     end: UnixStream,
     signals: Vec<SigId>,
@@ -223,7 +225,7 @@ impl Bell {
         self.end.as_fd()
     }
 
-    /// Whether it rang since it was asked last.
+    /// Returns `true` if a signal arrived since the last call.
     fn rang(&mut self) -> bool {
         let mut rung = [0; 64];
         matches!(self.end.read(&mut rung), Ok(1..))

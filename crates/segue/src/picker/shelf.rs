@@ -1,4 +1,4 @@
-//! The shelf of this machine: what the engine knows of all conversations, asked from a thread of the picker's.
+//! Data source for this machine: queries the engine from a thread of the picker.
 
 mod shown;
 
@@ -25,30 +25,31 @@ use crate::setup::App;
 use crate::terminal::one_line;
 use shown::{exchange, facts, marked, row};
 
-/// How many turns a preview has.
+/// Number of turns in a preview.
 const TURNS: usize = 4;
-/// How much of an agent's id names a session in short: ids that begin with the time differ by then.
+/// Number of characters of a native id in a message, enough to distinguish ids that begin with a timestamp.
 const SHORT: usize = 13;
 
 /// The conversations of this machine.
 pub(crate) struct Machine {
     app: App,
     runtime: Runtime,
-    /// How it was after the last refresh.
+    /// State after the last refresh.
     before: Option<Trace>,
 }
 
-/// What tells whether the list may be another one, beside what a refresh counts: segue's own are in no count.
+/// State that shows whether the list changed, in addition to the numbers of a refresh, which do not include segue's own
+/// sessions.
 #[derive(Debug, PartialEq, Eq)]
 struct Trace {
-    /// Which conversation was touched last, and when.
+    /// Id and time of the conversation that was updated last.
     newest: String,
-    /// What a search finds of segue's own.
+    /// Index entries of segue's own sessions.
     own: Vec<OwnMark>,
 }
 
 impl Machine {
-    /// What goes wrong is told by whoever shows it, not here.
+    /// Opens the data source without printing problems, because the picker shows them.
     pub(crate) fn open() -> Result<Self, String> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -88,7 +89,7 @@ impl Machine {
         })
     }
 
-    /// How many there are, more or less: some are part of others.
+    /// Returns an estimate of the number of conversations, because some native sessions belong to sessions of segue.
     fn about(&self, place: Place) -> usize {
         let which = segue_catalog::index::Which {
             project: self.project(place),
@@ -165,7 +166,7 @@ impl Machine {
     }
 
     fn find(&self, row: &Row) -> Result<Conversation, CliError> {
-        // The index knows more than the files tell at a glance, and is quicker.
+        // The index is faster than the files and has more details.
         if let Some((provider, id)) = row.id.split_once(':')
             && let (Ok(provider), Ok(id)) = (ProviderId::parse(provider), NativeId::parse(id))
             && let Some(index) = self.app.engine.index()
@@ -177,7 +178,7 @@ impl Machine {
         self.runtime.block_on(self.app.find_any(&reference))
     }
 
-    /// The last turns, and what was taken in on the way because it was said in the agent's own program meanwhile.
+    /// Returns the last turns, and the decisions from reconciling the session with its native session.
     fn last_turns(
         &self,
         conversation: &Conversation,
@@ -229,9 +230,9 @@ impl Machine {
         })
     }
 
-    /// Has searches find what became one of segue's own just now: the native session that they found is part of it.
+    /// Updates the index, so that searches find a newly adopted session instead of its native session.
     async fn index(&self) {
-        // What can't be done now, the next refresh does.
+        // If this fails, the next refresh updates the index.
         let _ = self.app.engine.refresh(Arc::new(|_| ())).await;
     }
 
@@ -250,7 +251,7 @@ impl Machine {
         }
         let said = match (new, natives.first()) {
             (1.., Some(native)) => {
-                // Copies are called as the agent calls the session; the whole id is too long for the line.
+                // Copies are named by the native id, which is too long for the line.
                 let id: String = native.head.id.as_str().chars().take(SHORT).collect();
                 format!("archived; `segue session restore {id}` puts it back")
             }
@@ -266,7 +267,7 @@ impl Machine {
     async fn fork(&self, row: &Row) -> Result<Done, CliError> {
         let standpoint = self.app.standpoint();
         let (session, _) = self.app.engine.take(&reference(row)?, &standpoint).await?;
-        // A fork goes on where its origin did, unless that directory is gone.
+        // The fork uses the directory of its origin, unless that no longer exists.
         let project = if Path::new(&session.project.cwd).is_dir() {
             &session.project
         } else {
@@ -325,7 +326,7 @@ impl Shelf for Machine {
             let _ = sender.send(step);
         });
         let refresh = self.app.engine.refresh(tell);
-        // The reading is done on threads of its own, which tell how far they are.
+        // Other threads read the files and report their progress.
         let caught = self.runtime.block_on(async {
             tokio::pin!(refresh);
             let mut often = tokio::time::interval(std::time::Duration::from_millis(100));
@@ -363,7 +364,8 @@ impl Shelf for Machine {
     }
 }
 
-/// Agents that are only half typed are all those that begin so; one that nobody knows narrows nothing, and is told.
+/// Completes partially typed agents to all agents with this prefix. Ignores an unknown agent and returns a message
+/// about it.
 fn complete(typed: &mut Vec<String>, known: &[&str]) -> Option<String> {
     let fits_nobody = |begun: &&String| !known.iter().any(|name| name.starts_with(begun.as_str()));
     let nobody = typed.iter().find(fits_nobody);
@@ -383,7 +385,7 @@ fn complete(typed: &mut Vec<String>, known: &[&str]) -> Option<String> {
     told
 }
 
-/// What went wrong, and what to do about it, on one line.
+/// Formats an error and its first hint on one line.
 fn in_words(error: CliError) -> String {
     let mut words = error.message;
     if let Some(hint) = error.hints.first() {
@@ -393,7 +395,7 @@ fn in_words(error: CliError) -> String {
     words
 }
 
-/// What every command takes for a row.
+/// Returns the reference for a row, which every command accepts.
 pub(crate) fn reference(row: &Row) -> Result<SessionRef, CliError> {
     SessionRef::parse(&row.id).map_err(|error| CliError::failed(error.to_string()))
 }

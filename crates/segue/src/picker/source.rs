@@ -1,73 +1,73 @@
-//! What the picker is told, and by whom. It knows no store, no index and no agent itself.
+//! Interface between the picker and its data. The picker itself does not access a store, an index or an agent.
 
 use jiff::Timestamp;
 use segue_core::{IdError, Tag};
 use segue_store::Retag;
 
-/// Where conversations come from.
+/// Data source of the picker.
 ///
-/// The picker opens several, each on a thread of its own: one that looks, one that reads and acts, one that refreshes.
-/// However slow one is, keys are heard meanwhile, and an answer to an older question is dropped. Errors are one line
-/// each, for the person.
+/// The picker opens several, each on its own thread: one to query, one to read previews and act, and one to refresh.
+/// Keys are handled however slow a data source is, and answers to outdated questions are dropped. Errors are single
+/// lines for the user.
 pub(crate) trait Shelf: 'static {
-    /// The conversations for what was typed.
+    /// Returns the conversations that match the search line.
     fn look(&mut self, question: &Question) -> Result<Page, String>;
-    /// What is shown of one beside the list.
+    /// Returns the preview of a conversation.
     fn preview(&mut self, row: &Row) -> Result<Preview, String>;
-    /// Brings the list up to date; says on the way what is being read.
+    /// Refreshes the list, and reports the progress.
     fn refresh(&mut self, progress: &mut dyn FnMut(&str)) -> Result<Refreshed, String>;
-    /// Does something to one.
+    /// Performs an action on a conversation.
     fn act(&mut self, row: &Row, deed: &Deed) -> Result<Done, String>;
 }
 
-/// Which conversations are asked for.
+/// Query for conversations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Question {
-    /// Words and filters as they were typed; nothing for all of them.
+    /// Typed words and filters. Empty for all conversations.
     pub(crate) typed: String,
     pub(crate) place: Place,
     pub(crate) order: Order,
-    /// How many to pass by.
+    /// Number of rows to skip.
     pub(crate) from: usize,
-    /// How many at most.
+    /// Maximum number of rows.
     pub(crate) limit: usize,
-    /// Which state of the shelf it is about: more than before after each change.
+    /// Version of the data, which increases with every change.
     pub(super) edition: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// Only those of the project at hand.
+    /// The current project only.
     Here,
     Everywhere,
 }
 
-/// In which order hits come; where nothing was typed, the newest are always first.
+/// Order of search results. Without a search, the newest are always first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
     Newest,
     Best,
 }
 
-/// Some of the conversations that were asked for.
+/// A page of conversations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Page {
     pub(crate) rows: Vec<Row>,
     pub(crate) total: Total,
-    /// What of the question was passed over, and why, in one line.
+    /// Ignored part of the query with the reason, in one line.
     pub(crate) passed_over: Option<String>,
 }
 
-/// How many there are in all, not only on the page.
+/// Total number of conversations, not only on the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Total {
     Exactly(usize),
-    /// So many, and more that nobody counted.
+    /// A lower bound, because the data source did not count all of them.
     AtLeast(usize),
 }
 
 impl Total {
-    /// As far as is known.
+    /// Returns the known number.
     pub(super) fn known(self) -> usize {
         match self {
             Self::Exactly(count) | Self::AtLeast(count) => count,
@@ -78,11 +78,11 @@ impl Total {
 /// A conversation in the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Row {
-    /// What every command takes for it; no two have the same.
+    /// Unique id, which every command accepts.
     pub(crate) id: String,
     pub(crate) provider: String,
     pub(crate) title: String,
-    /// The project, in short.
+    /// Short name of the project.
     pub(crate) project: Option<String>,
     pub(crate) branch: Option<String>,
     pub(crate) updated_at: Timestamp,
@@ -90,23 +90,23 @@ pub(crate) struct Row {
     pub(crate) standing: Standing,
     pub(crate) tags: Vec<String>,
     pub(crate) feature: Option<String>,
-    /// Where the words were found.
+    /// Snippet with the matches. `None` without a search.
     pub(crate) hit: Option<Marked>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// There to be resumed.
+    /// Ready to be resumed.
     Idle,
-    /// Somebody is at work in it.
+    /// In use by a process.
     Running,
-    /// segue has a copy of it.
+    /// Archived by segue.
     Archived,
-    /// The agent deleted it.
+    /// Deleted by its agent.
     Gone,
 }
 
-/// A text in pieces, those that were searched for marked.
+/// A text in spans, with the matches marked.
 pub(crate) type Marked = Vec<Piece>;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,56 +115,56 @@ pub(crate) struct Piece {
     pub(crate) is_hit: bool,
 }
 
-/// What is shown of a conversation beside the list.
+/// Preview of a conversation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Preview {
-    /// What a row has no room for: the directory, the model, the tokens, one line each.
+    /// Details that do not fit into a row, one line each: directory, model, tokens.
     pub(crate) facts: Vec<String>,
-    /// Where the words were found, with more around them than the row has.
+    /// Snippet with the matches, longer than that of the row.
     pub(crate) hit: Option<Marked>,
-    /// Its last turns, the newest first.
+    /// Last turns, newest first.
     pub(crate) turns: Vec<Exchange>,
 }
 
-/// What was said in a turn.
+/// Prompt and answer of a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Exchange {
     pub(crate) n: u32,
     pub(crate) prompt: String,
-    /// The agent's last words in it.
+    /// Last message of the agent in the turn.
     pub(crate) answer: String,
 }
 
-/// What a refresh found.
+/// Result of a refresh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refreshed {
-    /// Everything is as it was.
+    /// The list did not change.
     Nothing,
-    /// The list may be another one now.
+    /// The list may have changed.
     Changed,
 }
 
-/// What is done to a conversation while the picker stays.
+/// An action on a conversation that does not end the picker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Deed {
-    /// Puts tags on it and takes them off; the text is as it was typed.
+    /// Adds and removes tags, as typed by the user.
     Tag(String),
     Archive,
     Fork,
 }
 
-/// What came of a deed.
+/// Result of an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Done {
-    /// In one line, the most important first.
+    /// Message in one line, most important information first.
     pub(crate) said: String,
-    /// What the conversation is called now: one that only an agent had is called otherwise once segue has it.
+    /// Id of the conversation after the action, which changes if segue adopts a native session.
     pub(crate) id: String,
-    /// What its fork is called. Of those that share a turn a search finds one, which may be this.
+    /// Id of the fork. A search returns only one of several conversations that share a turn, which may be the fork.
     pub(crate) fork: Option<String>,
 }
 
-/// The tags in what was typed; those with a `-` before them are taken off.
+/// Parses typed tags. A `-` before a tag removes it.
 pub(super) fn retag(typed: &str) -> Result<Retag, IdError> {
     let mut retag = Retag::default();
     for word in typed.split([' ', ',']).filter(|word| !word.is_empty()) {
@@ -177,7 +177,7 @@ pub(super) fn retag(typed: &str) -> Result<Retag, IdError> {
     Ok(retag)
 }
 
-/// What was chosen, and what comes next.
+/// The user's choice, and the action that follows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Chosen {
     pub(crate) row: Row,
@@ -186,22 +186,22 @@ pub(crate) struct Chosen {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// Goes on with it in its own agent.
+    /// Resumes the conversation with its own agent.
     Resume,
-    /// Prints it.
+    /// Prints the conversation.
     Show,
-    /// Goes on with it in this agent.
+    /// Resumes the conversation with this agent.
     Handoff(String),
 }
 
-/// How the picker begins.
+/// Initial options of the picker.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     pub(crate) place: Place,
     pub(crate) order: Order,
-    /// What is in the search line at first.
+    /// Initial text of the search line.
     pub(crate) typed: String,
-    /// The agents that a conversation can be handed to.
+    /// Agents that a conversation can be handed to.
     pub(crate) agents: Vec<String>,
     pub(crate) colour: bool,
 }

@@ -1,4 +1,4 @@
-//! What the picker knows, and what becomes of it when a key is pressed or an answer comes. No terminal, no thread.
+//! Model of the picker, and its reaction to keys and answers. It uses no terminal and no threads.
 
 mod menus;
 mod window;
@@ -18,10 +18,10 @@ use super::source::{
 use window::Keep;
 pub(super) use window::Window;
 
-/// How many previews are kept.
+/// Maximum number of cached previews.
 const KEPT: usize = 64;
 
-/// What the loop is asked to do after a key or an answer.
+/// Action that the loop performs after a key or an answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Ask {
     Nothing,
@@ -32,32 +32,32 @@ pub(super) enum Ask {
     Redraw,
 }
 
-/// Something that happened elsewhere.
+/// An answer from a worker thread.
 #[derive(Debug)]
 pub(super) enum News {
     Page(Question, Result<Page, String>),
-    /// The preview of the row with this id, and the ticket it was asked with.
+    /// Preview of the row with this id, and the ticket of the request.
     Preview(String, u64, Result<Preview, String>),
     Progress(String),
     Refreshed(Result<Refreshed, String>),
-    /// What came of a deed to the row with this id.
+    /// Result of an action on the row with this id.
     Acted(String, Result<Done, String>),
 }
 
-/// What lies over the list.
+/// Overlay of the list.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     List,
     Help {
         top: usize,
     },
-    /// A tag is typed for this row.
+    /// The user types tags for this row.
     Tag(Row, Line),
-    /// The row is handed over: the agents to choose from, and which is selected.
+    /// The user chooses an agent for a handoff: the row, the agents, and the index of the selected agent.
     Handoff(Row, Vec<String>, usize),
 }
 
-/// One line for the person, until the next key.
+/// A line for the user, shown until the next key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Message {
     Said(String),
@@ -72,28 +72,28 @@ pub(super) struct State {
     pub(super) window: Window,
     pub(super) mode: Mode,
     message: Option<Message>,
-    /// What is being read behind the list.
+    /// Progress of the refresh.
     pub(super) progress: Option<String>,
     pub(super) size: Size,
     pub(super) now: Timestamp,
     pub(super) colour: bool,
-    /// How far the preview is scrolled.
+    /// Scroll offset of the preview.
     pub(super) scroll: usize,
     agents: Vec<String>,
     previews: HashMap<String, Result<Preview, String>>,
     preview_asked: Option<String>,
-    /// Raised when previews are to be read anew.
+    /// Counter that increases when cached previews become invalid.
     ticket: u64,
-    /// Raised when the shelf changed, so that what is known is asked for again.
+    /// Counter that increases when the data changes, so that the rows are queried again.
     edition: u64,
-    /// What the rows in the window are the answer to.
+    /// Query that the rows in the window answer.
     shown: Option<Question>,
-    /// What of the question was passed over in that answer.
+    /// Ignored part of that query, with the reason.
     passed_over: Option<String>,
-    /// The last question whose answer was an error.
+    /// Last query that failed, with its error.
     failed: Option<(Question, String)>,
     pending: Option<Question>,
-    /// Keys that wait for the list they were meant for.
+    /// Keys that wait for the list that they apply to.
     held: Vec<Key>,
 }
 
@@ -132,7 +132,7 @@ impl State {
         }
     }
 
-    /// Whether the list is the one for what is typed now.
+    /// Returns `true` if the list matches the search line.
     pub(super) fn is_current(&self) -> bool {
         let shown = self.shown.as_ref();
         shown.is_some_and(|question| self.is_about(question))
@@ -144,13 +144,13 @@ impl State {
             && question.order == self.order
     }
 
-    /// Why there is no list for what is typed now.
+    /// Returns the error of the current query.
     pub(super) fn failure(&self) -> Option<&String> {
         let failed = self.failed.as_ref();
         failed.and_then(|(question, error)| self.is_about(question).then_some(error))
     }
 
-    /// What the person is to be told.
+    /// Returns the message for the user.
     pub(super) fn message(&self) -> Option<Message> {
         let failure = || self.failure().cloned().map(Message::Wrong);
         let passed_over = || {
@@ -161,12 +161,12 @@ impl State {
         message.or_else(passed_over)
     }
 
-    /// The preview of the selected row, where it came already.
+    /// Returns the preview of the selected row. `None` until it has arrived.
     pub(super) fn preview(&self) -> Option<&Result<Preview, String>> {
         self.previews.get(&self.window.selected()?.id)
     }
 
-    /// The rows to ask for now, if any; once each.
+    /// Returns the query for missing rows, once for each.
     pub(super) fn wanted_page(&mut self) -> Option<Question> {
         let shown = self.shown.as_ref().filter(|shown| self.is_about(shown));
         if shown.is_some_and(|shown| shown.edition == self.edition) && self.window.is_whole() {
@@ -181,7 +181,7 @@ impl State {
             limit,
             edition: self.edition,
         };
-        // What was answered with less than was asked for is not asked for again.
+        // A query whose answer had fewer rows than requested is not repeated.
         let failed = self.failed.as_ref().map(|(question, _)| question);
         if [self.pending.as_ref(), shown, failed].contains(&Some(&question)) {
             return None;
@@ -190,7 +190,7 @@ impl State {
         Some(question)
     }
 
-    /// The row whose preview is to be read now, if any, with a ticket; once each.
+    /// Returns the row whose preview is missing, with a ticket, once for each.
     pub(super) fn wanted_preview(&mut self) -> Option<(Row, u64)> {
         Layout::of(self.size).preview?;
         let row = self.window.selected()?;
@@ -201,7 +201,7 @@ impl State {
         Some((row.clone(), self.ticket))
     }
 
-    /// Takes a key.
+    /// Handles a key.
     pub(super) fn press(&mut self, key: Key) -> Ask {
         self.message = None;
         match (&key, &self.mode) {
@@ -280,16 +280,17 @@ impl State {
         }
     }
 
-    /// It is another list from now on. The old one stays in view until the new one is there.
+    /// Invalidates the list. The old rows remain visible until the new ones arrive.
     fn ask_anew(&mut self) {
         self.scroll = 0;
         self.pending = None;
     }
 
-    /// Whether a key that is about rows came before the rows it is about: it would hit one of the list before.
+    /// Returns `true` if a key for a row must wait for the current list, because it would apply to a row of the old
+    /// list.
     fn must_wait(&self, key: &Key) -> bool {
         if self.failure().is_some() {
-            // No rows will come.
+            // No rows will arrive.
             return false;
         }
         let is_fetched = matches!(key, Key::Move(_))
@@ -298,7 +299,7 @@ impl State {
         !self.held.is_empty() || !self.is_current() || !is_fetched
     }
 
-    /// A key that is about the selected row.
+    /// Handles a key for the selected row.
     fn press_for_row(&mut self, key: &Key) -> Ask {
         let row = self.window.selected().filter(|_| self.is_current());
         let Some(row) = row.cloned() else {
@@ -333,7 +334,7 @@ impl State {
         Ask::Act(row, deed)
     }
 
-    /// Takes an answer.
+    /// Handles an answer.
     pub(super) fn told(&mut self, news: News) -> Ask {
         match news {
             News::Page(question, answer) => return self.told_page(question, answer),
@@ -366,7 +367,7 @@ impl State {
         Ask::Nothing
     }
 
-    /// What is known may be out of date.
+    /// Marks rows and previews as outdated.
     fn renew(&mut self) {
         self.edition += 1;
         self.forget_previews();
@@ -395,7 +396,7 @@ impl State {
             Ok(mut page) => {
                 self.passed_over = page.passed_over.take();
                 if keep == Keep::Nothing {
-                    // The hits in them are those of other words.
+                    // Cached previews contain the matches of another search.
                     self.forget_previews();
                 }
                 self.window.fill(question.from, page, keep);
@@ -413,7 +414,7 @@ impl State {
     }
 }
 
-/// Whether a key is about the rows in view, and not about the search.
+/// Returns `true` if a key applies to rows and not to the search.
 fn is_about_rows(key: &Key) -> bool {
     match key {
         Key::Move(_)

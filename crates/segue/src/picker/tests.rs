@@ -1,4 +1,4 @@
-//! A shelf of 30,000 made-up conversations, and the picker over it in a real terminal.
+//! Tests of the picker with 30,000 generated conversations, in a real terminal.
 
 mod pty;
 pub(super) mod shelf;

@@ -1,4 +1,4 @@
-//! Asks the shelf on threads of their own, so that a slow answer holds up no key.
+//! Threads that query the data source, so that a slow answer does not delay keys.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -14,33 +14,33 @@ use std::time::{Duration, Instant};
 use super::source::{Deed, Done, Question, Refreshed, Row, Shelf};
 use super::state::News;
 
-/// What is still to be done. A newer question takes the place of an older one; deeds are all done.
+/// Pending work. A newer query replaces an older one; all actions are performed.
 #[derive(Default)]
 struct Inbox {
     page: Option<Question>,
     preview: Option<(Row, u64)>,
     deeds: VecDeque<(Row, Deed)>,
     refresh: bool,
-    /// Nobody waits for answers any more.
+    /// Whether the picker has ended, so that no answer is needed.
     is_closed: bool,
 }
 
 type Shared = Arc<(Mutex<Inbox>, Condvar)>;
 
-/// How long after a refresh the next one follows by itself; longer where one takes long.
+/// Minimum time between two automatic refreshes, which is longer if a refresh takes long.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// The threads, and the way to them.
+/// The threads and the channels to them.
 pub(super) struct Workers {
     inbox: Shared,
     news: Receiver<News>,
     bell: UnixStream,
-    /// The one that reads previews and does deeds.
+    /// Thread that reads previews and performs actions.
     hand: JoinHandle<()>,
     deeds: usize,
 }
 
-/// Where a thread leaves its answers: a line of news, and a byte that wakes the loop.
+/// Channel for answers: a message, and a byte that wakes the loop.
 struct Outbox {
     news: Sender<News>,
     bell: UnixStream,
@@ -48,7 +48,7 @@ struct Outbox {
 
 impl Outbox {
     fn tell(&self, news: News) {
-        // A loop that is over is not told; one whose bell is full of bytes wakes anyway.
+        // No byte is sent if the loop has ended. If the pipe is full, the loop wakes anyway.
         if self.news.send(news).is_ok() {
             let _ = (&self.bell).write(&[0]);
         }
@@ -56,7 +56,7 @@ impl Outbox {
 }
 
 impl Workers {
-    /// Starts the threads; each opens the shelf for itself. The first refresh begins once the first rows were fetched.
+    /// Starts the threads. Each opens its own data source. The first refresh starts after the first rows were returned.
     pub(super) fn start<S: Shelf>(
         open: impl Fn() -> Result<S, String> + Send + Sync + 'static,
     ) -> io::Result<Self> {
@@ -83,7 +83,7 @@ impl Workers {
                 answers.tell(News::Page(question, answer));
                 if let Some((outbox, open, shared)) = refreshing.take() {
                     let refresh = move || keep_fresh(&*open, &outbox, &shared);
-                    // Without a thread for it there is no refresh; the list is good all the same.
+                    // If the thread cannot be started, the list works without a refresh.
                     let _ = Builder::new().name("picker: refresh".into()).spawn(refresh);
                 }
             }
@@ -113,12 +113,12 @@ impl Workers {
         })
     }
 
-    /// What becomes readable when there is news.
+    /// Returns the file descriptor that becomes readable when answers are available.
     pub(super) fn bell(&self) -> BorrowedFd<'_> {
         self.bell.as_fd()
     }
 
-    /// The news so far.
+    /// Returns the answers since the last call.
     pub(super) fn news(&mut self) -> Vec<News> {
         let mut rung = [0; 256];
         while matches!(self.bell.read(&mut rung), Ok(1..)) {}
@@ -141,7 +141,7 @@ impl Workers {
         self.ask(|inbox| inbox.deeds.push_back((row, deed)));
     }
 
-    /// Looks for what is new without waiting for the time.
+    /// Starts a refresh before the interval ends.
     pub(super) fn refresh(&self) {
         self.ask(|inbox| inbox.refresh = true);
     }
@@ -151,7 +151,8 @@ impl Workers {
         self.inbox.1.notify_all();
     }
 
-    /// Waits for what was begun and must not be left half done; what came of it. The rest ends by itself.
+    /// Waits for pending actions, which must not be interrupted, and returns their results. The other threads end on
+    /// their own.
     pub(super) fn finish(mut self) -> Vec<Result<Done, String>> {
         self.ask(|inbox| inbox.is_closed = true);
         if self.deeds == 0 {
@@ -176,14 +177,14 @@ fn next_job(inbox: &mut Inbox) -> Option<Job> {
     if let Some((row, deed)) = inbox.deeds.pop_front() {
         return Some(Job::Deed(row, deed));
     }
-    // Nobody will see it any more.
+    // After the end of the picker no preview is needed.
     inbox
         .preview
         .take_if(|_| !inbox.is_closed)
         .map(|(row, ticket)| Job::Preview(row, ticket))
 }
 
-/// Waits for something to do; nothing once the picker is over.
+/// Waits for work. `None` once the picker has ended.
 fn next<T>(shared: &Shared, take: impl Fn(&mut Inbox) -> Option<T>) -> Option<T> {
     let mut inbox = lock(shared);
     loop {
@@ -201,7 +202,7 @@ fn lock(shared: &Shared) -> MutexGuard<'_, Inbox> {
     shared.0.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Refreshes now, whenever that is asked for, and from time to time, until the picker is over.
+/// Refreshes at the start, on request and at intervals, until the picker ends.
 fn keep_fresh<S: Shelf>(open: &impl Fn() -> Result<S, String>, outbox: &Outbox, shared: &Shared) {
     let mut shelf = None;
     let mut told = None;
@@ -215,10 +216,10 @@ fn keep_fresh<S: Shelf>(open: &impl Fn() -> Result<S, String>, outbox: &Outbox, 
         let outcome = with(&mut shelf, open, |shelf| shelf.refresh(&mut progress));
         let failure = outcome.as_ref().err().cloned();
         if failure.is_some() {
-            // Whatever it was, another one may fare better.
+            // A newly opened data source may succeed.
             shelf = None;
         }
-        // Whoever did not ask is not told the same thing over and over.
+        // An automatic refresh does not repeat the same error.
         let is_old = !asked && failure.is_some() && failure == told;
         told = failure;
         outbox.tell(News::Refreshed(if is_old {
@@ -233,7 +234,7 @@ fn keep_fresh<S: Shelf>(open: &impl Fn() -> Result<S, String>, outbox: &Outbox, 
     }
 }
 
-/// Waits until the next refresh is due, and tells whether somebody asked for it; nothing once the picker is over.
+/// Waits until the next refresh is due. Returns `true` if the user requested it, `None` once the picker has ended.
 fn due(shared: &Shared, at_most: Duration) -> Option<bool> {
     let idle = |inbox: &mut Inbox| !inbox.refresh && !inbox.is_closed;
     let waited = shared.1.wait_timeout_while(lock(shared), at_most, idle);
@@ -241,7 +242,7 @@ fn due(shared: &Shared, at_most: Duration) -> Option<bool> {
     (!inbox.is_closed).then(|| std::mem::take(&mut inbox.refresh))
 }
 
-/// Asks a shelf, which is opened first where it is not yet.
+/// Queries a data source, and opens it first if necessary.
 fn with<S, T>(
     shelf: &mut Option<S>,
     open: &impl Fn() -> Result<S, String>,
@@ -253,7 +254,7 @@ fn with<S, T>(
     })
 }
 
-/// A bug in the shelf is an error of that one answer, and not the end of all answers.
+/// Converts a panic of the data source to an error of this answer, so that later answers are not affected.
 fn guarded<T>(ask: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(ask)).unwrap_or_else(|panic| Err(told(&*panic)))
 }

@@ -1,4 +1,4 @@
-//! From the configuration to the agents that can be driven.
+//! Construction of the available agents from the configuration.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -26,10 +26,10 @@ const OUTSIDE: Outside = Outside {
     random: super::random,
 };
 
-/// The agents that can be driven, in the order in which one is chosen.
+/// Returns the available agents, in the order in which segue chooses one.
 ///
-/// One whose configured program is not there is among them, so that asking for it says what is missing; one that was
-/// merely not found is not.
+/// Includes an agent whose configured program is missing, so that its use reports what is missing. Omits an agent that
+/// has no configured program and was not found.
 pub(crate) fn agents(home: &Path, config: &Config) -> Vec<Arc<Provider>> {
     let host = Host {
         leash: leash(),
@@ -45,7 +45,7 @@ pub(crate) fn agents(home: &Path, config: &Config) -> Vec<Arc<Provider>> {
             let missing = agent.path.is_some()
                 && settings.program.as_ref().is_none_or(|path| !path.is_file());
             if missing {
-                // Another program in its place is not what was asked for.
+                // The user configured this program, so segue does not use another one instead.
                 settings.adapter = None;
                 let nowhere = Host {
                     path: OsString::new(),
@@ -59,17 +59,18 @@ pub(crate) fn agents(home: &Path, config: &Config) -> Vec<Arc<Provider>> {
         .map(Arc::new)
         .collect();
     agents.push(Arc::new(rehearsing(home, config)));
-    // A stable sort: rehearsal stays the last one unless it is preferred itself.
+    // The sort is stable: rehearsal remains last unless the configuration prefers it.
     agents.sort_by_key(|agent| config.rank(agent.provider()));
     agents
 }
 
-/// Where copies of native sessions are, and other things that agents need.
+/// Returns the directory of files that segue stores for agents, such as copies of native sessions.
 pub(crate) fn kept(home: &Path) -> PathBuf {
     home.join("kept")
 }
 
-/// What looks after the sessions of Gemini CLI that go on without us; none without a home directory.
+/// Returns the guard for Gemini CLI sessions that the user resumes outside segue. `None` if the user has no home
+/// directory.
 pub(crate) fn entrust(home: &Path, config: &Config) -> Option<Entrust> {
     let agent = config.agents.get(&Who::Gemini);
     let env = agent.map_or(&[][..], |agent| &agent.env);
@@ -77,7 +78,7 @@ pub(crate) fn entrust(home: &Path, config: &Config) -> Option<Entrust> {
     Some(Entrust::new(theirs, &kept(home), OUTSIDE))
 }
 
-/// Where copies of sessions are, and the programs that have commands for theirs.
+/// Builds the service for archive and trash, with the programs that have commands for their own sessions.
 pub(super) fn upkeep(home: &Path, config: &Config) -> Upkeep {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let own = [Who::Codex, Who::Acp("opencode".to_owned())].into_iter();
@@ -114,7 +115,7 @@ fn drive(id: &ProviderId, who: &Who, settings: &Settings, host: &Host) -> Provid
     }
 }
 
-/// The built-in agent, under the same defaults as all others.
+/// Builds the built-in agent with the configured defaults.
 fn rehearsing(home: &Path, config: &Config) -> Provider {
     let agent = rehearsal(own_program(), home.join("rehearsal"), leash(), VERSION);
     let way = Way {
@@ -144,19 +145,20 @@ fn settings(who: &Who, agent: &AgentConfig, path: &OsStr) -> Settings {
     }
 }
 
-/// Where a configured program is: a bare name is looked up; one that is not found stays as it is, to be complained
-/// about when it is needed.
+/// Resolves the path of a configured program: a name without `/` is looked up in `path`. Returns a name that is not
+/// found unchanged, so that its use reports an error.
 fn located(configured: &str, path: &OsStr) -> PathBuf {
     let found = (!configured.contains('/')).then(|| known::find(configured, path));
     found.flatten().unwrap_or_else(|| PathBuf::from(configured))
 }
 
-/// The program by which a person goes on with a native session, as it is configured here; none where there is none.
+/// Returns the command with which the user resumes a native session in the agent's own program. `None` if the agent has
+/// no such command or its program is not found.
 pub(crate) fn own_program_of(config: &Config, departure: &Departure) -> Option<OwnProgram> {
     let keeper = departure.provider.as_str();
     let path = std::env::var_os("PATH").unwrap_or_default();
     let known = Who::known(keeper);
-    // What makes the program of another speak ACP is of no use here.
+    // The arguments of an ACP agent are omitted, because they switch its program to ACP.
     let args = known.as_ref().and_then(|who| config.agents.get(who));
     let mut args = args.map_or_else(Vec::new, |agent| agent.args.clone());
     args.extend(exec::resume_args(keeper, &departure.native_id)?);
@@ -175,7 +177,7 @@ pub(crate) fn own_program_of(config: &Config, departure: &Departure) -> Option<O
     })
 }
 
-/// The MCP servers that agents are handed.
+/// Returns the MCP servers for the agents, with resolved program paths.
 pub(crate) fn mcp_servers(config: &Config) -> Vec<McpServer> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut servers = config.mcp.clone();
@@ -189,8 +191,8 @@ pub(crate) fn mcp_servers(config: &Config) -> Vec<McpServer> {
     servers
 }
 
-/// Where an agent keeps its sessions: as its configured environment says, else as ours does, else the usual place.
-/// Without a home directory there is none.
+/// Returns the directory in which an agent stores its sessions: from its configured environment, else from segue's
+/// environment, else the default. `None` if the user has no home directory.
 pub(super) fn native_home(who: &Who, env: &[(String, String)]) -> Option<PathBuf> {
     let base = etcetera::base_strategy::Xdg::new().ok()?;
     let set = |variable: &str| {

@@ -1,4 +1,4 @@
-//! The agent that sums up: as it is configured, but for what would have it work.
+//! Setup of the summariser: an agent as configured, but without tools.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use super::agents;
 use crate::config::{AgentConfig, Config, Who};
 use crate::error::CliError;
 
-/// How long an answer may take where the configuration does not say how long a turn may.
+/// Timeout of an answer if the configuration sets no timeout for turns.
 const PATIENCE: Duration = Duration::from_mins(5);
 
-/// The summariser of this name. An agent that is not there is an error that says so.
+/// Builds the summariser of this name. Fails if the agent is not installed.
 pub(crate) fn summariser(
     home: &Path,
     config: &Config,
@@ -38,8 +38,9 @@ pub(crate) fn summariser(
     })
 }
 
-/// It reads what others wrote, so that it gets nothing to do harm with: its own tools are off where its program has a
-/// switch for that, and neither a mode nor arguments that let it work unasked apply.
+/// Removes an agent's tools, because the summariser reads text from others and must not act on it. Disables the
+/// built-in tools if the program has a switch for that, and drops the mode and the arguments that let it work without
+/// permission.
 fn without_tools(who: &Who, agent: &mut AgentConfig) {
     agent.mode = None;
     agent.args = match who {
@@ -47,7 +48,7 @@ fn without_tools(who: &Who, agent: &mut AgentConfig) {
             .map(str::to_owned)
             .to_vec(),
         Who::Codex | Who::Gemini => Vec::new(),
-        // By these it speaks ACP at all.
+        // The arguments start the program in ACP mode.
         Who::Acp(_) => std::mem::take(&mut agent.args),
     };
 }

@@ -1,16 +1,17 @@
-//! Columns of text, as wide as they need to be; the last one takes what is left. Where that is too little, others go.
+//! Tables with columns as wide as their content; the last column gets the remaining width. If that is too little, other
+//! columns are dropped.
 
 use super::{Style, one_line, print};
 use crate::terminal::text;
 
-/// A table that is printed as a whole.
+/// A table that is printed once all rows are known.
 pub(crate) struct Table {
     head: Vec<&'static str>,
     rows: Vec<Vec<String>>,
     shed: Vec<&'static str>,
 }
 
-/// How wide the last column should be at least.
+/// Minimum width of the last column before other columns are dropped.
 const ROOM: usize = 16;
 
 impl Table {
@@ -22,20 +23,20 @@ impl Table {
         }
     }
 
-    /// The same table, which gives up these columns, one after the other, where the last one has no room.
+    /// Sets the columns to drop, in this order, until the last column has enough width.
     pub(crate) fn shedding(mut self, columns: &[&'static str]) -> Self {
         self.shed = columns.to_vec();
         self
     }
 
-    /// Whether all columns have room.
+    /// Returns `true` if no column needs to be dropped.
     pub(crate) fn fits(&self) -> bool {
         let widths = self.widths();
         let all: Vec<usize> = (0..self.head.len()).collect();
         super::width().is_none_or(|width| has_room(&widths, &all, width))
     }
 
-    /// Adds a row; what a terminal could be steered with is removed.
+    /// Adds a row. Removes control characters from its cells.
     pub(crate) fn row(&mut self, cells: &[String]) {
         self.rows
             .push(cells.iter().map(|cell| one_line(cell)).collect());
@@ -53,7 +54,7 @@ impl Table {
         }
     }
 
-    /// The columns that are shown.
+    /// Returns the columns that are printed.
     fn columns(&self, widths: &[usize], width: Option<usize>) -> Vec<usize> {
         let mut columns: Vec<usize> = (0..self.head.len()).collect();
         for shed in &self.shed {
@@ -78,7 +79,7 @@ impl Table {
     }
 }
 
-/// Whether the last of these columns has room beside the others.
+/// Returns `true` if the last of these columns has enough width next to the others.
 fn has_room(widths: &[usize], columns: &[usize], width: usize) -> bool {
     let wide = |column: &usize| widths.get(*column).copied().unwrap_or(0);
     let Some((last, before)) = columns.split_last() else {
@@ -88,7 +89,7 @@ fn has_room(widths: &[usize], columns: &[usize], width: usize) -> bool {
     taken + wide(last).min(ROOM) <= width
 }
 
-/// What is between two columns.
+/// Separator between two columns.
 const GAP: &str = "  ";
 
 fn line(cells: &[String], widths: &[usize], columns: &[usize], width: Option<usize>) -> String {
@@ -108,7 +109,7 @@ fn line(cells: &[String], widths: &[usize], columns: &[usize], width: Option<usi
     line.trim_end().to_owned()
 }
 
-/// A text with no more characters than fit.
+/// Cuts a text to `width` columns and marks the cut with `…`.
 pub(crate) fn shorten(text: &str, width: Option<usize>) -> String {
     match width {
         Some(width) if text::width(text) > width => {
@@ -166,7 +167,7 @@ mod tests {
                 "cafe\u{301}  支払いテストを直して",
             ]
         );
-        // Half a character is none.
+        // A wide character that only half fits is dropped.
         for width in [17, 18] {
             let cut = lines(Some(width));
             assert_eq!(cut[1], "日本  支払いテス…", "{width}");

@@ -1,24 +1,24 @@
-//! Text that keeps to its columns: cleaned, measured, cut, padded and wrapped by the width it has on a terminal.
+//! Text layout by display width: cleaning, measuring, cutting, padding and wrapping.
 
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
 use crate::terminal::{clean, one_line};
 
-/// The text on one line, of characters that every terminal makes equally wide.
+/// Puts the text on one line and removes characters that terminals draw at different widths.
 pub(crate) fn plain(text: &str) -> String {
     even(&one_line(text.trim_end_matches(['\n', '\r'])))
 }
 
-/// The lines of a text, each such as [`plain`] makes them.
+/// Splits the text into lines and cleans each as [`plain`] does.
 pub(crate) fn lines(text: &str) -> impl Iterator<Item = String> {
     let text = clean(text).replace('\t', "    ");
     let lines: Vec<String> = text.trim().lines().map(even).collect();
     lines.into_iter()
 }
 
-/// Leaves out what terminals disagree about: joined emoji become their first one, and what only selects a look or a
-/// direction goes.
+/// Removes characters that terminals draw differently: joined emoji become the first emoji of the sequence, and
+/// characters that only select a presentation or a direction are dropped.
 fn even(text: &str) -> String {
     let mut even = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
@@ -42,18 +42,18 @@ fn is_pictogram(c: char) -> bool {
     matches!(c, '\u{2190}'..='\u{2bff}' | '\u{1f000}'..='\u{1faff}')
 }
 
-/// How many columns a text takes. Counted cell by cell, as it is drawn: as a whole some pairs of letters would count
-/// as one, which terminals do not do.
+/// Returns the number of columns that a text occupies. Adds up single graphemes as they are drawn, because the width of
+/// the complete string counts some pairs of letters as one, which terminals do not.
 pub(crate) fn width(text: &str) -> usize {
     text.graphemes(true).map(UnicodeWidthStr::width).sum()
 }
 
-/// As much of the text as fits.
+/// Returns the longest beginning of the text that fits into `width` columns.
 pub(crate) fn fitting(text: &str, width: usize) -> String {
     split(text, width).0.to_owned()
 }
 
-/// The text where it fits, else its beginning and `…`.
+/// Returns the text if it fits into `width` columns, else its beginning and `…`.
 pub(crate) fn cut(text: &str, width: usize) -> String {
     if self::width(text) <= width {
         return text.to_owned();
@@ -64,7 +64,7 @@ pub(crate) fn cut(text: &str, width: usize) -> String {
     }
 }
 
-/// The text where it fits, else `…` and its end.
+/// Returns the text if it fits into `width` columns, else `…` and its end.
 pub(crate) fn tail(text: &str, width: usize) -> String {
     if self::width(text) <= width {
         return text.to_owned();
@@ -84,34 +84,34 @@ pub(crate) fn tail(text: &str, width: usize) -> String {
         .split_once(' ')
         .map(|(_, whole)| whole)
         .filter(|_| !is_whole);
-    // A word that was cut in two is left out, where others follow it.
+    // A word that was cut in two is dropped if other words follow it.
     let rest = whole
         .filter(|whole| !whole.trim().is_empty())
         .unwrap_or(rest);
     format!("…{}", rest.trim_start())
 }
 
-/// The text cut or filled to exactly a width.
+/// Cuts the text or pads it at the right to exactly `width` columns.
 pub(crate) fn pad(text: &str, width: usize) -> String {
     let text = cut(text, width);
     let blanks = width.saturating_sub(self::width(&text));
     format!("{text}{}", " ".repeat(blanks))
 }
 
-/// The same, at the right.
+/// Cuts the text or pads it at the left to exactly `width` columns.
 pub(crate) fn pad_left(text: &str, width: usize) -> String {
     let text = cut(text, width);
     let blanks = width.saturating_sub(self::width(&text));
     format!("{}{text}", " ".repeat(blanks))
 }
 
-/// A line in pieces that fit a width, broken at blanks where it has some.
+/// Splits a line into chunks of at most `width` columns, at blanks if possible.
 pub(crate) fn wrap(line: &str, width: usize) -> Vec<String> {
     let mut pieces = Vec::new();
     let mut rest = line;
     while self::width(rest) > width {
         let (fitting, after) = split(rest, width);
-        // A word longer than a third of the line is cut rather than moved.
+        // A word longer than a third of the line is cut instead of moved to the next line.
         let blank = if after.starts_with(' ') {
             None
         } else {
@@ -119,7 +119,7 @@ pub(crate) fn wrap(line: &str, width: usize) -> Vec<String> {
         };
         let (piece, after) = rest.split_at(blank.unwrap_or(fitting.len()));
         if piece.is_empty() {
-            // Not even one character fits.
+            // The width is too small for a single character.
             return pieces;
         }
         pieces.push(piece.to_owned());
@@ -129,7 +129,7 @@ pub(crate) fn wrap(line: &str, width: usize) -> Vec<String> {
     pieces
 }
 
-/// What of a text fits a width, and the rest.
+/// Splits a text after the last character that fits into `width` columns.
 fn split(text: &str, width: usize) -> (&str, &str) {
     let mut used = 0;
     for (at, grapheme) in text.grapheme_indices(true) {

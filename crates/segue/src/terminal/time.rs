@@ -1,8 +1,8 @@
-//! Times as people say them.
+//! Relative times for the user.
 
 use jiff::Timestamp;
 
-/// How long ago it was, roughly.
+/// Formats the time since `then`, rounded down to minutes, hours or days.
 pub(crate) fn ago(then: Timestamp, now: Timestamp) -> String {
     let seconds = now.duration_since(then).as_secs();
     let (number, unit) = match seconds {

@@ -1,4 +1,4 @@
-//! What is printed of sessions: as entries of a list, and what is known of one.
+//! JSON output for sessions: entries of lists, and the details of one session.
 
 use segue_catalog::index::State;
 use segue_catalog::{NativeTurn, Skipped};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::time;
 
-/// One entry of `session list --json`.
+/// An entry of `session list --json`.
 #[derive(Serialize)]
 pub(crate) struct SessionJson {
     id: Option<String>,
@@ -107,7 +107,7 @@ impl From<&Native> for SessionJson {
 }
 
 impl SessionJson {
-    /// With what only reading a native session through tells.
+    /// Builds the entry with the details that require reading the complete native session.
     pub(crate) fn surveyed(native: &Native, survey: &Survey) -> Self {
         let mut session = Self::from(native);
         if let Some(title) = &survey.title {
@@ -120,13 +120,13 @@ impl SessionJson {
     }
 }
 
-/// The tokens of all turns; unknown if no turn knows.
+/// Returns the sum of the turns' tokens. `None` if no turn has a count.
 pub(crate) fn total_tokens(turns: &[NativeTurn]) -> Option<u64> {
     let known = turns.iter().filter_map(|turn| turn.usage.total_tokens);
     known.reduce(u64::saturating_add)
 }
 
-/// One entry of `session list --json`.
+/// Returns an entry of `session list --json`.
 pub(crate) fn conversation(row: &Conversation) -> SessionJson {
     match row {
         Conversation::Session(session, status) => SessionJson::new(session, *status),
@@ -134,7 +134,7 @@ pub(crate) fn conversation(row: &Conversation) -> SessionJson {
     }
 }
 
-/// What `session info --json` prints of a native session.
+/// Returns the output of `session info --json` for a native session.
 pub(crate) fn native_info(native: &Native, survey: &Survey) -> Value {
     let (found, head) = (&native.session.found, &native.session.head);
     json!({
@@ -156,7 +156,7 @@ pub(crate) fn native_info(native: &Native, survey: &Survey) -> Value {
     })
 }
 
-/// What could not be read of a native session.
+/// Returns the counts of records in a native session that could not be read.
 pub(crate) fn skipped(skipped: Skipped) -> Value {
     json!({
         "malformed": skipped.malformed,
@@ -181,7 +181,7 @@ pub(super) fn leg(leg: &Leg) -> Value {
     })
 }
 
-/// What `session info --json` prints.
+/// Returns the output of `session info --json`.
 pub(crate) fn info(view: &SessionView) -> Value {
     let decisions: Vec<Value> = view
         .decisions

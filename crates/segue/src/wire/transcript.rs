@@ -1,4 +1,4 @@
-//! What is printed of what was said.
+//! JSON output for transcripts.
 
 use segue_catalog::NativeTurn;
 use segue_core::Message;
@@ -44,7 +44,7 @@ pub(crate) struct TurnJson<'a> {
 }
 
 impl<'a> TurnJson<'a> {
-    /// A turn of a native session; its number is not known where only the end was read.
+    /// Builds a turn of a native session. `n` is `None` if only the end of the file was read.
     pub(crate) fn native(n: Option<u32>, turn: &'a NativeTurn) -> Self {
         Self {
             n,

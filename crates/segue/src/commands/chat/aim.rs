@@ -1,4 +1,4 @@
-//! Which session the options mean.
+//! Session that the options select.
 
 use std::ffi::OsString;
 
@@ -10,10 +10,10 @@ use crate::cli::TalkArgs;
 use crate::error::CliError;
 use crate::setup::App;
 
-/// Which session a prompt is for, and how that came about.
+/// Target of a prompt, and how it was determined.
 pub(in crate::commands) struct Aim {
     pub(in crate::commands) target: Target,
-    /// What led to the target, if it is to be told.
+    /// Steps that led to the target. `None` if the user did not request them.
     pub(in crate::commands) explain: Option<Vec<Step>>,
 }
 
@@ -46,10 +46,10 @@ impl Aim {
     }
 }
 
-/// The variable that switches the reuse of sessions off.
+/// Variable that disables the reuse of sessions.
 const NO_REUSE: &str = "SEGUE_NO_REUSE";
 
-/// Whether a variable says so; 0 does not.
+/// Returns `true` if the variable disables the reuse, that is, unless it is unset, empty or 0.
 fn is_off(value: Option<OsString>) -> bool {
     value.is_some_and(|value| !value.is_empty() && value != "0")
 }

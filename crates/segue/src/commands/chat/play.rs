@@ -1,4 +1,4 @@
-//! Playing one turn: the prompt goes to the engine, and what happens is told as it happens.
+//! Execution of one turn: sends the prompt to the engine and prints the events as they arrive.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,20 +12,20 @@ use crate::error::{CliError, Kind};
 use crate::front::Front;
 use crate::terminal::{Style, clean, say};
 
-/// How many events may wait to be printed before the turn does.
+/// Number of events that may wait to be printed before the turn is blocked.
 const WAITING: usize = 64;
 
-/// The session and turn a prompt was written down as.
+/// Session and turn number under which a prompt was saved.
 pub(crate) type Began = (SessionId, u32);
 
-/// What was told of a turn, for an answer that has to do without its report.
+/// Partial report of a turn, for a result without a report of the engine.
 #[derive(Default)]
 pub(crate) struct Told {
-    /// As what the prompt was written down, if it was.
+    /// Session and turn of the prompt. `None` if it was not saved.
     pub(crate) began: Option<Began>,
-    /// What was decided.
+    /// Texts of the automatic decisions.
     pub(crate) decisions: Vec<String>,
-    /// The way to the session, for those who ask.
+    /// Steps that resolved the session. `None` if the user did not request them.
     pub(crate) steps: Option<Vec<Step>>,
 }
 
@@ -40,9 +40,9 @@ impl Told {
     }
 }
 
-/// Runs a turn and tells what happens on the way; also returns what was told.
+/// Runs a turn and prints its events. Also returns a partial report of them.
 ///
-/// The process ends when `nobody_waits` returns while something is still to be told to a reader that does not read.
+/// Ends the process if `nobody_waits` completes while events still wait for a reader that does not read.
 pub(in crate::commands) async fn play(
     engine: &Engine,
     request: ChatRequest,
@@ -52,8 +52,8 @@ pub(in crate::commands) async fn play(
     let (sender, events) = mpsc::channel(WAITING);
     let telling = Telling::start(form, events);
     let outcome = {
-        // The events end when this future is gone.
-        // A turn is large; what it is part of need not be.
+        // The event channel closes when this future is dropped.
+        // The future of a turn is large, so it is boxed to keep the futures around it small.
         let mut chat = Box::pin(engine.chat(request, sender));
         loop {
             tokio::select! {
@@ -66,12 +66,13 @@ pub(in crate::commands) async fn play(
     let told = tokio::task::spawn_blocking(move || telling.end());
     tokio::select! {
         told = told => (outcome, told.unwrap_or_default()),
-        // The turn is settled; only a reader that does not read keeps us, and we were told to end.
+        // The turn is settled, only a reader that does not read delays the exit, and the user requested an immediate
+        // end.
         () = nobody_waits => std::process::exit(130),
     }
 }
 
-/// The telling of a turn, on a thread of its own: a reader that does not read must not hold the turn up.
+/// Output of a turn on a separate thread, so that a reader that does not read does not block the turn.
 struct Telling {
     printer: Arc<Mutex<Printer>>,
     thread: std::thread::JoinHandle<Told>,
@@ -95,14 +96,14 @@ impl Telling {
         Self { printer, thread }
     }
 
-    /// Shows that time passes, unless something is being printed just now.
+    /// Advances the progress indicator, unless an event is being printed.
     fn spin(&self) {
         if let Ok(mut printer) = self.printer.try_lock() {
             printer.spin();
         }
     }
 
-    /// Waits until everything is told; returns what that was.
+    /// Waits until all events are printed, and returns the partial report.
     fn end(self) -> Told {
         let told = self.thread.join().unwrap_or_default();
         self.printer
@@ -113,13 +114,13 @@ impl Telling {
     }
 }
 
-/// The first interrupt asks the agent to stop, the second ends it.
+/// Handles an interrupt: the first asks the agent to stop, the second ends it.
 pub(in crate::commands) fn interrupt(stop: &watch::Sender<Stop>) {
     let asked_before = stop.borrow().gt(&Stop::No);
     stop.send_replace(if asked_before { Stop::Now } else { Stop::Ask });
 }
 
-/// What kind of failure a turn was; none if it was finished.
+/// Returns the exit kind of a turn. `None` if the turn finished.
 pub(in crate::commands) fn failed(report: &TurnReport) -> Option<Kind> {
     match report.state {
         TurnState::Finished => None,
@@ -129,7 +130,7 @@ pub(in crate::commands) fn failed(report: &TurnReport) -> Option<Kind> {
     }
 }
 
-/// Tells why an agent failed, with what it wrote to its error output.
+/// Prints why an agent failed, with its standard error.
 pub(in crate::commands) fn tell_failure(
     provider: &ProviderId,
     failure: &Failure,
@@ -152,7 +153,7 @@ pub(in crate::commands) fn tell_failure(
     error.report(front);
 }
 
-/// Why a turn without a failure was not finished, in words.
+/// Explains why a turn without a failure did not finish.
 pub(in crate::commands) fn why_cancelled(report: &TurnReport) -> &'static str {
     if report.stopped_by_policy {
         "the agent stopped, since it was not allowed to do what it asked for (--permissions)"
@@ -163,13 +164,13 @@ pub(in crate::commands) fn why_cancelled(report: &TurnReport) -> &'static str {
     }
 }
 
-/// Whether the prompt was stopped while it waited for the agent.
+/// Returns `true` if the prompt was cancelled while it waited for the agent's cooldown or backoff.
 pub(super) fn waited(report: &TurnReport) -> bool {
     let waits = |decision: &Decision| decision.kind == DecisionKind::BackedOff;
     !report.sent && report.decisions.iter().any(waits)
 }
 
-/// Tells how a session was found, step by step.
+/// Prints the steps that resolved the session.
 pub(in crate::commands) fn explain(steps: &[Step]) {
     let mark = Style::stderr().dim("explain:");
     for step in steps {

@@ -1,7 +1,7 @@
-//! Telling a turn as it happens.
+//! Output of a turn while it runs.
 //!
-//! The answer goes to standard output; everything about it goes to standard error, and what is only there to
-//! pass the time goes to a terminal or nowhere.
+//! The answer goes to standard output. All other information goes to standard error. Progress is shown only on a
+//! terminal.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -14,10 +14,10 @@ use crate::terminal::{Style, clean, say, say_decision};
 use crate::wire::{self, print_json};
 
 const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
-/// How long a frame of the spinner is shown.
+/// Duration of one frame of the spinner.
 pub(super) const FRAME: Duration = Duration::from_millis(100);
 
-/// What the cursor is in the middle of.
+/// Content of the line that the cursor is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Line {
     Empty,
@@ -32,13 +32,14 @@ pub(super) struct Printer {
     stdout_is_terminal: bool,
     stderr_is_terminal: bool,
     line: Line,
-    /// The message of the answer that was printed last, and whether its last line is still open.
+    /// Message of the answer that was printed last.
     message: Option<u32>,
+    /// Whether the last printed line of the answer has no line end yet.
     unended: bool,
     provider: Option<ProviderId>,
     since: Instant,
     frame: usize,
-    /// The last line that was told of a tool; agents announce some calls twice.
+    /// Last line that was printed for a tool, because agents announce some calls twice.
     last_tool: Option<String>,
 }
 
@@ -62,7 +63,7 @@ impl Printer {
     pub(super) fn tell(&mut self, event: TurnEvent) {
         match self.form {
             Form::Words => self.tell_in_words(event),
-            // Nobody can be asked; letting the question go refuses it.
+            // The user cannot be asked in this format; dropping the question rejects it.
             Form::Events => print_json(&wire::event(&event)),
             Form::Json => {}
         }
@@ -97,7 +98,7 @@ impl Printer {
         self.since = Instant::now();
     }
 
-    /// Tells whoever pressed Ctrl-C what comes of it, below the line that shows it.
+    /// Reports what Ctrl-C does, below the line on which the terminal echoed it.
     fn stopping(&mut self) {
         if !self.stderr_is_terminal {
             return;
@@ -114,7 +115,7 @@ impl Printer {
             self.start_line();
         }
         if self.message.replace(message) != Some(message) && self.unended {
-            // Another message of the answer starts on a line of its own.
+            // Every message of the answer starts on a new line.
             let _ = writeln!(std::io::stdout().lock());
         }
         let words = if self.stdout_is_terminal {
@@ -192,11 +193,11 @@ impl Printer {
         }
     }
 
-    /// Makes sure that what comes next starts a line of its own.
+    /// Ends or clears the current line, so that the next output starts on a new line.
     fn start_line(&mut self) {
         match self.line {
             Line::Empty => {}
-            // An answer that goes elsewhere is not interrupted.
+            // An answer that goes to another file or pipe than standard error is not interrupted.
             Line::Answer if !self.stdout_is_terminal && !is_one_place() => {}
             Line::Answer => {
                 let _ = writeln!(std::io::stdout().lock());
@@ -210,7 +211,7 @@ impl Printer {
         self.line = Line::Empty;
     }
 
-    /// Shows the next frame of the spinner, where nothing else is to be seen.
+    /// Shows the next frame of the spinner, unless other output is on the line.
     pub(super) fn spin(&mut self) {
         let idle = matches!(self.line, Line::Empty | Line::Spinner) && !question::is_open();
         let shown = self.form == Form::Words && self.stderr_is_terminal;
@@ -238,13 +239,13 @@ impl Printer {
         }
         self.start_line();
         if self.unended {
-            // A file or a pipe gets whole lines, too.
+            // The output to a file or a pipe also ends with a line end.
             let _ = writeln!(std::io::stdout().lock());
         }
     }
 }
 
-/// Whether standard output and standard error are the same pipe or file.
+/// Returns `true` if standard output and standard error are the same pipe or file.
 fn is_one_place() -> bool {
     let place = |file: rustix::io::Result<rustix::fs::Stat>| {
         file.ok().map(|stat| (stat.st_dev, stat.st_ino))
@@ -253,7 +254,7 @@ fn is_one_place() -> bool {
     stdout.is_some() && stdout == place(rustix::fs::fstat(std::io::stderr()))
 }
 
-/// What a tool call is about: its name, and what it is done to where the name does not say so.
+/// Describes a tool call: its name, followed by the first line of its main argument if the name does not contain it.
 fn told(call: &ToolCall) -> String {
     const ABOUT: [&str; 7] = [
         "command",

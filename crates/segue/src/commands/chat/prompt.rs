@@ -1,4 +1,4 @@
-//! Where a prompt comes from: an argument, standard input, or both.
+//! Input of the prompt: an argument, standard input, or both.
 
 use std::io::{ErrorKind, IsTerminal, Read, Stdin, stdin};
 
@@ -9,17 +9,17 @@ use segue_core::with_piped;
 use crate::error::CliError;
 use crate::terminal::{Style, bytes, say};
 
-/// How long nothing may come from a pipe of which nobody is known who would write to it: a program that starts us may
-/// leave one open and never write. Claude Code waits as long, Gemini CLI half a second.
+/// Time without input after which segue ignores a pipe that has no known writer, because a program that starts segue
+/// may leave a pipe open and never write to it. Claude Code waits equally long, Gemini CLI half a second.
 const PATIENCE: Timespec = Timespec {
     tv_sec: 3,
     tv_nsec: 0,
 };
 
-/// How much standard input may hold: several times what the largest context of a model does.
+/// Maximum size of standard input: several times the largest context of a model.
 const MOST: usize = 32_000_000;
 
-/// What is said: the argument, with what is piped beside it; `-`, or no argument at all, is what is piped alone.
+/// Reads the prompt: the argument, followed by piped input. Only the piped input if the argument is `-` or missing.
 pub(in crate::commands) fn prompt(argument: Option<&str>) -> Result<String, CliError> {
     let input = stdin();
     let text = match argument {
@@ -50,7 +50,7 @@ fn not_empty(text: String, hint: &str) -> Result<String, CliError> {
     Ok(text)
 }
 
-/// Whether an agent can take the text at all.
+/// Checks that agents accept the text.
 pub(in crate::commands) fn sendable(text: &str) -> Result<(), CliError> {
     if text.contains('\0') {
         return Err(CliError::usage(
@@ -60,7 +60,7 @@ pub(in crate::commands) fn sendable(text: &str) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Waits until there is something to read, or the end. Nobody is waited for who is not known to be there.
+/// Waits until standard input has data or ends. Returns `false` if no data arrives and no process is known to write.
 fn something_comes(input: &Stdin) -> bool {
     let mark = Style::stderr().yellow("segue:");
     let mut waits = false;
@@ -79,13 +79,13 @@ fn something_comes(input: &Stdin) -> bool {
                 return false;
             }
             Err(rustix::io::Errno::INTR) => {}
-            // What is wrong with it shows when it is read.
+            // An error of the pipe is reported when it is read.
             Ok(_) | Err(_) => return true,
         }
     }
 }
 
-/// All of standard input.
+/// Reads all of standard input.
 fn read(input: &Stdin) -> Result<String, CliError> {
     let refused = |what: &str| CliError::usage(format!("{what}; nothing was sent"));
     let mut all = Vec::new();
@@ -95,7 +95,7 @@ fn read(input: &Stdin) -> Result<String, CliError> {
             Ok(0) => break,
             Ok(length) => all.extend(chunk.iter().take(length)),
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            // Whoever has the pipe as well may have asked for it not to block.
+            // The pipe is non-blocking if another process that shares it made it so.
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 let _ = poll(&mut [PollFd::new(input, PollFlags::IN)], None);
             }

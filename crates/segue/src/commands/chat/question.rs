@@ -1,4 +1,4 @@
-//! Asking the person on the terminal.
+//! Permission prompt on the terminal.
 
 use std::io::{BufRead, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use crate::terminal::{Style, one_line, say};
 
-/// How often it is looked whether the answer is still wanted.
+/// Interval at which the prompt checks whether the answer is still needed.
 const PATIENCE: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 50_000_000,
@@ -17,19 +17,19 @@ const PATIENCE: Timespec = Timespec {
 
 static OPEN: AtomicBool = AtomicBool::new(false);
 
-/// Whether a question waits for its answer.
+/// Returns `true` if a question waits for its answer.
 pub(super) fn is_open() -> bool {
     OPEN.load(Ordering::Relaxed)
 }
 
-/// Asks, if there is a terminal to ask on; else the request is let go, which refuses it.
+/// Asks the user, if a terminal is available. Otherwise drops the request, which rejects it.
 pub(super) fn ask(request: PermissionRequest, reply: oneshot::Sender<PermissionAnswer>) {
     let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     if !terminal || request.options.is_empty() {
         return;
     }
     OPEN.store(true, Ordering::Relaxed);
-    // Reading a line blocks; Ctrl-C must still be heard meanwhile.
+    // Reading a line blocks, and Ctrl-C must work during that time.
     std::thread::spawn(move || {
         let answer = read_answer(&request, &reply);
         OPEN.store(false, Ordering::Relaxed);
@@ -55,7 +55,7 @@ fn read_answer(
     for (number, option) in (1..).zip(&options) {
         say(&format!("  {number}  {}", one_line(&option.name)));
     }
-    // What was typed before the question was seen is no answer to it.
+    // Input that the user typed before the question appeared is not an answer to it.
     let _ = rustix::termios::tcflush(std::io::stdin(), rustix::termios::QueueSelector::IFlush);
     loop {
         let _ = write!(
@@ -88,7 +88,7 @@ fn read_answer(
     }
 }
 
-/// The answers in the same order for all agents: what allows before what refuses, and the narrower before the wider.
+/// Sorts the answers in one order for all agents: allow before reject, and once before always.
 fn ordered(options: &[PermissionOption]) -> Vec<&PermissionOption> {
     let mut ordered: Vec<_> = options.iter().collect();
     ordered.sort_by_key(|option| match option.kind {
@@ -100,8 +100,8 @@ fn ordered(options: &[PermissionOption]) -> Vec<&PermissionOption> {
     ordered
 }
 
-/// Waits until a line was typed; false if the answer is not wanted any more. Whatever is typed after that is for
-/// somebody else.
+/// Waits until the user typed a line. Returns `false` if the answer is no longer needed, and leaves later input to the
+/// next reader.
 fn answered(reply: &oneshot::Sender<PermissionAnswer>) -> bool {
     loop {
         let stdin = std::io::stdin();
@@ -109,7 +109,7 @@ fn answered(reply: &oneshot::Sender<PermissionAnswer>) -> bool {
         if reply.is_closed() {
             return false;
         }
-        // What can't be waited for shows when it is read.
+        // An error of standard input is reported when it is read.
         match ready {
             Ok(0) | Err(rustix::io::Errno::INTR) => {}
             Ok(_) | Err(_) => return true,

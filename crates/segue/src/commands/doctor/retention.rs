@@ -1,4 +1,4 @@
-//! What agents are about to delete by themselves, and how to keep it.
+//! Native sessions that agents will delete automatically, and the command that archives them.
 
 use std::path::{Path, PathBuf};
 
@@ -8,19 +8,19 @@ use segue_catalog::{Archive, Catalog, NativeSession};
 use segue_core::ProviderId;
 use serde_json::{Value, json};
 
-/// How far ahead is looked.
+/// Number of days that the report looks ahead.
 const AHEAD: i64 = 7;
 
-/// What an agent deletes by itself.
+/// Automatic deletion by an agent.
 pub(super) struct Report {
     retention: Retention,
-    /// How many sessions go within the next days that the archive does not have as they are.
+    /// Number of sessions that the agent will delete within these days and whose current state is not in the archive.
     due: usize,
-    /// How many go that it has.
+    /// Number of sessions that the agent will delete within these days and that are in the archive.
     archived: usize,
 }
 
-/// What an agent deletes by itself; none if that is not known.
+/// Determines which sessions an agent will delete. `None` if its rules are unknown.
 pub(super) fn look(
     agent: &ProviderId,
     natives: &[NativeSession],

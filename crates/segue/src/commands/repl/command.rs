@@ -1,4 +1,4 @@
-//! What can be typed at the prompt: words for the agent, or a command for segue.
+//! Parser of the input: a prompt for the agent or a command for segue.
 
 use clap::ValueEnum;
 use segue_core::{ProviderId, SessionRef};
@@ -7,7 +7,7 @@ use crate::cli::{Policy, whole_number};
 use crate::config::nearest;
 use crate::error::CliError;
 
-/// What was typed.
+/// Parsed input of the user.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Typed {
     Nothing,
@@ -31,7 +31,7 @@ pub(super) enum Command {
     Handoff(ProviderId),
     Permissions(Policy),
     Usage,
-    /// Without a number, how it is used is said.
+    /// Revert to a turn. Without a number the command prints its usage.
     BackToTurn(Option<i64>),
     Undo,
     Fork(Option<i64>),
@@ -41,7 +41,7 @@ pub(super) enum Command {
     },
 }
 
-/// A command as the help shows it.
+/// A command in the help.
 pub(super) struct Entry {
     pub(super) name: &'static str,
     pub(super) takes: &'static str,
@@ -113,11 +113,11 @@ pub(super) const COMMANDS: [Entry; 18] = [
     entry("/quit", "", "the same"),
 ];
 
-/// How many turns are shown if nobody says.
+/// Default number of turns that `/history` shows.
 const TURNS: usize = 5;
 
-/// Tells what was typed. A text of several lines is always for the agent, and so is what begins with two slashes,
-/// less the first.
+/// Parses the input. A text of several lines is always a prompt. A text that begins with two slashes is a prompt, too,
+/// without the first slash.
 pub(super) fn parse(text: &str) -> Result<Typed, CliError> {
     let line = text.trim();
     if line.is_empty() {
@@ -185,7 +185,7 @@ fn command(name: &str, rest: &str) -> Result<Command, CliError> {
     })
 }
 
-/// The number of a turn, if one is said.
+/// Parses the number of a turn. `None` if the text is empty.
 fn turn(text: &str) -> Result<Option<i64>, CliError> {
     if text.is_empty() {
         return Ok(None);
@@ -220,7 +220,7 @@ pub(super) fn policies() -> Vec<String> {
     names.map(|value| value.get_name().to_owned()).collect()
 }
 
-/// What could be meant by the beginning of a line that was typed so far; where in it each of them starts.
+/// Returns the completions of the input, and the byte offset at which they start.
 pub(super) fn completions(begun: &str, agents: &[String]) -> (usize, Vec<String>) {
     let Some((name, rest)) = begun.split_once(' ') else {
         let names = COMMANDS.iter().map(|entry| entry.name.to_owned());

@@ -1,4 +1,4 @@
-//! The line editor at the prompt: keys, history, completion.
+//! Line editor of the prompt: keys, history and completion.
 
 use std::borrow::Cow;
 use std::fs::OpenOptions;
@@ -20,13 +20,13 @@ use super::input::{self, Shape};
 use crate::terminal::{Style, say};
 
 const FILE: &str = "history";
-/// How many texts the history keeps.
+/// Maximum number of texts in the history.
 const KEPT: usize = 10_000;
 const MENU: &str = "completion";
-/// What stands between the label and the line.
+/// Separator between the label and the line.
 const INDICATOR: &str = " › ";
 
-/// What came of letting a person type.
+/// Result of an edit.
 pub(super) enum Edited {
     Text(String),
     Cleared,
@@ -35,13 +35,13 @@ pub(super) enum Edited {
 
 pub(super) struct Editor {
     line: Reedline,
-    /// The texts that were found unfinished since the prompt was shown.
+    /// Texts that were incomplete since the prompt was shown.
     begun: Arc<Mutex<Vec<String>>>,
     leave: Arc<AtomicBool>,
 }
 
 impl Editor {
-    /// An editor whose history is in `home`.
+    /// Creates an editor whose history is stored in `home`.
     pub(super) fn new(home: &Path, agents: Vec<String>) -> Self {
         let begun = Arc::<Mutex<Vec<String>>>::default();
         let leave = Arc::<AtomicBool>::default();
@@ -84,24 +84,25 @@ impl Editor {
         Self { line, begun, leave }
     }
 
-    /// Makes [`Editor::read`] return soon.
+    /// Returns a function that makes [`Editor::read`] return soon.
     pub(super) fn leave(&self) -> impl Fn() + use<> {
         let leave = Arc::clone(&self.leave);
         move || leave.store(true, Ordering::Relaxed)
     }
 
-    /// Lets the person type until the text is whole.
+    /// Reads input until the text is complete.
     pub(super) fn read(&mut self, label: &str) -> io::Result<Edited> {
         self.begun().clear();
         match self.line.read_line(&Label(label))? {
             Signal::Success(typed) => {
                 let text = input::joined(&typed, &self.begun());
                 if text != typed && !typed.starts_with(' ') {
-                    // Whoever calls it back gets what was sent.
+                    // The history contains the text as it was sent, so that the user recalls that.
                     let item = HistoryItem::from_command_line(text.as_str());
                     let _ = self.line.history_mut().save(item);
                 }
-                // A kill must not take what was typed with it; nothing else depends on it.
+                // The history is written now, so that a kill does not lose it. An error is ignored, because no other
+                // code depends on it.
                 let _ = self.line.sync_history();
                 Ok(Edited::Text(text))
             }
@@ -115,7 +116,7 @@ impl Editor {
     }
 }
 
-/// What was typed before, in a file for nobody else's eyes.
+/// Opens the history in a file that only its owner may read.
 fn history(home: &Path) -> io::Result<FileBackedHistory> {
     let path = home.join(FILE);
     OpenOptions::new()
@@ -126,7 +127,7 @@ fn history(home: &Path) -> io::Result<FileBackedHistory> {
     FileBackedHistory::with_file(KEPT, path).map_err(io::Error::other)
 }
 
-/// Says when a text is whole.
+/// Validator that detects incomplete texts.
 struct Whole(Arc<Mutex<Vec<String>>>);
 
 impl Validator for Whole {
@@ -143,7 +144,7 @@ impl Validator for Whole {
     }
 }
 
-/// Shows what is typed in the colour of the terminal, whatever that is.
+/// Highlighter that uses the default colour of the terminal.
 struct Plain;
 
 impl Highlighter for Plain {
@@ -154,7 +155,7 @@ impl Highlighter for Plain {
     }
 }
 
-/// Completes commands.
+/// Completer for commands.
 struct Commands {
     agents: Vec<String>,
 }
@@ -173,7 +174,7 @@ impl Completer for Commands {
     }
 }
 
-/// What stands before the line: who answers, and in which session.
+/// Label before the line: provider and session.
 struct Label<'a>(&'a str);
 
 impl reedline::Prompt for Label<'_> {

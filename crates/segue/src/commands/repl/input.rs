@@ -1,14 +1,15 @@
-//! Which lines make one text.
+//! Grouping of lines into one text.
 //!
-//! A backslash at the end of a line goes on on the next one, and so does a fence of backticks until it is closed.
+//! A backslash at the end of a line continues the text on the next line. A fence of backticks continues it until the
+//! fence is closed.
 
-/// Whether a text is whole.
+/// Completeness of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
     Whole,
-    /// It ends with a backslash that says: there is more.
+    /// The text ends with a backslash that announces another line.
     Continued,
-    /// It has a fence that is not closed.
+    /// The text contains a fence that is not closed.
     Fenced,
 }
 
@@ -17,7 +18,7 @@ pub(super) fn shape(text: &str) -> Shape {
         return Shape::Fenced;
     }
     let without = text.trim_end_matches('\\');
-    // A backslash that is written twice means itself.
+    // A doubled backslash is a literal backslash.
     if (text.len() - without.len()) % 2 == 1 {
         Shape::Continued
     } else {
@@ -31,7 +32,7 @@ fn has_open_fence(text: &str) -> bool {
         let rest = line.trim_start_matches('`');
         let ticks = line.len() - rest.len();
         match open {
-            // Backticks further on in the line make it code within a text.
+            // A line with further backticks is inline code.
             None if ticks >= 3 && !rest.contains('`') => open = Some(ticks),
             Some(opened) if ticks >= opened && rest.is_empty() => open = None,
             None | Some(_) => {}
@@ -40,12 +41,12 @@ fn has_open_fence(text: &str) -> bool {
     open.is_some()
 }
 
-/// Lines on their way to a whole text.
+/// Lines of a text that is not yet complete.
 #[derive(Debug, Default)]
 pub(super) struct Gathered(Option<String>);
 
 impl Gathered {
-    /// Adds a line; returns the text once it is whole.
+    /// Adds a line. Returns the text once it is complete.
     pub(super) fn add(&mut self, line: &str) -> Option<String> {
         let text = match self.0.take() {
             Some(before) => format!("{before}\n{line}"),
@@ -62,7 +63,7 @@ impl Gathered {
         None
     }
 
-    /// What is there when no more lines come.
+    /// Returns the incomplete text at the end of the input.
     pub(super) fn rest(&mut self) -> Option<String> {
         self.0.take()
     }
@@ -72,8 +73,8 @@ impl Gathered {
     }
 }
 
-/// The text without the backslashes that only said that there is more: those at the end of one of `begun`, which are
-/// the texts that were found unfinished on the way. Others were pasted, and are meant.
+/// Removes the backslashes that only continued the text: those at the end of the texts in `begun`, which are the
+/// incomplete texts during input. Other backslashes were pasted and remain.
 pub(super) fn joined(text: &str, begun: &[String]) -> String {
     let marks: Vec<usize> = begun
         .iter()

@@ -1,4 +1,4 @@
-//! Where prompts come from: a person at a terminal, or a pipe.
+//! Input of prompts: an interactive terminal or a pipe.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::Path;
@@ -11,33 +11,33 @@ use super::input::Gathered;
 use super::signals::Signals;
 use crate::error::CliError;
 
-/// What was read.
+/// Result of reading input.
 pub(super) enum Read {
     Text(String),
-    /// Nothing that counts; the prompt is shown again.
+    /// No text; the prompt is shown again.
     Nothing,
-    /// Something that is no text.
+    /// Input that is not valid text.
     Bad(CliError),
-    /// Nothing, and nothing more will come.
+    /// An error after which no more input can be read.
     Broken(CliError),
     End,
 }
 
 pub(super) enum Reader {
-    /// None only while somebody types.
+    /// Line editor. `None` only while the user types.
     Editor(Option<Box<Editor>>),
-    /// Line by line as they come; with a prompt if a person types them.
+    /// Plain lines, with a prompt if the input is interactive.
     Lines { prompted: bool, gathered: Gathered },
 }
 
-/// Whether a person types.
+/// Returns `true` if the input is interactive.
 pub(super) fn is_interactive() -> bool {
     io::stdin().is_terminal()
 }
 
 impl Reader {
     pub(super) fn new(home: &Path, agents: Vec<String>) -> Self {
-        // The editor asks the terminal by standard output where the cursor is.
+        // The editor queries the position of the cursor through standard output.
         if is_interactive() && io::stdout().is_terminal() && io::stderr().is_terminal() {
             return Self::Editor(Some(Box::new(Editor::new(home, agents))));
         }
@@ -47,7 +47,7 @@ impl Reader {
         }
     }
 
-    /// The next text.
+    /// Returns the next text.
     pub(super) async fn next(&mut self, label: &str, signals: &Signals) -> Read {
         match self {
             Self::Editor(editor) => {
@@ -69,12 +69,12 @@ impl Reader {
     }
 }
 
-/// How often it is looked whether the terminal is still there.
+/// Interval at which segue checks that the terminal still exists.
 const LOOK: Duration = Duration::from_millis(500);
-/// How long the editor may take to give the terminal back.
+/// Time that the editor may take to restore the terminal.
 const GIVE_BACK: Duration = Duration::from_secs(2);
 
-/// Lets a person type. Reading blocks, and signals must be heard meanwhile.
+/// Runs the editor on a blocking thread, so that signals are handled while the user types.
 async fn edit(
     mut editor: Box<Editor>,
     label: String,
@@ -109,8 +109,8 @@ async fn edit(
     }
 }
 
-/// Waits until the editor has given the terminal back as it was. It never does where the terminal is gone: then it
-/// reads the end of it over and over, and ends with us.
+/// Waits until the editor has restored the terminal. `None` after a timeout: if the terminal no longer exists, the
+/// editor reads its end repeatedly, and ends only with the process.
 async fn left<T>(
     typing: tokio::task::JoinHandle<T>,
     leave: impl Fn(),
@@ -119,7 +119,7 @@ async fn left<T>(
     tokio::time::timeout(GIVE_BACK, typing).await.ok()
 }
 
-/// Waits until the terminal is gone, which not everybody is sent a signal for.
+/// Waits until the terminal no longer exists, because not every process receives a signal for that.
 async fn hung_up() {
     let mut often = tokio::time::interval(LOOK);
     loop {
@@ -143,7 +143,7 @@ async fn lines(gathered: &mut Gathered, signals: &Signals) -> Read {
     });
     let line = tokio::select! {
         biased;
-        // A line that comes together with the end is not sent any more.
+        // A line that arrives together with the end of the conversation is not sent.
         () = signals.over() => return Read::End,
         line = &mut line => line,
     };

@@ -1,17 +1,17 @@
-//! What the commands show about themselves, the session and its figures.
+//! Output of commands about the help, the session and its token counts.
 
 use segue_core::{NativeId, Opened, Session, SessionId, Usage, figure};
 
 use super::command::COMMANDS;
 use crate::terminal::{Style, one_line, print};
 
-/// The end of an id, which is what tells the sessions of a day apart.
+/// Returns the end of an id, which distinguishes the sessions of one day.
 pub(super) fn short(id: &SessionId) -> &str {
     let id = id.as_str();
     id.rsplit_once('_').map_or(id, |(_, end)| end)
 }
 
-/// A session in a line.
+/// Describes a session in one line.
 pub(super) fn told(session: &Session) -> String {
     let (id, turns, provider) = (&session.id, session.turns, &session.provider);
     let title = one_line(session.title.as_str());
@@ -91,7 +91,7 @@ fn in_words(usage: &Usage) -> String {
     )
 }
 
-/// How full the model's context is.
+/// Formats the usage of the model's context.
 fn context(usage: &Usage) -> String {
     match (usage.context_tokens, usage.context_window) {
         (Some(used), Some(window @ 1..)) => {

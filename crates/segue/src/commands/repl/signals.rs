@@ -1,4 +1,4 @@
-//! What the person and the system ask for while a conversation is held.
+//! Signals from the user and the system during a conversation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,16 +11,16 @@ use tokio::sync::watch;
 use crate::commands::chat::play;
 use crate::error::CliError;
 
-/// What Ctrl-C does.
+/// Effect of Ctrl-C.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Interrupt {
-    /// It stops the turn that is under way, if one is; there is somebody to say more.
+    /// Stops the running turn, if any, because the user can type further input.
     Turn,
-    /// It stops the turn and ends the conversation: nobody else could.
+    /// Stops the turn and ends the conversation, because no user is present who could end it otherwise.
     Everything,
 }
 
-/// Listens for signals, from the first prompt to the last.
+/// Signal handler for the complete conversation.
 #[derive(Clone)]
 pub(super) struct Signals {
     stop: watch::Sender<Stop>,
@@ -65,18 +65,18 @@ impl Signals {
         }
     }
 
-    /// Ends the turn that is under way, and the conversation.
+    /// Ends the running turn and the conversation.
     pub(super) fn end(&self) {
         self.over.send_replace(true);
         self.stop.send_replace(Stop::Now);
     }
 
-    /// What would stop a turn, where there is none.
+    /// Returns the stop signal for work outside a turn.
     pub(super) fn idle(&self) -> watch::Receiver<Stop> {
         self.stop.subscribe()
     }
 
-    /// A turn begins; what stops it.
+    /// Marks the start of a turn, and returns its stop signal.
     pub(super) fn turn_begins(&self) -> watch::Receiver<Stop> {
         if !self.is_over() {
             self.stop.send_replace(Stop::No);
@@ -85,24 +85,24 @@ impl Signals {
         self.stop.subscribe()
     }
 
-    /// A turn is over; how urgently it was to stop.
+    /// Marks the end of a turn, and returns its last stop request.
     pub(super) fn turn_is_over(&self) -> Stop {
         self.in_turn.store(false, Ordering::Relaxed);
         *self.stop.borrow()
     }
 
-    /// Whether we were told to end.
+    /// Returns `true` if the conversation was asked to end.
     pub(super) fn is_over(&self) -> bool {
         *self.over.borrow()
     }
 
-    /// Waits until we are told to end.
+    /// Waits until the conversation is asked to end.
     pub(super) async fn over(&self) {
-        // The sender is our own, so this can't fail.
+        // The wait cannot fail, because `self` owns the sender.
         let _ = self.over.subscribe().wait_for(|over| *over).await;
     }
 
-    /// Waits until a moment after we were told to end.
+    /// Waits until one second after the conversation was asked to end.
     pub(super) async fn long_over(&self) {
         self.over().await;
         tokio::time::sleep(Duration::from_secs(1)).await;

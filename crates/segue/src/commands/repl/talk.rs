@@ -1,4 +1,4 @@
-//! The conversation that is held: in which session, who answers, and what the commands do to it.
+//! State of the conversation: its session, its agent, and the effect of commands on them.
 
 mod answers;
 mod head;
@@ -32,27 +32,28 @@ use crate::last_list;
 use crate::setup::{self, App};
 use crate::terminal::{say, say_decision};
 
-/// How many sessions are listed.
+/// Maximum number of listed sessions.
 const LISTED: u32 = 20;
 
 pub(super) struct Talk {
     app: App,
-    /// The terms, as the commands have changed them.
+    /// Options of prompts, with the changes by commands.
     terms: TermsArgs,
-    /// What a session that is started here is for.
+    /// Purpose of the sessions that the conversation starts.
     purpose: Option<Purpose>,
-    /// Whether the way to the first session is to be told, and what led to it.
+    /// Steps that led to the target, to be printed with the first prompt. `None` if the user did not request them.
     explain: Option<Vec<Step>>,
     target: Target,
-    /// Who answered last, or will.
+    /// Provider that answered last or will answer next.
     agent: Option<ProviderId>,
-    /// What came of the last turn in this session.
+    /// Report of the last turn in the current session.
     last: Option<TurnReport>,
-    /// Whether it was said by a decision where the conversation goes on.
+    /// Whether a decision has already reported which session is resumed.
     greeted: bool,
-    /// Those that can be talked to.
+    /// Available providers.
     agents: Vec<ProviderId>,
-    /// What was listed here, which others may have listed something else since.
+    /// Last list of this conversation, which another process does not overwrite. `None` if the conversation listed
+    /// nothing yet.
     listed: Option<Vec<ConversationId>>,
     signals: Signals,
     summaries: Summaries,
@@ -65,7 +66,7 @@ impl Talk {
             mut explain,
         } = Aim::of(&app, &args).await?;
         let purpose = target.purpose().cloned();
-        // Nobody should type into a conversation that can't begin.
+        // An unknown role is reported before the user types a prompt.
         let role = purpose.as_ref().and_then(|purpose| purpose.role.as_ref());
         app.engine.described(role)?;
         let mut greeted = false;
@@ -75,7 +76,7 @@ impl Talk {
                 explain: explain.clone(),
                 ..chat::request(&app, &args.terms, String::new(), target.clone(), idle)
             };
-            // So that commands work before the first prompt.
+            // The session is resolved now, so that commands work before the first prompt.
             if let Some((session, decisions, steps)) = app.engine.session_ahead(&request).await? {
                 if explain.take().is_some() {
                     play::explain(&steps);
@@ -114,7 +115,7 @@ impl Talk {
         })
     }
 
-    /// Says where the conversation goes on, if it does and that was not said yet.
+    /// Reports which session is resumed, unless a decision has reported it already.
     pub(super) async fn greet(&self) {
         if self.greeted {
             return;
@@ -138,7 +139,7 @@ impl Talk {
         self.agents.iter().map(ToString::to_string).collect()
     }
 
-    /// The session that the conversation is in, once it has one.
+    /// Returns the session of the conversation. `None` until it has one.
     pub(super) fn session(&self) -> Option<&SessionId> {
         match &self.target {
             Target::Session(id) => Some(id),
@@ -151,17 +152,17 @@ impl Talk {
         }
     }
 
-    /// Where what can be done next is told.
+    /// Returns the frontend in which suggested actions are worded.
     pub(super) fn front(&self) -> Front<'_> {
         Front::Talk(self.session())
     }
 
-    /// The conversation that is gone on with, once there is one.
+    /// Returns the resumed conversation. Fails if the REPL has none yet.
     fn conversation(&self) -> Result<ConversationId, CliError> {
         self.target.conversation().ok_or_else(no_session)
     }
 
-    /// Who answers and in which session, in short.
+    /// Returns the label of the prompt: the provider and the short id of the session.
     pub(super) fn label(&self) -> String {
         let agent = self.answers().map_or("segue", ProviderId::as_str);
         match self.target.conversation() {
@@ -174,7 +175,7 @@ impl Talk {
         }
     }
 
-    /// Has a prompt answered; says what kind of failure it was, if it was one, which is told by then.
+    /// Sends a prompt. Reports a failure and returns its kind.
     pub(super) async fn prompt(&mut self, prompt: String) -> Result<(), Kind> {
         chat::sendable(&prompt).map_err(|error| super::told(error, self.front()))?;
         self.take_up_summary().await;
@@ -185,12 +186,12 @@ impl Talk {
             explain: self.explain.take(),
             ..chat::request(&self.app, &self.terms, prompt, self.target.clone(), stop)
         };
-        // It is for one prompt.
+        // The option applies to one prompt only.
         self.terms.anyway = false;
         let gone = self.signals.long_over();
         let (outcome, all) = play::play(&self.app.engine, request, Form::Words, gone).await;
         if self.signals.turn_is_over() == Stop::Now {
-            // Whoever did not stop when asked to is not fit for the next prompt.
+            // An agent that did not stop on request is not reused for the next prompt.
             self.close_agents().await;
         }
         if let Some((session, _)) = all.began {
@@ -219,10 +220,10 @@ impl Talk {
             .answers()
             .is_some_and(|agent| *agent != report.provider)
         {
-            // Another one took over, and stays.
+            // A fallback provider answered, and the session continues with it.
             (self.terms.provider, self.terms.model) = (None, None);
         }
-        // One that could not even be started carries nothing.
+        // A provider that could not be started has no leg, so the session does not run on it.
         if report.leg.is_some() || self.agent.is_none() {
             self.agent = Some(report.provider.clone());
         }
@@ -231,11 +232,11 @@ impl Talk {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Does what a command says.
+    /// Runs a command.
     pub(super) async fn obey(&mut self, command: Command) -> Result<(), CliError> {
         match command {
             Command::Help => show::help(),
-            // The loop ends before it comes to this.
+            // The loop of the conversation ends before this point.
             Command::Exit => {}
             Command::Sessions { all } => self.list(all).await?,
             Command::Session => self.show().await?,
@@ -301,7 +302,7 @@ impl Talk {
         }
     }
 
-    /// Goes on with another session; where that can't be, nothing changes.
+    /// Switches to another session. Changes nothing on failure.
     async fn resume(&mut self, reference: &SessionRef) -> Result<(), CliError> {
         let standpoint = Standpoint {
             last_list: self
@@ -372,13 +373,13 @@ impl Talk {
 
     async fn compact(&mut self) -> Result<(), CliError> {
         let id = one(&self.conversation()?)?.id;
-        // A native one is segue's from then on.
+        // A native session is adopted by this.
         let session = self.app.take(&id).await?;
         self.target = Target::Session(session.id.clone());
         let args = CompactArgs {
             id: by_id(&session.id),
             dry_run: false,
-            // Nobody waits for it here.
+            // The summariser runs in the background, so that the user does not wait for it.
             summariser: Some(SumsUp::Nobody),
             json: false,
         };
@@ -416,14 +417,14 @@ impl Talk {
         }
     }
 
-    /// Ends the agent.
+    /// Ends the agent and the summariser.
     pub(super) async fn end(&mut self) {
         self.end_summary().await;
         self.close_agents().await;
     }
 }
 
-/// Whether a decision tells which session goes on.
+/// Returns `true` if the decision reports which session is resumed.
 fn names_session(decision: &Decision) -> bool {
     matches!(
         decision.kind,

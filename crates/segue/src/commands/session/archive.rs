@@ -1,4 +1,4 @@
-//! `segue session archive` and `restore`
+//! The commands `segue session archive` and `segue session restore`.
 
 use std::time::SystemTime;
 
@@ -33,7 +33,7 @@ pub(super) async fn run(app: &App, args: &ArchiveArgs) -> Result<(), CliError> {
                 }
                 done.push(saved_json(&saved));
             }
-            // One that can't be copied is no reason to leave the others.
+            // The other sessions are archived even if one cannot be copied.
             Err(error) => {
                 let error = CliError::from(error);
                 let mark = Style::stderr().red("segue:");
@@ -67,7 +67,7 @@ pub(super) async fn run(app: &App, args: &ArchiveArgs) -> Result<(), CliError> {
     }
 }
 
-/// The native sessions that are meant.
+/// Returns the native sessions that the arguments select.
 async fn chosen(app: &App, args: &ArchiveArgs) -> Result<Vec<NativeSession>, CliError> {
     if args.all {
         if let Some(provider) = &args.provider

@@ -1,8 +1,8 @@
-//! Asking an agent for its sessions when its files can't be read.
+//! Listing of native sessions by the agent itself, for files that segue cannot read.
 //!
-//! Only Gemini CLI can be asked, and only as the last resort, if a person says so: it takes seconds, it calls the
-//! model, it tidies up among its own sessions as it always does, and it tells about the directory it is run in and
-//! no other.
+//! Only Gemini CLI supports this. segue uses it as the last resort and only on request, because it takes seconds, calls
+//! the model, and triggers Gemini CLI's own cleanup of sessions. It lists only the sessions of the directory in which
+//! it runs.
 
 use std::path::Path;
 use std::time::Duration;
@@ -20,15 +20,15 @@ use crate::terminal::{Style, say};
 
 const GEMINI: &str = "gemini";
 
-/// Gemini needs five seconds to start, and then asks the model for a title.
+/// Timeout of the listing. Gemini CLI takes five seconds to start and then requests a title from the model.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 pub(super) fn is_gemini(provider: &ProviderId) -> bool {
     provider.as_str() == GEMINI
 }
 
-/// Whether asking could add something: none of Gemini's sessions could be read, although some are there. A single
-/// bad file is no reason: whatever starts Gemini CLI also starts its own tidying up.
+/// Returns `true` if Gemini CLI could add sessions: some of its files exist, but none could be read. A single
+/// unreadable file is not sufficient, because every start of Gemini CLI triggers its own cleanup.
 pub(super) fn would_help(filter: &Filter, conversations: &Conversations) -> bool {
     let unreadable = conversations.unreadable.iter();
     let read = conversations.rows.iter().any(|row| match row {
@@ -40,7 +40,7 @@ pub(super) fn would_help(filter: &Filter, conversations: &Conversations) -> bool
     wanted && !read && unreadable.any(is_gemini)
 }
 
-/// Adds what Gemini CLI itself lists to a list that lacks its sessions.
+/// Adds the sessions that Gemini CLI lists itself, if the list lacks them.
 pub(super) async fn complete(
     app: &App,
     filter: &Filter,
@@ -100,7 +100,7 @@ pub(super) async fn complete(
     }
 }
 
-/// What a line of the list tells of a session. Whoever listed it is all we know of where it is.
+/// Builds a native session from a line of the listing. Its path is the program, because the file is unknown.
 fn native(app: &App, provider: &ProviderId, program: &Path, listed: Listed) -> Native {
     let updated_at = listed.updated_at.unwrap_or(Timestamp::UNIX_EPOCH);
     let session = NativeSession {

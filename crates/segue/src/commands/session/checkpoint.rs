@@ -1,4 +1,4 @@
-//! `segue session checkpoint`
+//! `segue session checkpoint`: versions of a session's checkpoint.
 
 mod edit;
 mod json;
@@ -75,7 +75,7 @@ async fn pin(
     Ok(())
 }
 
-/// Tells what a change came to.
+/// Prints the result of a change.
 fn tell(session: &Session, changed: &Changed, done: &str, json: bool) {
     changed.decisions.iter().for_each(say_decision);
     let view = &changed.view;
@@ -188,7 +188,7 @@ async fn diff(
     Ok(())
 }
 
-/// What is gone, what says something else by now, and what is new.
+/// Returns the removed, the changed and the added items.
 fn differences<'a>(
     before: &'a CheckpointView,
     after: &'a CheckpointView,

@@ -1,4 +1,4 @@
-//! `segue session compact`
+//! `segue session compact`: manual compaction.
 
 use std::io::{IsTerminal, stderr};
 
@@ -18,7 +18,7 @@ pub(super) async fn run(app: &App, front: Front<'_>, args: &CompactArgs) -> Resu
     if args.dry_run {
         return preview(app, front, args).await;
     }
-    // One that is not there is told before anything is changed.
+    // A missing summariser is reported before any change.
     let reader = reader(app, args)?;
     let session = app.take(&args.id).await?;
     let compacted = app.engine.compact(&session).await?;
@@ -33,7 +33,7 @@ pub(super) async fn run(app: &App, front: Front<'_>, args: &CompactArgs) -> Resu
     Ok(())
 }
 
-/// Who reads what is summed up: whoever is named, else whoever is configured.
+/// Builds the summariser from the argument, else from the configuration. `None` if neither names one.
 fn reader(app: &App, args: &CompactArgs) -> Result<Option<Summariser>, CliError> {
     let config = setup::configuration(&Flags::default())?.config;
     let name = match &args.summariser {
@@ -45,7 +45,7 @@ fn reader(app: &App, args: &CompactArgs) -> Result<Option<Summariser>, CliError>
     reader.transpose()
 }
 
-/// Has it read; none if there was nothing to read.
+/// Runs the summariser. `None` if the checkpoint has nothing for it to read.
 async fn read(app: &App, session: &Session, reader: &Summariser) -> Result<Option<Read>, CliError> {
     let by = reader.agent.provider().clone();
     if stderr().is_terminal() {
@@ -64,15 +64,15 @@ async fn read(app: &App, session: &Session, reader: &Summariser) -> Result<Optio
     }))
 }
 
-/// What came of the reading.
+/// Result of the summariser.
 struct Read {
     by: ProviderId,
-    /// The version that was made of it, if one was.
+    /// New version of the checkpoint. `None` if the summariser added nothing.
     version: Option<Version>,
     told: String,
 }
 
-/// Shows what it would come to; nothing is kept of it.
+/// Shows the result of a compaction without saving it.
 async fn preview(app: &App, front: Front<'_>, args: &CompactArgs) -> Result<(), CliError> {
     let session = match app.find_any(&args.id).await? {
         Conversation::Session(session, _) => app.up_to_date(*session).await,
@@ -96,7 +96,7 @@ async fn preview(app: &App, front: Front<'_>, args: &CompactArgs) -> Result<(), 
     Ok(())
 }
 
-/// Tells what it came to, or would; a version is there if it was kept.
+/// Prints the result or the preview of a compaction. The version is `None` for a preview.
 fn tell(
     (args, front): (&CompactArgs, Front<'_>),
     session: &Session,
@@ -161,7 +161,7 @@ fn tell(
     print(&format!("{lead} with: {}", front.words(&step)));
 }
 
-/// How many items of each kind there are.
+/// Returns the number of items of each kind.
 fn counts(compaction: &Compaction) -> Vec<(segue_core::ItemKind, usize)> {
     let kinds = segue_core::ItemKind::ALL.into_iter();
     let counted = kinds.map(|kind| (kind, compaction.checkpoint.of(kind).count()));

@@ -1,4 +1,4 @@
-//! `segue session context`
+//! `segue session context`: the project context of a session.
 
 use segue_core::{Context, Document, TaskSummary, figure};
 use segue_engine::{Conversation, EngineError, Gathered, Gathering};
@@ -44,7 +44,7 @@ pub(super) async fn run(app: &App, args: &ContextArgs) -> Result<(), CliError> {
     Ok(())
 }
 
-/// How it came to be, in words.
+/// Describes when and why the context was gathered.
 fn words(gathered: &Gathered) -> String {
     let at = gathered.kept.at.strftime("%Y-%m-%d %H:%M:%S UTC");
     match &gathered.why {

@@ -1,4 +1,4 @@
-//! `segue session delete` and `forget`
+//! The commands `segue session delete` and `forget`.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, IsTerminal, Write};
@@ -27,7 +27,7 @@ pub(super) async fn run(app: &App, args: &DeleteArgs) -> Result<(), CliError> {
     let fate = if args.purge { Fate::Purge } else { Fate::Trash };
     let found = app.engine.find_any(&args.one.id, &app.standpoint()).await;
     let conversation = match (found, &args.one.id) {
-        // Only copies may be left of it.
+        // The session may exist only as a copy.
         (Err(EngineError::NoMatch(text)), SessionRef::Text(_)) => {
             return only_copies(app, args, &text);
         }
@@ -58,7 +58,7 @@ pub(super) async fn run(app: &App, args: &DeleteArgs) -> Result<(), CliError> {
     Ok(())
 }
 
-/// A number may mean another session by now.
+/// Rejects a number from a list, because it may refer to another session in the next list.
 fn by_name(id: &SessionRef) -> Result<(), CliError> {
     match id {
         SessionRef::Number(number) => Err(CliError::usage(format!(
@@ -69,7 +69,7 @@ fn by_name(id: &SessionRef) -> Result<(), CliError> {
     }
 }
 
-/// What is left when nobody has the session any more but the archive or the trash.
+/// Handles a session of which only copies in the archive or the trash exist.
 fn only_copies(app: &App, args: &DeleteArgs, text: &str) -> Result<(), CliError> {
     let copy = match app.engine.find_copy(text) {
         Ok(copy) => copy,
@@ -118,7 +118,7 @@ fn question(conversation: &Conversation, plan: &DeletePlan) -> String {
     let natives: Vec<String> = match conversation {
         Conversation::Session(..) => {
             let doomed = plan.natives.iter().map(|doomed| doomed.id().to_string());
-            // Others may go to the trash; this one does not.
+            // Other native sessions may go to the trash, but this one is always deleted permanently.
             let alone = if plan.natives.is_empty() {
                 ""
             } else {
@@ -145,7 +145,7 @@ fn question(conversation: &Conversation, plan: &DeletePlan) -> String {
     format!("Delete {id} ({title}{turns}){with}{fate}")
 }
 
-/// What a session of the built-in agent is called.
+/// Returns the name of a session of the rehearsal agent.
 fn rehearsed_name(id: &NativeId) -> String {
     format!("{}:{id}", ProviderId::rehearsal())
 }
@@ -166,7 +166,7 @@ fn by(means: &Means) -> String {
     }
 }
 
-/// Says what would happen.
+/// Prints the planned deletion.
 fn tell_plan(conversation: &Conversation, plan: &DeletePlan, args: &DeleteArgs) {
     if args.one.json {
         let natives = plan.natives.iter().map(|doomed| native_json(doomed, None));
@@ -192,7 +192,7 @@ fn tell_plan(conversation: &Conversation, plan: &DeletePlan, args: &DeleteArgs) 
             (Fate::Purge, _) => ", for good",
         };
         let files = files(doomed);
-        // An agent with a database has none.
+        // An agent that stores sessions in a database has no files.
         let end = if files.is_empty() { "." } else { ":" };
         print(&format!(
             "Would delete {} {}{after}{end}",
@@ -307,7 +307,7 @@ fn native_json(doomed: &Doomed, copy: Option<&Path>) -> Value {
     })
 }
 
-/// A session of the built-in agent, of which there never is a copy.
+/// Returns the JSON for a session of the rehearsal agent, which never has a copy.
 fn rehearsed_json(id: &NativeId, path: &Path) -> Value {
     json!({
         "provider": ProviderId::rehearsal().as_str(),
@@ -343,7 +343,7 @@ fn plan_json(
     })
 }
 
-/// Deletes segue's record and nothing else.
+/// Deletes only segue's record of a session.
 pub(super) async fn forget(app: &App, args: &ForgetArgs) -> Result<(), CliError> {
     by_name(&args.one.id)?;
     let session = app.find(&args.one.id).await?;
@@ -361,7 +361,7 @@ pub(super) async fn forget(app: &App, args: &ForgetArgs) -> Result<(), CliError>
         .await?
         .iter()
         .for_each(say_decision);
-    // What was kept to protect its native sessions goes with it.
+    // Copies that protected the native sessions of the session are deleted with it.
     let natives: Vec<_> = legs
         .iter()
         .filter_map(|leg| leg.native_id.as_ref())
@@ -382,12 +382,12 @@ pub(super) async fn forget(app: &App, args: &ForgetArgs) -> Result<(), CliError>
     Ok(())
 }
 
-/// What agents have of a session that segue forgets.
+/// Native sessions that remain after segue forgets a session.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Left {
-    /// Whether any of it is listed by itself.
+    /// Whether a native session remains that segue lists.
     listed: bool,
-    /// The agents whose own sessions only segue's record led to.
+    /// Agents whose native sessions cannot be found without segue's record.
     out_of_reach: BTreeSet<ProviderId>,
 }
 
@@ -404,7 +404,7 @@ impl Left {
         left
     }
 
-    /// What there is to say before it is done.
+    /// Returns the warning for the confirmation.
     fn before(&self) -> &'static str {
         if self.listed {
             ""
@@ -413,7 +413,7 @@ impl Left {
         }
     }
 
-    /// What there is to say once it is done.
+    /// Returns the messages after the deletion.
     fn after(&self) -> Vec<String> {
         let listed = "What its agent has of it stays, and is listed by itself from now on.";
         let mut lines: Vec<String> = self.listed.then(|| listed.to_owned()).into_iter().collect();

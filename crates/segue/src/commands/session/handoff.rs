@@ -1,4 +1,4 @@
-//! `segue session handoff`: another agent goes on.
+//! `segue session handoff`: changes the provider of a session.
 
 use std::process::ExitCode;
 
@@ -25,7 +25,7 @@ pub(super) async fn run(args: HandoffArgs) -> Result<ExitCode, CliError> {
         super::tell(&app, &session, &one, &go_on).await?;
         return Ok(ExitCode::SUCCESS);
     };
-    // Whatever can be known to be wrong with the prompt is, before anything is changed.
+    // The prompt is validated before any change.
     let prompt = chat::prompt(Some(&prompt))?;
     let app = App::open()?;
     let (session, words) = hand_over(&app, &args.id, &args.provider).await?;
@@ -47,13 +47,14 @@ pub(super) async fn run(args: HandoffArgs) -> Result<ExitCode, CliError> {
     chat::ask(Ok(prompt), &talk, form).await
 }
 
-/// Hands a session over, a native one once it is segue's; says what was done, and what does not carry over.
+/// Hands a session over and returns a message about the result. Adopts a native session, and reports what the new
+/// provider does not receive.
 pub(crate) async fn hand_over(
     app: &App,
     id: &SessionRef,
     to: &ProviderId,
 ) -> Result<(Session, String), CliError> {
-    // One that can't go on would make a session of ours for nothing.
+    // The provider is checked first, because a failed handoff must not adopt a native session.
     app.engine.check_handoff(to)?;
     let session = app.take(id).await?;
     let handed = app.engine.handoff(&session, to).await?;

@@ -1,4 +1,4 @@
-//! `segue session revert`, `undo` and `fork`
+//! The commands `segue session revert`, `undo` and `fork`.
 
 pub(in crate::commands) mod words;
 
@@ -14,7 +14,7 @@ use crate::setup::App;
 use crate::terminal::{clean, print, say_decision};
 use crate::wire::{SessionJson, print_json};
 
-/// What `revert --json` and `undo --json` print.
+/// Output of `revert --json` and `undo --json`.
 #[derive(Serialize)]
 struct MovedJson {
     #[serde(flatten)]
@@ -32,7 +32,7 @@ struct SetAsideJson {
     by_move: u32,
 }
 
-/// What `revert --dry-run --json` prints.
+/// Output of `revert --dry-run --json`.
 #[derive(Serialize)]
 struct PlanJson {
     dry_run: bool,
@@ -74,7 +74,8 @@ impl From<&Effects> for EffectsJson {
     }
 }
 
-/// The session to be changed at one of its turns. A native one becomes ours first, unless it has no such turn.
+/// Resolves the session for a change at one of its turns. Adopts a native session, unless `check` rejects its number of
+/// turns.
 pub(in crate::commands) async fn take_for(
     app: &App,
     reference: &SessionRef,
@@ -104,7 +105,7 @@ pub(super) async fn revert(app: &App, args: &RevertArgs) -> Result<(), CliError>
             let words = words::reverted(&reverted, &undo);
             tell_moved(app, &reverted, args.one.json, &words).await
         }
-        // Asked for what is already so: nothing to do is not a failure.
+        // The session is already at this turn, which is not a failure.
         Err(EngineError::TurnNumber(TurnNumberError::AlreadyThere { turns })) => {
             let unmoved = Reverted {
                 turns_before: turns,
@@ -137,7 +138,7 @@ async fn tell_moved(app: &App, moved: &Reverted, json: bool, words: &str) -> Res
     Ok(())
 }
 
-/// Shows what a revert would do. A native session stays one.
+/// Shows what a revert would do, without adopting a native session.
 async fn preview(app: &App, args: &RevertArgs) -> Result<(), CliError> {
     let plan = match app.find_any(&args.one.id).await? {
         Conversation::Session(session, _) => {
@@ -183,7 +184,7 @@ pub(super) async fn undo(app: &App, args: &UndoArgs) -> Result<(), CliError> {
 pub(super) async fn fork(app: &App, args: &ForkArgs) -> Result<(), CliError> {
     let session = match args.moved {
         None => take_for(app, &args.one.id, |turns| plan_fork(turns, args.at)).await?,
-        // Only sessions of ours were ever moved.
+        // Only recorded sessions have head moves.
         Some(_) => app.find(&args.one.id).await?,
     };
     let forked = branch(app, &session, args.at, args.moved).await?;
@@ -191,7 +192,7 @@ pub(super) async fn fork(app: &App, args: &ForkArgs) -> Result<(), CliError> {
     super::tell(app, &forked.session, &args.one, &words::forked(&forked)).await
 }
 
-/// Branches off. A fork goes on where its origin did, unless that directory is gone.
+/// Forks the session. The fork uses the directory of its origin, or the current directory if that no longer exists.
 pub(in crate::commands) async fn branch(
     app: &App,
     session: &Session,

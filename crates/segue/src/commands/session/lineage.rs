@@ -1,10 +1,10 @@
-//! Where a session comes from, which legs it went on, and what became of its head, in words.
+//! Text output of a session's origin, its legs and its head moves.
 
 use jiff::Timestamp;
 use segue_core::{HeadMove, Leg, LegEnd, NativeId};
 use segue_engine::SessionView;
 
-/// The lines of `session info`: each with its name.
+/// Returns the lines of `session info`, each with its label.
 pub(super) fn lines(view: &SessionView) -> Vec<(String, String)> {
     let mut lines = Vec::new();
     if let Some((id, turn)) = &view.session.forked_from {
@@ -46,7 +46,7 @@ fn told(leg: &Leg, turns: Option<(u32, u32)>) -> String {
     format!("{} {native}{turns} ({end})", leg.provider)
 }
 
-/// Why a leg ended, for people.
+/// Describes why a leg ended.
 fn why_ended(why: LegEnd) -> &'static str {
     match why {
         LegEnd::Lost => "lost",

@@ -1,4 +1,4 @@
-//! `segue session list`
+//! `segue session list`: sessions and native sessions.
 
 mod order;
 
@@ -26,7 +26,7 @@ pub(super) async fn run(app: &App, front: Front<'_>, args: &ListArgs) -> Result<
     } else {
         args.limit
     };
-    // In any other order than theirs, the first ones may be any of them.
+    // In any order but the default, any of the sessions may come first, so all of them are needed.
     let wanted = if args.order.is_usual() {
         limit
     } else {
@@ -82,7 +82,7 @@ pub(super) async fn run(app: &App, front: Front<'_>, args: &ListArgs) -> Result<
     Ok(())
 }
 
-/// The newest that fit, of each agent that was asked for.
+/// Returns the newest matching conversations of each requested provider.
 async fn gather(
     app: &App,
     args: &ListArgs,
@@ -113,7 +113,7 @@ async fn gather(
 }
 
 fn filter(app: &App, args: &ListArgs) -> Result<Filter, CliError> {
-    // Only of Gemini CLI something can be asked; what is listed is narrowed to each of several in turn.
+    // `--ask` applies only to Gemini CLI. With several providers, `gather` filters by each of them separately.
     let gemini = args.provider.iter().find(|agent| asked::is_gemini(agent));
     Ok(Filter {
         project: (!args.all).then(|| app.project.key.clone()),
@@ -132,12 +132,12 @@ fn filter(app: &App, args: &ListArgs) -> Result<Filter, CliError> {
     })
 }
 
-/// How much of an id is shown.
+/// Length of printed ids.
 #[derive(Clone, Copy)]
 enum Ids {
-    /// As much as tells it from any other.
+    /// Long enough to be unique.
     Long,
-    /// As much as most often does.
+    /// Long enough to be unique in most cases.
     Short,
 }
 
@@ -167,7 +167,7 @@ fn table(rows: &[Conversation], all: bool, now: Timestamp, ids: Ids) -> Table {
     table
 }
 
-/// Why there is nothing to list, and what to do about it.
+/// Composes the message for an empty list, with suggestions.
 fn nothing(args: &ListArgs, front: Front<'_>) -> String {
     let scoped = args.feature.is_some() || args.task.is_some() || args.role.is_some();
     let narrowed = scoped || args.since.is_some() || !args.tag.is_empty();
@@ -183,7 +183,7 @@ fn nothing(args: &ListArgs, front: Front<'_>) -> String {
     format!("no sessions{elsewhere}; {}", front.words(&NextStep::Start))
 }
 
-/// Whether something is special about a conversation.
+/// Returns the status of a conversation as a suffix of its title. Empty if it is idle.
 pub(super) fn label(row: &Conversation) -> &'static str {
     match row {
         Conversation::Session(_, SessionStatus::Idle) => "",
@@ -197,7 +197,7 @@ pub(super) fn label(row: &Conversation) -> &'static str {
     }
 }
 
-/// Where a conversation works, as far as is known.
+/// Returns the directory of a conversation, `-` if unknown.
 pub(super) fn directory(row: &Conversation) -> &str {
     match row {
         Conversation::Session(session, _) => &session.project.cwd,
@@ -205,7 +205,7 @@ pub(super) fn directory(row: &Conversation) -> &str {
     }
 }
 
-/// A path that leaves room for a title: its end says more than its beginning.
+/// Shortens a path at its beginning to leave width for the title, because its end is more significant.
 pub(super) fn short_path(path: &str, longest: usize) -> String {
     let home = std::env::var("HOME").unwrap_or_default();
     let path = match path.strip_prefix(&home) {
@@ -222,7 +222,7 @@ pub(super) fn short_path(path: &str, longest: usize) -> String {
     format!("…{end}")
 }
 
-/// What a conversation is for, in short: `@auth`, `@auth T1/in_dev`, `pm`.
+/// Formats the purpose of a conversation: `@auth`, `@auth T1/in_dev`, `pm`.
 fn purpose(row: &Conversation) -> String {
     let purpose = match row {
         Conversation::Session(session, _) => session.purpose.as_ref(),
@@ -241,7 +241,7 @@ fn purpose(row: &Conversation) -> String {
     short(parts.join(" "))
 }
 
-/// What a conversation is tagged with, as far as there is room.
+/// Formats the tags of a conversation, cut to the width of a cell.
 fn tags(row: &Conversation) -> String {
     let tags = match row {
         Conversation::Session(session, _) => session.tags.as_slice(),
@@ -251,7 +251,7 @@ fn tags(row: &Conversation) -> String {
     short(tags.join(" "))
 }
 
-/// A cell that leaves room for a title.
+/// Cuts a cell to leave width for the title.
 fn short(all: String) -> String {
     const LONGEST: usize = 24;
     if all.chars().count() <= LONGEST {
@@ -261,7 +261,8 @@ fn short(all: String) -> String {
     format!("{start}…")
 }
 
-/// Enough of an id to name a conversation by. A native id that begins with a time differs in the second group.
+/// Returns enough of an id to refer to a conversation. Native ids that begin with a timestamp differ only in the second
+/// group.
 fn id(row: &Conversation, ids: Ids) -> String {
     match (row, ids) {
         (Conversation::Session(session, _), Ids::Long) => session.id.to_string(),
@@ -289,7 +290,7 @@ fn cells(row: &Conversation, now: Timestamp) -> [String; 4] {
             let turns = native.known.as_ref().map(|known| known.turns);
             [
                 native.session.provider.to_string(),
-                // Without the index, only reading it through would tell.
+                // Without the index, only reading the complete session would provide the number.
                 turns.map_or_else(|| "-".to_owned(), |turns| turns.to_string()),
                 ago(native.session.head.updated_at, now),
                 format!("{}{}", title(native), label(row)),
@@ -298,7 +299,7 @@ fn cells(row: &Conversation, now: Timestamp) -> [String; 4] {
     }
 }
 
-/// What a native session is called.
+/// Returns the title of a native session.
 pub(super) fn title(native: &Native) -> String {
     let title = native.session.head.title.as_ref();
     title.map_or_else(
@@ -307,12 +308,12 @@ pub(super) fn title(native: &Native) -> String {
     )
 }
 
-/// There is no such agent.
+/// Builds the error for an unknown agent.
 pub(super) fn unknown(name: &str, known: &str) -> CliError {
     CliError::usage(format!("nobody here is called {name}")).hint(format!("there are: {known}"))
 }
 
-/// What was typed is no time.
+/// Builds the error for an invalid time.
 pub(super) fn not_a_time(error: &WhenError) -> CliError {
     CliError::usage(error.to_string()).hint(WhenError::FORMS)
 }

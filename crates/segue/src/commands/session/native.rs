@@ -1,4 +1,4 @@
-//! `segue session info` and `segue session show` on sessions that only an agent has.
+//! `segue session info` and `segue session show` for native sessions.
 
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -16,15 +16,15 @@ use crate::setup::App;
 use crate::terminal::{Style, ago, one_line, print, say};
 use crate::wire::{self, SessionJson, TurnJson, print_json};
 
-/// A larger session is not read through only to number its last turns.
+/// Maximum size in bytes of a session that is read completely in order to number its last turns.
 const NUMBERED: u64 = 64 << 20;
 
-/// Who has a native session.
+/// Storage of a native session.
 #[derive(Clone, Copy)]
 enum Whose {
-    /// Its agent.
+    /// The files of its agent.
     Agents,
-    /// Only segue's archive, since it is gone at its agent's.
+    /// Only segue's archive, because the agent no longer has the session.
     Archives,
 }
 
@@ -37,7 +37,7 @@ impl Whose {
         }
     }
 
-    /// How the agent itself goes on with it.
+    /// Returns the command with which the user resumes or restores the session.
     fn go_on(self, native: &Native) -> Option<String> {
         let (agent, id) = (&native.session.provider, &native.session.head.id);
         match self {
@@ -69,7 +69,8 @@ impl Whose {
     }
 }
 
-/// Reads a session through. The last good row of one that is a conversation no more may have led here.
+/// Reads a native session. Fails if it has no turns, which is possible because the index may list a file that was a
+/// conversation earlier.
 fn surveyed(app: &App, native: &Native) -> Result<Survey, CliError> {
     let survey = app.engine.survey(&native.session)?;
     if survey.turns.is_empty() {
@@ -177,7 +178,7 @@ pub(super) fn transcript(app: &App, native: &Native, args: &ShowArgs) -> Result<
     Ok(())
 }
 
-/// Prints turns as they are read.
+/// Printer of turns while they are read.
 struct Printer<'a> {
     native: &'a Native,
     json: bool,
@@ -189,7 +190,7 @@ impl<'a> Printer<'a> {
     fn new(app: &App, native: &'a Native, session: &SessionJson, args: &ShowArgs) -> Self {
         if args.one.json {
             let head = serde_json::to_string(session).unwrap_or_default();
-            // A reader that went away is no error: there is nobody to tell.
+            // A closed reader is ignored, because no one is left to report it to.
             let _ = write!(
                 std::io::stdout(),
                 "{{\"session\":{head},\"legs\":[],\"turns\":["
@@ -208,7 +209,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// Prints a turn, unless nobody reads any more.
+    /// Prints a turn. Returns `Break` if the reader is closed.
     fn turn(&mut self, n: Option<u32>, turn: &NativeTurn) -> ControlFlow<()> {
         self.turns += 1;
         if self.json {
@@ -221,7 +222,7 @@ impl<'a> Printer<'a> {
         }
         let note = match turn.state {
             TurnState::Finished => "",
-            // Nothing tells whether it is under way or was cut off.
+            // The file does not show whether the turn is running or was cut off.
             TurnState::Running => "unfinished",
             state => state.as_str(),
         };
@@ -243,7 +244,7 @@ impl<'a> Printer<'a> {
     }
 }
 
-/// Says what is missing from what was shown.
+/// Reports records that could not be read.
 fn tell_skipped(skipped: Skipped) {
     let mut missing = Vec::new();
     let mut count = |number: u64, what: &str| {

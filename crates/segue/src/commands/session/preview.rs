@@ -1,4 +1,4 @@
-//! `segue session preview`
+//! `segue session preview`: the brief for a new native session.
 
 use std::ops::ControlFlow;
 
@@ -14,7 +14,7 @@ use crate::setup::App;
 use crate::terminal::{Style, clean, print, say, try_print};
 use crate::wire::print_json;
 
-/// How long the bar of the whole budget is.
+/// Width of the bar for the complete budget.
 const BAR: usize = 40;
 
 pub(super) async fn run(app: &App, args: &PreviewArgs) -> Result<(), CliError> {
@@ -110,13 +110,13 @@ fn show(preview: &Preview, prompt: &str) {
     }
 }
 
-/// By how many tokens it is too much, if it is.
+/// Returns the number of tokens above the budget. `None` if the brief fits.
 fn over(preview: &Preview) -> Option<u64> {
     let more = preview.brief.total_tokens().checked_sub(preview.budget);
     more.filter(|more| *more > 0)
 }
 
-/// What is not told, and why.
+/// Lists what the brief omits, with the reasons.
 fn left_out(preview: &Preview) -> Vec<String> {
     let (left_out, missing) = (preview.brief.left_out, preview.brief.missing);
     let mut lines = Vec::new();

@@ -1,4 +1,4 @@
-//! `segue session resume`: here, or in the agent's own program.
+//! `segue session resume`: resumes a session in segue or in the agent's own program.
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -48,13 +48,14 @@ pub(super) async fn run(mut args: ResumeArgs) -> Result<ExitCode, CliError> {
     chat::run(args).await
 }
 
-/// Becomes the program of a session's own agent; what comes back is why that can't be.
+/// Replaces the process with the agent's own program. Returns only if that fails: `Ok` with the reason if the caller
+/// can resume the session in segue instead.
 pub(crate) async fn in_its_own(id: &SessionRef) -> Result<String, CliError> {
     let app = App::open()?;
     let found = app.find_any(id).await?;
     let departure = match app.engine.depart(&found).await {
         Ok(departure) => departure,
-        // What can't go on there because it does go on there can't go on here either.
+        // A session that is in use by the agent's own program cannot be resumed in segue either.
         Err(
             error @ EngineError::Stays {
                 why: Obstacle::Busy { .. },
@@ -77,7 +78,7 @@ pub(crate) async fn in_its_own(id: &SessionRef) -> Result<String, CliError> {
     }
 }
 
-/// Provides for a session whose agent may destroy it once it has the terminal.
+/// Protects a session whose agent may destroy it once the agent has the terminal. Only Gemini CLI needs this.
 fn entrust(app: &App, config: &Config, departure: &Departure) {
     if departure.provider != ProviderId::gemini() {
         return;
@@ -88,7 +89,7 @@ fn entrust(app: &App, config: &Config, departure: &Departure) {
     }
 }
 
-/// Becomes another program; what comes back is why not.
+/// Replaces the process with another program. Returns only the error if that fails.
 fn begin(program: &OwnProgram) -> CliError {
     let mark = Style::stderr().yellow("segue:");
     let what = one_line(&program.in_short());
@@ -98,9 +99,9 @@ fn begin(program: &OwnProgram) -> CliError {
     CliError::failed(format!("cannot start {}", program.path.display())).because(&error)
 }
 
-/// Becomes the agent's own program, or tells how to.
+/// Replaces the process with the agent's own program, or prints the command with `--print`.
 async fn depart(id: &SessionRef, args: &ResumeArgs) -> Result<ExitCode, CliError> {
-    // A program is started by what is configured, so that must be in order.
+    // The configuration determines which program is started, so it must be valid.
     let app = App::open()?;
     let found = app.find_any(id).await?;
     let departure = app.engine.depart(&found).await?;
@@ -126,12 +127,13 @@ async fn depart(id: &SessionRef, args: &ResumeArgs) -> Result<ExitCode, CliError
         return Ok(ExitCode::SUCCESS);
     }
     entrust(&app, &config, &departure);
-    // Nothing of ours lives on: the store is closed before.
+    // The store is closed before the process is replaced.
     drop(app);
     Err(begin(&program))
 }
 
-/// The agent that was asked for on the command line; what the environment says is not meant for one session.
+/// Returns the agent from the command line. Ignores the agent from the environment, because that does not refer to a
+/// single session.
 fn asked_for(args: &ResumeArgs) -> Option<&ProviderId> {
     let usual = std::env::var("SEGUE_PROVIDER").ok();
     let asked = args.terms.provider.as_ref();

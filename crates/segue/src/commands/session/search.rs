@@ -1,4 +1,4 @@
-//! `segue session search`
+//! `segue session search`: full-text search.
 
 use jiff::{Timestamp, Zoned};
 use segue_catalog::Index;
@@ -25,7 +25,7 @@ pub(super) async fn run(app: &App, args: &SearchArgs) -> Result<(), CliError> {
             "the index could not be brought up to date: {}",
             one_line(why)
         );
-        // An index that never was complete would be silent about most of what there is.
+        // An index that was never complete would miss most sessions without a warning.
         if !app.engine.index().is_some_and(Index::is_whole) {
             return Err(CliError::failed(why).hint(
                 "put that right and search again: it is built by itself then, and nothing is lost",
@@ -57,7 +57,7 @@ pub(super) async fn run(app: &App, args: &SearchArgs) -> Result<(), CliError> {
     Ok(())
 }
 
-/// What was typed, and what the options say.
+/// Builds the query from the words and the options.
 fn narrowed(args: &SearchArgs) -> Result<Query, CliError> {
     let mut query = if args.words.is_empty() {
         Query::default()
@@ -74,7 +74,7 @@ fn narrowed(args: &SearchArgs) -> Result<Query, CliError> {
     Ok(query)
 }
 
-/// What was typed: one argument as it is; of several, each that has blanks in it is a phrase.
+/// Parses the words: a single argument as it is; of several arguments, each that contains blanks is a phrase.
 fn query(words: &[String]) -> Result<Query, CliError> {
     let text = match words {
         [one] => one.clone(),
@@ -89,7 +89,7 @@ fn query(words: &[String]) -> Result<Query, CliError> {
             several.iter().map(quoted).collect::<Vec<_>>().join(" ")
         }
     };
-    // Which zone we are in takes a while to find out, and rarely matters.
+    // The time zone is determined only when it is needed, because that is slow.
     let when = |text: &str| parse_when(text, &Zoned::now()).map_err(|error| error.to_string());
     Query::parse(&text, &when).map_err(|error| refused(&error))
 }
@@ -171,7 +171,7 @@ fn whereabouts(found: &FoundIn, now: Timestamp) -> String {
     )
 }
 
-/// Who said it, and the words around what was found, as far as they fit.
+/// Formats a matching turn: its author, and as much of the snippet as fits.
 fn line(turn: &FoundTurn, style: Style) -> String {
     let who = match turn.snippet.role {
         Some(Role::User) => "you",
@@ -191,7 +191,7 @@ fn line(turn: &FoundTurn, style: Style) -> String {
     format!("{}{text}", style.dim(&head))
 }
 
-/// The piece with what was found set off.
+/// Formats the snippet with the matches in bold.
 fn marked(snippet: &Snippet, room: usize, style: Style) -> String {
     let text = &snippet.text;
     let fits = text.char_indices().nth(room.max(20));

@@ -1,4 +1,4 @@
-//! `segue session info` and `segue session show`
+//! The commands `segue session info` and `segue session show`.
 
 use std::ops::ControlFlow;
 
@@ -86,10 +86,10 @@ fn print_info(view: &SessionView) {
     }
 }
 
-/// How many decisions are shown.
+/// Maximum number of decisions that are shown.
 const DECISIONS: usize = 20;
 
-/// The newest decisions, oldest first. That it simply went on tells nothing of a session.
+/// Returns the newest decisions, oldest first. Omits normal continuations, because they carry no information.
 fn news(view: &SessionView) -> impl Iterator<Item = &(Timestamp, Decision)> {
     let all = view.decisions.iter();
     let news = all.filter(|(_, decision)| decision.kind != DecisionKind::Continued);
@@ -146,7 +146,7 @@ pub(super) async fn transcript(app: &App, args: &ShowArgs) -> Result<(), CliErro
     Ok(())
 }
 
-/// Where the turn with this number is among so many.
+/// Returns the index of the turn with this number. Fails if the session has no such turn.
 pub(super) fn turn_index(n: i64, turns: usize) -> Result<usize, CliError> {
     let index = usize::try_from(n).ok().and_then(|n| n.checked_sub(1));
     index.filter(|index| *index < turns).ok_or_else(|| {
@@ -158,7 +158,7 @@ pub(super) fn turn_index(n: i64, turns: usize) -> Result<usize, CliError> {
     })
 }
 
-/// How much there is in a session, also of what is not shown.
+/// Size of a session, including turns that are not shown.
 #[derive(Clone, Copy)]
 struct Counted {
     messages: usize,
@@ -193,21 +193,21 @@ fn print_transcript(transcript: &Transcript, whole: Counted, full: bool) {
     }
 }
 
-/// How a transcript is laid out.
+/// Layout of a transcript.
 #[derive(Clone, Copy)]
 pub(super) struct Layout<'a> {
-    /// What the agent is called.
+    /// Name of the agent.
     pub(super) agent: &'a str,
-    /// What whoever remarks on the conversation from outside is called.
+    /// Name of the author of system messages.
     pub(super) system: &'a str,
-    /// Whether what a tool said is shown to its end.
+    /// Whether the output of tools is shown completely.
     pub(super) full: bool,
 }
 
-/// How much of what a tool said is shown.
+/// Maximum number of lines of a tool's output.
 const TOOL_LINES: usize = 10;
 
-/// Prints a turn, unless nobody reads any more.
+/// Prints a turn. Returns `Break` if the reader is closed.
 pub(super) fn print_turn(
     n: Option<u32>,
     note: &str,
@@ -232,7 +232,7 @@ pub(super) fn print_turn(
     try_print(&style.dim(&format!("{head}{rule}")))?;
     let mut last = None;
     for message in messages {
-        // Whoever goes on speaking is not named again.
+        // The author of consecutive messages is printed once.
         if last != Some(message.role) || !message.complete {
             let who = match message.role {
                 Role::User => "you",
@@ -268,7 +268,7 @@ fn print_parts(parts: &[Part], full: bool) -> ControlFlow<()> {
         };
         let text = clean(&text);
         let lines = text.lines().count();
-        // One line more is not worth a remark.
+        // A single omitted line is printed instead of a note about it.
         let shown = if lines > limit.saturating_add(1) {
             limit
         } else {
@@ -287,7 +287,8 @@ fn print_parts(parts: &[Part], full: bool) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
-/// What an agent wraps the output of a command in tells nothing that the mark before it does not.
+/// Removes the frame in which an agent puts the output of a command, because the mark before it has the same
+/// information.
 fn unwrapped(text: &str) -> &str {
     let inside = match text.split_once("\nOutput:\n") {
         Some((head, output)) if head.starts_with("Chunk ID:") => output,

@@ -1,4 +1,4 @@
-//! `segue session stats`
+//! `segue session stats`: tokens and costs of sessions.
 
 mod figures;
 mod json;
@@ -112,7 +112,7 @@ fn notes(spent: &[Spent], prices: &Prices, spending: &Spending, asked: &Asked<'_
     notes::notes(spending, &by_model, asked)
 }
 
-/// What is put together: one thing, or one and within it another.
+/// Returns the groupings: one, or one and a second within it.
 fn levels(args: &StatsArgs) -> Result<Vec<By>, CliError> {
     let by: Vec<By> = args.by.iter().map(|&by| by.into()).collect();
     match by.as_slice() {
@@ -129,7 +129,7 @@ fn levels(args: &StatsArgs) -> Result<Vec<By>, CliError> {
     }
 }
 
-/// The key of the project that is asked about; none for all of them.
+/// Returns the key of the requested project. `None` for all projects.
 fn project(app: &App, args: &StatsArgs, by: &[By]) -> Option<String> {
     if let Some(path) = &args.project {
         return Some(key_of(&absolute(app, path)));
@@ -138,7 +138,7 @@ fn project(app: &App, args: &StatsArgs, by: &[By]) -> Option<String> {
     (!everywhere).then(|| app.project.key.clone())
 }
 
-/// The path from the root on. Sessions know one that is gone without any `..` in it.
+/// Makes the path absolute. Resolves its parent, because sessions record a deleted directory without `..`.
 fn absolute(app: &App, path: &Path) -> PathBuf {
     let path = Path::new(&app.project.cwd).join(path);
     let parent = path.parent().and_then(|parent| parent.canonicalize().ok());
@@ -152,7 +152,7 @@ fn key_of(path: &Path) -> String {
     project_key(path).to_string_lossy().into_owned()
 }
 
-/// Refuses a path that is no directory and was the project of no session: it is most likely a slip.
+/// Rejects a path that is not a directory and not the project of any session, because it is most likely a typing error.
 async fn known_project(app: &App, path: &Path) -> Result<(), CliError> {
     let path = absolute(app, path);
     if path.is_dir() {
@@ -173,7 +173,8 @@ async fn known_project(app: &App, path: &Path) -> Result<(), CliError> {
     .hint("`segue session stats --by project --since all` shows those that there are"))
 }
 
-/// Whether it was spent with a model whose name begins so; `maker/model` also goes by `model`.
+/// Returns `true` if the tokens were used by a model whose name begins with this prefix, with or without its vendor in
+/// `vendor/model`.
 fn is_of(spent: &Spent, beginning: &str) -> bool {
     let Some(model) = &spent.model else {
         return false;

@@ -1,4 +1,4 @@
-//! `segue session tag`
+//! `segue session tag`: tags of sessions.
 
 use segue_core::Session;
 use segue_store::Retag;
@@ -20,7 +20,7 @@ pub(super) async fn run(app: &App, args: &TagArgs) -> Result<(), CliError> {
         )));
     }
     if args.add.is_empty() && args.remove.is_empty() {
-        // To look at them changes nothing, so nothing is taken over for it.
+        // Showing tags changes nothing, so it does not adopt a native session.
         let session = app.find(id).await?;
         return tell(app, &session, args).await;
     }
@@ -33,7 +33,7 @@ pub(super) async fn run(app: &App, args: &TagArgs) -> Result<(), CliError> {
     tell(app, &session, args).await
 }
 
-/// Tells what a session is tagged with now.
+/// Prints the tags of a session.
 async fn tell(app: &App, session: &Session, args: &TagArgs) -> Result<(), CliError> {
     if args.json {
         let status = app.engine.status(session).await?;

@@ -1,4 +1,4 @@
-//! `segue session export`, `import` and `migrate`: sessions in the files of other programs
+//! The commands `segue session export`, `import` and `migrate`, which exchange sessions with other programs.
 
 mod export;
 mod folders;

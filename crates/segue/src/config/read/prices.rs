@@ -1,4 +1,4 @@
-//! The price list of a file.
+//! Parser of the `prices` tables.
 
 use super::{Item, Reading};
 use crate::config::bare;

@@ -1,4 +1,4 @@
-//! The roles of a file.
+//! Parser of the `roles` tables.
 
 use segue_core::RoleName;
 
@@ -7,7 +7,7 @@ use crate::config::bare;
 use crate::config::key::{Key, RoleKey};
 use crate::config::problem::Wrong;
 
-/// The name of a role in `[roles.NAME]`.
+/// Checks the name of a role in `[roles.NAME]`.
 pub(super) fn name(name: &str) -> Result<(), Wrong> {
     let parsed = RoleName::parse(name);
     parsed

@@ -1,4 +1,4 @@
-//! The MCP servers of a file.
+//! Parser of the `mcp` tables.
 
 use std::ops::Range;
 
@@ -40,7 +40,7 @@ impl Reading<'_> {
         }
     }
 
-    /// A server is a program or an address, with what belongs to it.
+    /// Checks that a server has either a command or a URL, with the settings that belong to it.
     fn one_reach(&mut self, server: &str, span: &Range<usize>) {
         let key = |key: McpKey| Key::Mcp(server.to_owned(), key);
         let command = self.layer.contains_key(&key(McpKey::Command));

@@ -1,4 +1,4 @@
-//! What is done when an agent fails, rests or is full, as it is configured.
+//! Policy for failures, cooldowns and context limits of agents, from the configuration.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::View;
 use crate::config::key::{AgentKey, Key};
 use crate::config::value::{Origin, Value};
 
-/// What applies where nobody says anything.
+/// Returns the default settings.
 pub(super) fn defaults() -> Vec<(Key, Value)> {
     let policy = Policy::default();
     let names = policy.fallback.iter().map(ToString::to_string);
@@ -56,7 +56,8 @@ impl View<'_> {
         }
     }
 
-    /// A budget that nobody set holds where there is a role alone.
+    /// Returns which sessions are compacted automatically. Without the switch, these are all sessions if a source sets
+    /// a budget, and only sessions with a role if the budget is the default.
     fn compaction(&self) -> AutoCompaction {
         let switch = match self.value(&Key::CompactionAuto) {
             Some(Value::Switch(on)) => Some(*on),

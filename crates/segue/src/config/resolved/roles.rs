@@ -1,4 +1,4 @@
-//! The roles that the settings come to.
+//! Roles from the settings.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::config::key::{Key, RoleKey};
 use crate::config::problem::{Problem, Wrong};
 use crate::config::value::{Layer, Value};
 
-/// Those that come with segue, as the settings change them, and those of the settings' own.
+/// Returns the built-in roles with the changes of the settings, and the roles that the settings add.
 pub(crate) fn roles(settings: &Layer) -> Roles {
     let mut changes: BTreeMap<&RoleName, RoleChange> = BTreeMap::new();
     for (key, entry) in settings {
@@ -38,7 +38,7 @@ pub(crate) fn roles(settings: &Layer) -> Roles {
     roles
 }
 
-/// Roles of which nobody says what they are.
+/// Returns the problems of roles that no source describes.
 pub(super) fn gaps(settings: &Layer) -> Vec<Problem> {
     let roles = roles(settings);
     let mut problems = Vec::new();

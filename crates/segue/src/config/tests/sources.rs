@@ -1,4 +1,4 @@
-//! Which source wins.
+//! Tests of the priority of sources.
 
 use segue_agents::SessionDefault;
 use segue_core::McpReach;
@@ -173,7 +173,7 @@ fn what_nobody_completes_is_a_problem() {
             file.display()
         ),
     ];
-    // That of b comes from the project, and waits only for trust.
+    // `acp.b` has no problem, because the project sets its `path` and lacks only the user's trust.
     assert_eq!(said, expected);
     assert_eq!(loaded.config.agents.len(), 3);
 }

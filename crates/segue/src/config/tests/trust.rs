@@ -1,4 +1,4 @@
-//! What a project may set by itself.
+//! Tests of the settings that a project may set without trust.
 
 use super::*;
 
@@ -128,7 +128,7 @@ fn trust_is_for_the_file_as_it_was() {
     assert_eq!(machine.load().files.last().unwrap().state, State::Untrusted);
     fs::write(machine.project(), ALL).unwrap();
     assert_eq!(machine.load().files.last().unwrap().state, State::Trusted);
-    // A list that can't be read trusts nothing.
+    // If the list cannot be read, no file is trusted.
     fs::write(machine.at().home.join("trusted.json"), "{").unwrap();
     assert_eq!(machine.load().files.last().unwrap().state, State::Untrusted);
     assert!(Trusted::change(&machine.at().home, |_| ()).is_err());
@@ -158,7 +158,7 @@ fn a_project_may_narrow_the_tools_of_a_role_and_not_widen_them() {
         role.allowed_tools.clone().map(|tools| tools.join(" "))
     };
     let some = |tools: &str| Some(tools.to_owned());
-    // What the project says, whose tools are looked at, what they are without trust and with it.
+    // Project's file, role, the role's tools without trust, and its tools with trust.
     for (project, role, without, with) in [
         (
             "[roles.pm]\nallowed_tools = [\"Read\"]",
@@ -185,7 +185,7 @@ fn a_project_may_narrow_the_tools_of_a_role_and_not_widen_them() {
             some("Read"),
             some("Bash"),
         ),
-        // Nobody else says what it is, and without a role an agent has all tools.
+        // No other source describes the role, and an agent without a role has all tools.
         ("[roles.cook]\nrole = \"You cook.\"", "cook", None, None),
     ] {
         let machine = Machine::new(user, project);

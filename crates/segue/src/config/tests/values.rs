@@ -1,4 +1,4 @@
-//! What a good file comes to.
+//! Tests of the configuration that a valid file produces.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::*;
 use crate::config::accept::server_name;
 use crate::config::key::McpKey;
 
-/// What a file alone comes to.
+/// Returns the configuration of one file.
 fn config(text: &str) -> Config {
     let layer = parse(text).unwrap_or_else(|problems| panic!("{text}: {problems:?}"));
     Config::of(&merge::merge([resolved::defaults(), layer]))
@@ -265,7 +265,7 @@ fn prices_are_dollars_for_a_million_tokens() {
         price("gpt-5.5-codex"),
         Some([1_250_000, 125_000, 10_000_000])
     );
-    // Without a price of its own, what is cached costs as much as the rest.
+    // Without a price for cached tokens, the price for input applies.
     assert_eq!(
         price("claude-opus-4-1"),
         Some([15_000_000, 15_000_000, 75_000_000])

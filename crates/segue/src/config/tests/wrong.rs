@@ -1,8 +1,8 @@
-//! What a bad file is told.
+//! Tests of the problems that an invalid file reports.
 
 use super::*;
 
-/// What is wrong, as `line:column: message | hint`.
+/// Returns the problems as `line:column: message | hint`.
 fn wrong(text: &str) -> Vec<String> {
     let problems = parse(text).err().unwrap_or_default();
     let lines = problems.iter().map(|problem| {
@@ -18,7 +18,7 @@ fn wrong(text: &str) -> Vec<String> {
     lines.collect()
 }
 
-/// Files, and what is wrong with them.
+/// Files and their problems.
 const CASES: &[(&str, &[&str])] = &[
     (
         "[prices.gpt-5]\ninput = 1\noutptu = 2",

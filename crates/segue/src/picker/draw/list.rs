@@ -1,4 +1,4 @@
-//! The list: one line a conversation, in columns that follow the width.
+//! The list: one line per conversation, in columns that depend on the width.
 
 use jiff::Timestamp;
 use ratatui::Frame;
@@ -12,7 +12,7 @@ use crate::picker::source::{Place, Row, Standing};
 use crate::picker::state::State;
 use crate::terminal::text;
 
-/// How wide the columns are; 0 for one that has no room.
+/// Widths of the columns; 0 for a column that does not fit.
 #[derive(Debug, PartialEq, Eq)]
 struct Columns {
     provider: usize,
@@ -22,10 +22,10 @@ struct Columns {
     turns: usize,
 }
 
-/// The mark of the selection, and the age, each with what is around it.
+/// Widths of the selection mark and of the age, including their separators.
 const MARK: usize = 2;
 const AGE: usize = 5;
-/// The least that is worth showing of a snippet.
+/// Minimum width of a snippet.
 const SNIPPET: usize = 16;
 
 impl Columns {
@@ -59,7 +59,7 @@ pub(super) fn draw(state: &State, frame: &mut Frame<'_>, area: Rect) {
         return;
     }
     let columns = Columns::of(area.width.into(), state.place);
-    // Rows of another list than the one that was asked for are there to be seen, not to be chosen.
+    // Rows of an outdated list are visible, but cannot be selected.
     let is_old = !state.is_current() && state.failure().is_some();
     for ((row, is_selected), line) in state.window.in_view().zip(area.rows()) {
         let is_selected = is_selected && !is_old;
@@ -77,7 +77,7 @@ pub(super) fn draw(state: &State, frame: &mut Frame<'_>, area: Rect) {
     }
 }
 
-/// What to do where there is nothing to choose.
+/// Draws suggestions for an empty list.
 fn draw_nothing(state: &State, frame: &mut Frame<'_>, area: Rect) {
     let typed = !state.line.text().trim().is_empty();
     let lines: &[(&str, Style)] = match (typed, state.place) {
@@ -100,7 +100,7 @@ fn draw_nothing(state: &State, frame: &mut Frame<'_>, area: Rect) {
             ("See which agents are here:  segue doctor", PLAIN),
         ],
     };
-    // With a line of air above, where there is room.
+    // An empty line above, if it fits.
     let air = usize::from(usize::from(area.height) > lines.len());
     let width = usize::from(area.width).saturating_sub(MARK);
     for ((words, style), line) in lines.iter().zip(area.rows().skip(air)) {
@@ -110,7 +110,7 @@ fn draw_nothing(state: &State, frame: &mut Frame<'_>, area: Rect) {
 }
 
 fn row_line(state: &State, row: &Row, columns: &Columns, is_selected: bool) -> Line<'static> {
-    // Reversed, colours and dim would be blocks and hard to read.
+    // Colours and dim text are hard to read in reverse.
     let colour = |style, colour| {
         if is_selected {
             PLAIN
@@ -152,7 +152,7 @@ fn row_line(state: &State, row: &Row, columns: &Columns, is_selected: bool) -> L
     Line::from(spans)
 }
 
-/// The title with what else is known of the conversation: its standing, its feature and tags, where the words were found.
+/// Returns the title with status, feature, tags and snippet of the conversation.
 fn title(state: &State, row: &Row, width: usize, is_selected: bool) -> Vec<Span<'static>> {
     let dim = if is_selected { PLAIN } else { DIM };
     let (standing, style) = match row.standing {
@@ -165,7 +165,7 @@ fn title(state: &State, row: &Row, width: usize, is_selected: bool) -> Vec<Span<
     let labels = row.feature.iter().map(|feature| format!("@{feature}"));
     let labels = labels.chain(row.tags.iter().map(|tag| format!("#{tag}")));
     let labels = text::plain(&labels.collect::<Vec<_>>().join(" "));
-    // The title has half of the room for itself.
+    // The title gets at least half of the width.
     let mut beside = width / 2;
     let mut badges = Vec::new();
     for (words, style) in [(standing, style), (labels.as_str(), dim)] {
@@ -193,7 +193,7 @@ fn title(state: &State, row: &Row, width: usize, is_selected: bool) -> Vec<Span<
         for (at, piece) in hit.iter().enumerate() {
             let mut words = text::plain(&piece.text);
             if at == 0 && !piece.is_hit {
-                // What was searched for matters more than what is before it.
+                // The match matters more than the text before it.
                 words = text::tail(&words, left / 3);
             }
             let words = text::cut(&words, left);
@@ -207,7 +207,7 @@ fn title(state: &State, row: &Row, width: usize, is_selected: bool) -> Vec<Span<
     spans
 }
 
-/// A colour for each agent that is usual; none is the foreground of a usual terminal's background.
+/// Returns the colour of an agent. No colour equals the foreground or the background of a common terminal.
 pub(super) fn provider_colour(provider: &str) -> Color {
     match provider {
         "claude" => Color::Magenta,
@@ -218,7 +218,7 @@ pub(super) fn provider_colour(provider: &str) -> Color {
     }
 }
 
-/// How long ago, in at most four characters.
+/// Formats the time since `then` with at most four characters.
 fn age(then: Timestamp, now: Timestamp) -> String {
     let minutes = now.duration_since(then).as_mins();
     let (number, unit) = match minutes {

@@ -1,4 +1,4 @@
-//! What lies over the list: the help, and two small questions.
+//! Overlays of the list: the help, and the dialogs for tags and handoff.
 
 use ratatui::Frame;
 use ratatui::layout::{Position, Rect};
@@ -96,7 +96,7 @@ pub(super) fn draw_handoff(frame: &mut Frame<'_>, row: &Row, agents: &[String], 
     }
 }
 
-/// An empty box in the middle of the screen, as far as it fits; what is inside of it.
+/// Draws an empty box in the centre of the screen, cut to its size. Returns the area inside.
 fn boxed(frame: &mut Frame<'_>, name: &str, how: &str, width: usize, height: usize) -> Rect {
     let screen = frame.area();
     let size = |inner: usize, most: u16| u16::try_from(inner).unwrap_or(u16::MAX).min(most);
@@ -120,7 +120,7 @@ fn boxed(frame: &mut Frame<'_>, name: &str, how: &str, width: usize, height: usi
     }
 }
 
-/// Takes away the wide characters of which the box covers the second half: they would stand over its border.
+/// Clears wide characters whose second half the box covers, because they would overlap its border.
 fn clear_halves(frame: &mut Frame<'_>, area: Rect) {
     let Some(x) = area.x.checked_sub(1) else {
         return;

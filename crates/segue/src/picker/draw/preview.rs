@@ -1,4 +1,4 @@
-//! What is shown of the selected conversation beside the list.
+//! Preview of the selected conversation.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -13,9 +13,9 @@ use crate::picker::state::State;
 use crate::terminal::ago;
 use crate::terminal::text;
 
-/// How many lines of a prompt are shown; what is pasted into one must not hide the answer.
+/// Maximum number of lines of a prompt, because pasted text must not hide the answer.
 const PROMPT_LINES: usize = 6;
-/// How much of an answer is looked at.
+/// Maximum number of characters of a prompt or an answer.
 const ANSWER_CHARS: usize = 8000;
 
 pub(super) fn draw(state: &State, frame: &mut Frame<'_>, area: Rect) {
@@ -31,7 +31,7 @@ pub(super) fn draw(state: &State, frame: &mut Frame<'_>, area: Rect) {
     }
 }
 
-/// How far the preview can be scrolled.
+/// Returns the maximum scroll offset of the preview.
 pub(in crate::picker) fn last_scroll(state: &State) -> usize {
     let (Some(area), Some(row)) = (Layout::of(state.size).preview, state.window.selected()) else {
         return 0;
@@ -62,7 +62,7 @@ fn lines(state: &State, row: &Row, width: usize) -> Vec<Line<'static>> {
     lines
 }
 
-/// What a row says, in words.
+/// Returns the details of a row in one line.
 fn facts(state: &State, row: &Row, width: usize) -> Line<'static> {
     let turns = match row.turns {
         1 => "1 turn".to_owned(),
@@ -137,7 +137,7 @@ fn push_turn(lines: &mut Vec<Line<'static>>, state: &State, turn: &Exchange, wid
     push(lines, &answer, width, PLAIN, usize::MAX);
 }
 
-/// Adds a text, wrapped, with `…` where it has more lines than wanted.
+/// Adds a text, wrapped, with `…` if it has more than `most` lines.
 fn push(lines: &mut Vec<Line<'static>>, words: &str, width: usize, style: Style, most: usize) {
     let mut wrapped = text::lines(words).flat_map(|line| text::wrap(&line, width));
     let mut left = most;
@@ -152,7 +152,7 @@ fn push(lines: &mut Vec<Line<'static>>, words: &str, width: usize, style: Style,
     }
 }
 
-/// Where the words were found, on one line.
+/// Formats the snippet with its matches on one line.
 fn marked(hit: &Marked, width: usize) -> Line<'static> {
     let mut left = width;
     let mut spans = Vec::new();

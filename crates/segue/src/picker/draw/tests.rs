@@ -9,7 +9,7 @@ use crate::picker::source::{Done, Options, Refreshed, Shelf};
 use crate::picker::state::News;
 use crate::picker::tests::shelf::{FakeShelf, now};
 
-/// The made-up shelf after some keys, everything answered.
+/// Returns the state over generated data after some keys, with all queries answered.
 fn state(all: usize, (width, height): (u16, u16), typed: &str, keys: &[Key]) -> State {
     let options = Options {
         place: Place::Everywhere,
@@ -47,7 +47,7 @@ fn drawn(state: &State) -> Buffer {
     terminal.backend().buffer().clone()
 }
 
-/// What is on the screen, without colours.
+/// Returns the content of the screen without colours.
 fn picture(state: &State) -> String {
     let buffer = drawn(state);
     let mut lines = Vec::new();
@@ -344,7 +344,7 @@ fn rows_that_are_not_there_yet_have_their_place() {
     ");
 }
 
-/// States in which everything that can be on the screen is on it.
+/// Returns states that together show every element of the screen.
 fn all_states(size: (u16, u16)) -> Vec<State> {
     let down = Key::Move(Move::Down);
     let mut states = vec![

@@ -1,4 +1,4 @@
-//! Conversations as the picker shows them: a row, its facts, its turns, and what was found.
+//! Conversion of conversations for the picker: rows, details, turns and snippets.
 
 use std::path::Path;
 
@@ -62,7 +62,7 @@ fn standing(native: &Native) -> Standing {
     }
 }
 
-/// The last name of a directory, which is how people call a project.
+/// Returns the last component of a directory, which is the short name of a project.
 fn short(directory: &str) -> String {
     let name = Path::new(directory).file_name();
     name.map_or_else(
@@ -118,7 +118,7 @@ pub(super) fn exchange(n: usize, messages: &[Message]) -> Exchange {
     }
 }
 
-/// A piece of text with what was found in it set off.
+/// Splits a snippet into spans, with the matches marked.
 pub(super) fn marked(snippet: &Snippet) -> Marked {
     let mut pieces = Vec::new();
     let mut from = 0;

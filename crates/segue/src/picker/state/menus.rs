@@ -1,4 +1,4 @@
-//! Keys while something lies over the list: the help, the tag that is typed, the agents to choose from.
+//! Keys in overlays: the help, the tag dialog and the choice of an agent.
 
 use super::{Ask, Message, Mode, State, choose};
 use crate::picker::keys::{HELP, Key, Move};
@@ -35,7 +35,7 @@ impl State {
             Key::Enter => {
                 let (row, tag) = (row.clone(), line.text().trim().to_owned());
                 if let Err(error) = retag(&tag) {
-                    // What was typed stays, to be mended.
+                    // The typed text remains, so that the user can correct it.
                     self.message = Some(Message::Wrong(error.to_string()));
                     return Ask::Nothing;
                 }
@@ -77,7 +77,7 @@ fn go(selected: &mut usize, to: usize) -> Ask {
     Ask::Nothing
 }
 
-/// Which one of a list a digit names.
+/// Returns the index that a digit selects.
 fn numbered(c: char) -> Option<usize> {
     usize::try_from(c.to_digit(10)?.checked_sub(1)?).ok()
 }

@@ -3,7 +3,7 @@ use crate::picker::keys::Move;
 use crate::picker::source::{Exchange, Shelf, Total};
 use crate::picker::tests::shelf::{FakeShelf, now, row};
 
-/// The picker's state over the made-up shelf, with nobody in between: questions are answered when the test says so.
+/// State of the picker over generated data without threads: the test decides when queries are answered.
 struct Stage {
     state: State,
     shelf: FakeShelf,
@@ -28,7 +28,7 @@ impl Stage {
         }
     }
 
-    /// One that has its first rows.
+    /// Returns a stage whose first rows have arrived.
     fn ready() -> Self {
         let mut stage = Self::new(80, 24);
         assert_eq!(stage.answer(), Ask::Nothing);
@@ -46,7 +46,7 @@ impl Stage {
         self.press(text.chars().map(Key::Char))
     }
 
-    /// Answers what is asked for now, again and again until nothing is.
+    /// Answers queries until the state requests no more rows.
     fn answer(&mut self) -> Ask {
         let mut last = Ask::Nothing;
         for _ in 0..10 {
@@ -173,7 +173,7 @@ fn an_answer_to_an_older_question_is_dropped() {
     assert_eq!(stage.in_view()[..2], ["id-0", "id-10"]);
     stage.answer_to(old);
     assert_eq!(stage.in_view()[..2], ["id-0", "id-10"]);
-    // Typed again, it is asked again: the dropped answer is not taken for one.
+    // If the same text is typed again, it is queried again, because the dropped answer does not count.
     stage.press([Key::Escape]);
     stage.types("refactor");
     stage.answer();
@@ -194,7 +194,7 @@ fn a_key_for_a_row_waits_for_the_list_it_was_meant_for() {
         panic!("nothing was chosen");
     };
     assert_eq!((row.id.as_str(), next), ("id-7", Next::Resume));
-    // Also where one moved in it first.
+    // Movements before the key also wait.
     let mut stage = Stage::ready();
     stage.types("refactor");
     stage.press([to(Move::Down), to(Move::Down), to(Move::Up), Key::Show]);
@@ -207,11 +207,11 @@ fn a_key_for_a_row_waits_for_the_list_it_was_meant_for() {
         panic!("nothing was chosen");
     };
     assert_eq!(row.id, "id-17");
-    // Whoever goes on typing did not mean it.
+    // Further typing discards the key.
     let mut stage = enter_too_soon();
     stage.types("x");
     assert_eq!(stage.answer(), Ask::Nothing);
-    // Nothing was found.
+    // The search returns no rows.
     let mut stage = Stage::ready();
     stage.types("zzz");
     stage.press([Key::Enter]);
@@ -222,7 +222,7 @@ fn a_key_for_a_row_waits_for_the_list_it_was_meant_for() {
         Ask::Nothing,
         "it is not kept for another list"
     );
-    // A row that was not fetched yet.
+    // The selected row is not fetched yet.
     let mut stage = Stage::ready();
     assert_eq!(stage.press([to(Move::Last), Key::Show]), Ask::Nothing);
     assert_eq!(stage.answer(), chosen(29_999, Next::Show));
@@ -281,7 +281,7 @@ fn what_is_selected_stays_so_when_the_list_changes_under_it() {
     stage.state.told(News::Page(question, Ok(page)));
     assert_eq!(stage.selected(), "id-1");
     assert_eq!(stage.in_view()[..3], ["new", "id-0", "id-1"]);
-    // Nothing new, nothing asked.
+    // Without changes there is no query.
     stage.state.told(News::Refreshed(Ok(Refreshed::Nothing)));
     assert_eq!(stage.state.wanted_page(), None);
     stage
@@ -366,7 +366,7 @@ fn place_and_order_are_part_of_the_question() {
     stage.answer();
     assert_eq!(stage.in_view()[..2], ["id-0", "id-3"]);
     assert_eq!(stage.selected(), "id-0", "another list begins at its top");
-    // Without words there is no best.
+    // Without a search there is no order by score.
     stage.press([Key::Order]);
     assert_eq!(stage.state.order, Order::Newest);
     assert!(stage.state.message().is_some());
@@ -375,7 +375,7 @@ fn place_and_order_are_part_of_the_question() {
     stage.answer();
     let last = stage.asked.last().unwrap();
     assert_eq!((last.place, last.order), (Place::Here, Order::Best));
-    // A blank says that the last word is whole.
+    // A trailing blank marks the last word as complete.
     stage.types(" ");
     let asked = stage.state.wanted_page();
     assert_eq!(
@@ -433,7 +433,7 @@ fn deeds_are_done_in_place_and_told() {
     let mut stage = Stage::ready();
     let first = row(0, now());
     stage.press([Key::Tag]);
-    // The list may change while the tag is typed.
+    // The list may change while the user types a tag.
     stage.press([
         Key::Char(' '),
         Key::Char('p'),
@@ -486,7 +486,7 @@ fn deeds_are_done_in_place_and_told() {
 
 #[test]
 fn a_conversation_that_is_called_otherwise_stays_selected() {
-    // A search finds only one of those that share a turn; then the fork is what was selected.
+    // A search returns only one of several conversations that share a turn. Then the fork is selected.
     for (both, selected, in_view) in [
         (true, "taken-2", ["fork", "id-0", "id-1", "taken-2"]),
         (false, "fork", ["fork", "id-0", "id-1", "id-3"]),
@@ -555,14 +555,14 @@ fn previews_are_read_where_there_is_room_and_once() {
     stage.press([to(Move::Down)]);
     let (second, _) = stage.state.wanted_preview().unwrap();
     assert_eq!(second.id, "id-1");
-    // One that comes late is good for later.
+    // A late preview is cached.
     let preview = stage.shelf.preview(&first);
     stage.state.told(News::Preview(first.id, ticket, preview));
     assert_eq!(stage.state.preview(), None);
     stage.press([to(Move::Up)]);
     assert!(stage.state.preview().is_some());
     assert_eq!(stage.state.wanted_preview(), None);
-    // After a change it is read again, and one from before is not taken.
+    // After a change the preview is read again, and an outdated answer is ignored.
     stage.state.told(News::Refreshed(Ok(Refreshed::Changed)));
     stage.answer();
     let (again, _) = stage.state.wanted_preview().unwrap();
@@ -589,7 +589,7 @@ fn the_preview_scrolls_as_far_as_it_goes() {
         .state
         .told(News::Preview(first.id, ticket, Ok(preview)));
     stage.press(vec![Key::PreviewDown; 100]);
-    // The title, the facts, a blank, the prompt and twenty lines, of which eight are in view.
+    // Title, details, an empty line, the prompt and twenty lines, of which eight are visible.
     assert_eq!(stage.state.scroll, 2 + 1 + 1 + 20 - 8);
     stage.press([Key::PreviewUp]);
     assert_eq!(stage.state.scroll, 15);

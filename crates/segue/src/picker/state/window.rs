@@ -1,36 +1,36 @@
-//! The part of a long list that is in view, and the part that was fetched.
+//! Visible and fetched parts of a long list.
 
 use crate::picker::keys::Move;
 use crate::picker::source::{Page, Row, Total};
 
-/// How many rows are fetched at least.
+/// Minimum number of rows per fetch.
 const FETCHED: usize = 60;
 
-/// A list of which only a part is known.
+/// A list of which only a part is fetched.
 #[derive(Debug, Default)]
 pub(in crate::picker) struct Window {
     selected: usize,
-    /// The first row in view.
+    /// Index of the first visible row.
     top: usize,
-    /// How many rows are in view.
+    /// Number of visible rows.
     height: usize,
-    /// How many rows are before the fetched ones.
+    /// Number of rows before the fetched ones.
     from: usize,
     rows: Vec<Row>,
-    /// Nothing until the first answer.
+    /// Number of rows. `None` until the first answer.
     total: Option<Total>,
-    /// The conversation that was forked last, and its fork.
+    /// Id of the conversation that was forked last, and of its fork.
     forked: Option<(String, String)>,
 }
 
-/// What stays when rows are replaced.
+/// State that is preserved when rows are replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keep {
-    /// Nothing: it is another list.
+    /// No state, because the list is another one.
     Nothing,
-    /// The place in the list: these are more rows of it.
+    /// The position in the list, because the rows belong to the same list.
     Place,
-    /// The selected conversation, wherever in the list it is now.
+    /// The selected conversation, wherever it is in the new list.
     Selected,
 }
 
@@ -47,7 +47,7 @@ impl Window {
         self.length() == 0
     }
 
-    /// The places in view, each with its row where that was fetched and whether it is the selected one.
+    /// Returns the visible positions, each with its row if that is fetched, and whether it is selected.
     pub(in crate::picker) fn in_view(&self) -> impl Iterator<Item = (Option<&Row>, bool)> {
         let end = self.length().min(self.top + self.height);
         (self.top..end).map(|at| (self.row(at), at == self.selected))
@@ -79,13 +79,13 @@ impl Window {
         self.settle();
     }
 
-    /// Back to the first row, for another list.
+    /// Moves to the first row, for another list.
     pub(super) fn rewind(&mut self) {
         self.selected = 0;
         self.top = 0;
     }
 
-    /// Puts the selection into the list and into view.
+    /// Moves the selection into the list, and the visible part to the selection.
     fn settle(&mut self) {
         let length = self.length();
         self.selected = self.selected.min(length.saturating_sub(1));
@@ -98,13 +98,13 @@ impl Window {
         }
     }
 
-    /// From where, and how many, a fetch takes for what is in view to be there with some around it.
+    /// Returns start and number of the rows to fetch: the visible rows and some around them.
     pub(super) fn around(&self) -> (usize, usize) {
         let limit = FETCHED.max(self.height * 3);
         (self.top.saturating_sub(self.height), limit)
     }
 
-    /// Whether everything in view was fetched.
+    /// Returns `true` if all visible rows are fetched.
     pub(super) fn is_whole(&self) -> bool {
         let Some(total) = self.total else {
             return false;
@@ -113,32 +113,32 @@ impl Window {
         let end = self.top + self.height;
         let needed = match total {
             Total::Exactly(total) => end.min(total),
-            // One more, to learn whether there is one.
+            // The row after the visible ones is needed, too, to find out whether it exists.
             Total::AtLeast(_) => end + 1,
         };
         (self.from <= self.top && needed <= fetched) || self.top >= needed
     }
 
-    /// A conversation is called otherwise from now on; one that is selected stays so.
+    /// Changes the id of a conversation, so that it remains selected.
     pub(super) fn rename(&mut self, before: &str, id: &str) {
         for row in self.rows.iter_mut().filter(|row| row.id == before) {
             id.clone_into(&mut row.id);
         }
     }
 
-    /// A conversation has a fork from now on, which stands in for it where only one of them is listed.
+    /// Records the fork of a conversation, which replaces it if only one of them is listed.
     pub(super) fn forked(&mut self, id: String, fork: String) {
         self.forked = Some((id, fork));
     }
 
-    /// Which of the fetched rows is the conversation, or else the fork that stands in for it.
+    /// Returns the index of a conversation in the fetched rows, or that of the fork that replaces it.
     fn find(&self, id: &str) -> Option<usize> {
         let place = |id: &str| self.rows.iter().position(|row| row.id == id);
         let forked = self.forked.as_ref().filter(|(origin, _)| origin == id);
         place(id).or_else(|| place(&forked?.1))
     }
 
-    /// Takes rows that were fetched.
+    /// Replaces the fetched rows.
     pub(super) fn fill(&mut self, from: usize, page: Page, keep: Keep) {
         let kept = match keep {
             Keep::Selected => self.selected().map(|row| row.id.clone()),
@@ -150,7 +150,7 @@ impl Window {
         let fetched = from + page.rows.len();
         self.from = from;
         self.total = Some(match page.total {
-            // Whoever sent rows has at least these.
+            // The total is at least the number of fetched rows.
             Total::Exactly(total) if page.rows.is_empty() => Total::Exactly(total.min(from)),
             Total::Exactly(total) => Total::Exactly(total.max(fetched)),
             Total::AtLeast(total) if page.rows.is_empty() => Total::Exactly(total.min(from)),
@@ -160,7 +160,7 @@ impl Window {
         let found = kept.and_then(|id| self.find(&id));
         if let Some(at) = found {
             let at = self.from + at;
-            // What the eye is on stays where it is, where that can be.
+            // The selected row remains at the same position on the screen, if possible.
             if self.top > 0 || at >= self.height {
                 self.top = (self.top + at).saturating_sub(self.selected);
             }

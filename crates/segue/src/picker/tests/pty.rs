@@ -1,4 +1,4 @@
-//! A terminal that a test looks at: a pseudo-terminal, and what its screen shows.
+//! A pseudo-terminal for tests, with the content of its screen.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -12,19 +12,19 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
-/// How long is waited for something that must come.
+/// Timeout of every wait.
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// How a picture begins and ends.
+/// Escape sequences at the begin and end of a frame.
 const BEGIN: &[u8] = b"\x1b[?2026h";
 const END: &[u8] = b"\x1b[?2026l";
 
-/// What a terminal shows.
+/// Content of a terminal.
 pub(super) struct Shown {
     parser: vt100::Parser,
-    /// The last of the output, in which the beginning or the end of a picture may be.
+    /// Last bytes of the output, which may contain the start of a begin or end mark.
     tail: Vec<u8>,
-    /// Only a part of a picture came so far.
+    /// Whether only a part of a frame was received.
     is_half: bool,
 }
 
@@ -46,18 +46,18 @@ impl Shown {
     }
 }
 
-/// A program at a terminal of its own.
+/// A program in its own terminal.
 pub(super) struct Pty {
     child: Child,
     ours: File,
-    /// Held, so that what the program left behind can be looked at after its end.
+    /// End of the terminal that the program uses, open after the end of the program, so that a test can inspect it.
     theirs: OwnedFd,
     screen: Arc<(Mutex<Shown>, Condvar)>,
     watching: Option<JoinHandle<()>>,
 }
 
 impl Pty {
-    /// Starts a program; the arguments and the environment are the command's.
+    /// Starts a program with the arguments and the environment of the command.
     pub(super) fn start(command: &Command, (columns, rows): (u16, u16)) -> Self {
         let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&ours).unwrap();
@@ -66,7 +66,7 @@ impl Pty {
         let theirs = open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
         let ours = File::from(ours);
         resize(&ours, columns, rows);
-        // A session of its own, so that the terminal's signals reach it and nobody else.
+        // A separate session, so that signals of the terminal reach only this program.
         let mut started = Command::new("setsid");
         started
             .arg("--ctty")
@@ -118,7 +118,7 @@ impl Pty {
         self
     }
 
-    /// Waits until the screen is as wanted, and not half drawn.
+    /// Waits until the screen matches, with a complete frame.
     pub(super) fn waits(
         &mut self,
         what: &str,
@@ -142,7 +142,7 @@ impl Pty {
         self.waits(text, |screen| screen.contents().contains(text))
     }
 
-    /// Waits until a text is gone from the screen.
+    /// Waits until a text is no longer on the screen.
     pub(super) fn misses(&mut self, text: &str) -> &mut Self {
         self.waits(&format!("end of {text}"), |screen| {
             !screen.contents().contains(text)
@@ -153,7 +153,7 @@ impl Pty {
         self.screen.0.lock().unwrap()
     }
 
-    /// What is on the screen, line by line.
+    /// Returns the content of the screen, line by line.
     pub(super) fn contents(&self) -> String {
         let (screen, changed) = &*self.screen;
         let shown = screen.lock().unwrap();
@@ -170,7 +170,7 @@ impl Pty {
         self.child.id()
     }
 
-    /// Waits for the end, and until all of the output was looked at.
+    /// Waits for the end of the program and for all of its output.
     pub(super) fn ends(&mut self) -> ExitStatus {
         let since = Instant::now();
         let status = loop {
@@ -180,13 +180,13 @@ impl Pty {
             assert!(since.elapsed() < LIMIT, "no end of\n{}", self.contents());
             std::thread::sleep(Duration::from_millis(5));
         };
-        // The last words are followed by a mark of our own, and that by nothing.
+        // A mark after the last output shows that all of it was processed.
         rustix::io::write(&self.theirs, b"\r\n<end>").unwrap();
         self.sees("<end>");
         status
     }
 
-    /// Asserts that the terminal is as a shell wants it.
+    /// Asserts that the terminal is restored for a shell.
     pub(super) fn assert_restored(&self) {
         let parser = self.screen();
         let screen = parser.screen();
@@ -209,12 +209,12 @@ fn resize(terminal: &File, columns: u16, rows: u16) {
     tcsetwinsize(terminal, size).unwrap();
 }
 
-/// Whoever fails a test leaves nobody behind.
+/// Ends the program even if a test fails.
 impl Drop for Pty {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        // The thread ends with the terminal, which this and the test's own ends keep; it is not waited for.
+        // The thread ends with the terminal, which this value and the test hold open, so it is not joined.
         drop(self.watching.take());
     }
 }

@@ -1,4 +1,4 @@
-//! A shelf whose conversations are made up as they are asked for.
+//! A data source that generates conversations on request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use crate::picker::source::{
     Standing, Total,
 };
 
-/// When the made-up conversations are looked at.
+/// Returns the fixed current time of the generated conversations.
 pub(in crate::picker) fn now() -> Timestamp {
     Timestamp::from_second(1_800_000_000).unwrap()
 }
@@ -29,7 +29,7 @@ const TITLES: [&str; 8] = [
     "refactor",
 ];
 
-/// A conversation, always the same for a number.
+/// Returns the conversation with a number, always the same.
 pub(in crate::picker) fn row(n: usize, now: Timestamp) -> Row {
     let title = match n % 10 {
         8 => "a very long title ".repeat(17),
@@ -61,11 +61,11 @@ pub(in crate::picker) fn row(n: usize, now: Timestamp) -> Row {
     }
 }
 
-/// The shelf: `error:` as a filter is refused, `panic` is a bug.
+/// A data source for tests. The filter `error:` returns an error, `panic` panics.
 pub(in crate::picker) struct FakeShelf {
     pub(in crate::picker) now: Timestamp,
     pub(in crate::picker) all: usize,
-    /// Where it is given, the last conversation is found by the refresh only.
+    /// Flag that a refresh sets. If it is given, the last conversation is listed only after a refresh.
     pub(in crate::picker) refreshed: Option<Arc<AtomicBool>>,
 }
 
@@ -82,7 +82,7 @@ impl FakeShelf {
         }
     }
 
-    /// How many are found.
+    /// Returns the number of conversations.
     fn count(&self) -> usize {
         let refreshed = self.refreshed.as_ref();
         let is_behind = refreshed.is_some_and(|refreshed| !refreshed.load(Ordering::Acquire));

@@ -1,4 +1,4 @@
-//! The picker in a real terminal: a process of its own, on a pseudo-terminal whose screen is looked at.
+//! Tests of the picker in a real terminal: a separate process on a pseudo-terminal, whose screen the tests inspect.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use super::shelf::FakeShelf;
 use crate::picker::screen::Screen;
 use crate::picker::{self, Options, Order, Place};
 
-/// Says that this process is the one at the terminal, and what it does there.
+/// Variable that marks the process in the terminal, and selects its behaviour.
 const HOST: &str = "SEGUE_PICKER_HOST";
 
-/// Not a test by itself: the other tests start it at a terminal, in a process of its own.
+/// Not a test of its own: the other tests start it in a terminal, as a separate process.
 #[test]
 fn host() {
     let Some(what) = std::env::var_os(HOST) else {
@@ -61,7 +61,7 @@ const CTRL_S: &str = "\u{13}";
 const CTRL_T: &str = "\u{14}";
 const CTRL_X: &str = "\u{18}";
 
-/// Somebody at a terminal with the picker on it.
+/// Starts the picker in a terminal.
 fn sits_down(what: &str, size: (u16, u16)) -> Pty {
     sits_down_with(what, size, "")
 }
@@ -145,7 +145,7 @@ fn typing_narrows_the_list_and_escape_widens_it_again() {
          I mean this one:
     Enter resume  ^O show  ^X handoff  Tab here  ^Y fork  ^T tag  F1 help
     ");
-    // The cursor is where one types.
+    // The cursor is at the end of the typed text.
     assert_eq!(person.screen().screen().cursor_position(), (0, 10));
     person.types(ESCAPE).sees("30,000 conversations");
     person
@@ -222,7 +222,7 @@ fn what_is_chosen_is_told_to_the_caller() {
         ("\r", "chose id-0 to Resume"),
         ("\u{1b}[B\u{f}", "chose id-1 to Show"),
         ("\u{18}2", "chose id-0 to Handoff(\"gemini\")"),
-        // All at once: what was typed is searched for before Enter counts.
+        // All keys arrive at once: the search runs before Enter applies.
         ("conversation 2999\r", "chose id-2999 to Resume"),
         (
             "\u{1b}[200~conversation\r2999\u{1b}[201~\r",
@@ -336,7 +336,7 @@ fn the_shell_has_the_terminal_while_the_picker_is_suspended() {
         .sees("30,000 conversations");
     for _ in 0..3 {
         person.types("pay").sees("60+ conversations").types(CTRL_Z);
-        // Keys that come before the shell asks for them are lost.
+        // Keys that arrive before the shell's prompt are lost.
         person.waits("prompt", |screen| {
             !screen.alternate_screen() && screen.contents().trim_end().ends_with("ready>")
         });
@@ -344,7 +344,7 @@ fn the_shell_has_the_terminal_while_the_picker_is_suspended() {
         assert!(person.screen().screen().alternate_screen());
         person.types(ESCAPE).sees("30,000 conversations");
     }
-    // A key again, and no signal.
+    // Ctrl-C is a key again and sends no signal.
     person.types(CTRL_C).sees("left").types("exit\r");
     assert!(person.ends().success());
     person.assert_restored();

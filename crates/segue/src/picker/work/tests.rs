@@ -7,11 +7,11 @@ use super::*;
 use crate::picker::source::{Order, Page, Place, Preview, Refreshed, Total};
 use crate::picker::tests::shelf::{now, row};
 
-/// A shelf that answers when it is let.
+/// A data source that waits for permission before every answer.
 struct Gated {
-    /// What it was asked, in order.
+    /// Requests in the order of their arrival.
     heard: Sender<String>,
-    /// One for each answer it may give.
+    /// Permissions, one for each answer.
     let_go: Arc<Mutex<Receiver<()>>>,
 }
 
@@ -86,7 +86,7 @@ impl Stage {
         self.gate.send(()).unwrap();
     }
 
-    /// Waits for news by the bell, as the loop does.
+    /// Waits for answers through the file descriptor, as the loop does.
     fn told(&mut self) -> Vec<News> {
         loop {
             let bell = PollFd::from_borrowed_fd(self.workers.bell(), PollFlags::IN);
@@ -98,7 +98,7 @@ impl Stage {
         }
     }
 
-    /// Waits for the answer to a look; the refresh may be told meanwhile.
+    /// Waits for the answer to a query. Ignores answers of the refresh.
     fn told_page(&mut self) -> (String, Result<Page, String>) {
         loop {
             for news in self.told() {
@@ -149,7 +149,7 @@ fn a_slow_look_holds_up_neither_previews_nor_deeds() {
     for _ in 0..4 {
         stage.lets_go();
     }
-    // Deeds come first, and of the previews only the last one is of use.
+    // Actions come before previews, and only the last preview is read.
     stage.hears("Archive id-4");
     stage.hears("preview id-3");
     let mut previewed = Vec::new();
@@ -215,7 +215,7 @@ fn what_was_begun_is_finished_before_the_end() {
     while !lock(&inbox).is_closed {
         std::thread::yield_now();
     }
-    // Both may go on, and nothing else: a preview that nobody will see is not waited for.
+    // Only two permissions are given: the end does not wait for a preview that is not needed.
     stage.gate.send(()).unwrap();
     stage.gate.send(()).unwrap();
     let outcomes = end.join().unwrap();

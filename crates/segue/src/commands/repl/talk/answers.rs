@@ -1,4 +1,4 @@
-//! Who answers: `/agent`, `/handoff`, and what becomes of it elsewhere.
+//! Provider of the conversation: `/agent`, `/handoff`, and handoffs by other processes.
 
 use segue_core::ProviderId;
 use segue_engine::{EngineError, Target};
@@ -9,18 +9,18 @@ use crate::error::CliError;
 use crate::terminal::say;
 
 impl Talk {
-    /// Who answers the next prompt, as far as is known.
+    /// Returns the provider of the next prompt. `None` if it is not known yet.
     pub(super) fn answers(&self) -> Option<&ProviderId> {
         self.terms.provider.as_ref().or(self.agent.as_ref())
     }
 
-    /// Tells where somebody else handed the session over meanwhile: whoever has it now answers, unless another one was
-    /// chosen here.
+    /// Reports a handoff of the session by another process. The new provider answers, unless the user chose another in
+    /// this conversation.
     pub(super) async fn notice_handoff(&mut self) {
         let (Some(id), Some(before)) = (self.session(), &self.agent) else {
             return;
         };
-        // What is wrong with a session is told by the prompt.
+        // The prompt reports any error of the session.
         let Ok(session) = self.app.engine.session(id).await else {
             return;
         };
@@ -37,14 +37,14 @@ impl Talk {
                 say(&format!(
                     "the session was handed to {now} elsewhere, who answers from now on"
                 ));
-                // A model is called by a name that only its agent knows.
+                // Names of models are specific to a provider.
                 self.terms.model = None;
             }
         }
         self.agent = Some(now);
     }
 
-    /// Has another agent answer from the next prompt on.
+    /// Sets the provider for the following prompts.
     pub(super) fn hand_to(&mut self, agent: ProviderId) -> Result<(), CliError> {
         if !self.agents.contains(&agent) {
             return Err(self.unknown(agent));
@@ -57,17 +57,17 @@ impl Talk {
             Target::Session(_) | Target::Native(..) | Target::Continue => {
                 ", which is told what was said"
             }
-            // With another agent, another session is that of the scope.
+            // With another provider the scope has another session.
             Target::Usual | Target::New | Target::NewFor(_) | Target::Scope(_) => "",
         };
         say(&format!("the next prompt goes to {agent}{told}"));
-        // A model is called by a name that only its agent knows.
+        // Names of models are specific to a provider.
         self.terms.model = None;
         self.terms.provider = Some(agent);
         Ok(())
     }
 
-    /// Hands the session over at once; where there is none yet, the next prompt goes to the other agent.
+    /// Hands the session over immediately. Without a session, only sets the provider for the next prompt.
     pub(super) async fn handoff(&mut self, agent: ProviderId) -> Result<(), CliError> {
         let Some(id) = self.target.conversation() else {
             return self.hand_to(agent);
@@ -76,7 +76,7 @@ impl Talk {
         say(&words);
         self.target = Target::Session(session.id);
         if self.answers() != Some(&agent) {
-            // A model is called by a name that only its agent knows.
+            // Names of models are specific to a provider.
             self.terms.model = None;
         }
         self.terms.provider = None;
@@ -84,7 +84,7 @@ impl Talk {
         Ok(())
     }
 
-    /// Whether somebody here can go on with what an agent keeps, by itself or over ACP.
+    /// Checks that a provider can be run, directly or over ACP.
     pub(super) fn check_driven(&self, provider: &ProviderId) -> Result<(), CliError> {
         let over_acp = format!("acp:{provider}");
         let mut agents = self.agents.iter();

@@ -1,4 +1,4 @@
-//! `/backtoturn`, `/undo` and `/fork`
+//! The commands `/backtoturn`, `/undo` and `/fork`.
 
 use segue_core::{Session, TurnNumberError, plan_fork, plan_revert};
 use segue_engine::{Conversation, ConversationId, EngineError, Target};
@@ -9,8 +9,8 @@ use crate::error::CliError;
 use crate::terminal::{clean, say, say_decision};
 
 impl Talk {
-    /// The session that the conversation is in, to be changed at one of its turns. A native one becomes ours, unless it
-    /// has no such turn.
+    /// Returns the session of the conversation for a change at one of its turns. Adopts a native session, unless
+    /// `check` rejects its number of turns.
     async fn own(
         &mut self,
         check: impl FnOnce(u32) -> Result<u32, TurnNumberError>,
@@ -25,7 +25,7 @@ impl Talk {
         }
     }
 
-    /// How many turns there are; a native session stays one.
+    /// Returns the number of turns, without adopting a native session.
     async fn turns(&self) -> Result<u32, CliError> {
         match self.app.find_any(&one(&self.conversation()?)?.id).await? {
             Conversation::Session(session, _) => Ok(session.turns),
@@ -63,7 +63,7 @@ impl Talk {
     pub(super) async fn undo(&mut self) -> Result<(), CliError> {
         let session = match self.conversation()? {
             ConversationId::Session(id) => self.app.find(&by_id(&id)).await?,
-            // Only sessions of ours were ever moved.
+            // Only recorded sessions have head moves.
             ConversationId::Native(..) => {
                 return Err(CliError::usage("there is no revert to undo"));
             }
@@ -75,7 +75,7 @@ impl Talk {
         Ok(())
     }
 
-    /// Branches off and goes on there; the agent of the other session ends.
+    /// Forks the session and switches to the fork. Ends the agent of the original session.
     pub(super) async fn fork(&mut self, at: Option<i64>) -> Result<(), CliError> {
         let session = self.own(|turns| plan_fork(turns, at)).await?;
         let forked = branch(&self.app, &session, at, None).await?;

@@ -1,4 +1,4 @@
-//! A summariser reads in the background what was summed up; what it says is taken up between two prompts.
+//! Refinement of checkpoints in the background. Results are applied between two prompts.
 
 use segue_core::SessionId;
 use segue_engine::{EngineError, Proposal, Summariser};
@@ -8,19 +8,19 @@ use super::Talk;
 use crate::error::CliError;
 use crate::terminal::{say, say_decision};
 
-/// Who reads, and what.
+/// The summariser and its current run.
 #[derive(Default)]
 pub(super) struct Summaries {
     by: Option<Summariser>,
     under_way: Option<Reading>,
-    /// What was read last, whatever came of it: it is not read again.
+    /// Session and checkpoint that the summariser read last, whatever the result, because it does not read them twice.
     read: Option<(SessionId, u32)>,
 }
 
 type Reading = JoinHandle<Result<Option<Proposal>, EngineError>>;
 
 impl Summaries {
-    /// Those of the summariser that is configured. One that is not there is told once, and done without.
+    /// Creates the state for the configured summariser. Reports once if it is not available, and continues without it.
     pub(super) fn by(summariser: Option<Result<Summariser, CliError>>) -> Self {
         let by = summariser.and_then(|summariser| match summariser {
             Ok(summariser) => Some(summariser),
@@ -37,13 +37,14 @@ impl Summaries {
 }
 
 impl Talk {
-    /// Takes up what was read meanwhile, if it is done. Nobody waits for what is not.
+    /// Applies the result of the summariser if it has finished. Does not wait for it.
     pub(super) async fn take_up_summary(&mut self) {
         let done = |reading: &mut Reading| reading.is_finished();
         let Some(reading) = self.summaries.under_way.take_if(done) else {
             return;
         };
-        // Whatever went wrong, what was found without a model serves, and the next prompt tells what is wrong.
+        // On any error the checkpoint that was made without a model is sufficient, and the next prompt reports the
+        // problem.
         let Ok(Ok(Some(proposal))) = reading.await else {
             return;
         };
@@ -52,7 +53,7 @@ impl Talk {
         }
     }
 
-    /// Has what was summed up read, unless that was done or is under way.
+    /// Starts the summariser on the latest checkpoint, unless it has read that or is running.
     pub(super) async fn read_summary(&mut self) {
         self.take_up_summary().await;
         let (Some(by), Some(id)) = (self.summaries.by.clone(), self.session().cloned()) else {
@@ -71,12 +72,12 @@ impl Talk {
         self.summaries.under_way = Some(tokio::spawn(reading));
     }
 
-    /// Ends the reading that is under way; what is done is taken up.
+    /// Applies a finished result and cancels a running summariser.
     pub(super) async fn end_summary(&mut self) {
         self.take_up_summary().await;
         if let Some(reading) = self.summaries.under_way.take() {
             reading.abort();
-            // It lets its agent go on the way.
+            // The summariser's agent ends when the cancelled task is dropped.
             let _ = reading.await;
         }
     }

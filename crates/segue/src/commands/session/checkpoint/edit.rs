@@ -1,4 +1,4 @@
-//! `segue session checkpoint ID edit`: the text is in a file for nobody else's eyes, until it is good.
+//! `segue session checkpoint ID edit`: the draft is in a file that only its owner may read, until it is valid.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -17,7 +17,7 @@ pub(super) async fn run(app: &App, session: &Session) -> Result<Changed, CliErro
     let view = app.engine.checkpoint(session, None).await?;
     let now = view.version.n;
     let draft = |n: u32| app.home.join(format!("edit-{}-{n}.txt", session.id));
-    // A draft is known by the version that it is one of: numbers of items mean what they mean there.
+    // The name of a draft contains its version, because item numbers refer to that version.
     let left = (1..=app.engine.versions(session).await?.len())
         .filter_map(|n| u32::try_from(n).ok())
         .rfind(|n| draft(*n).exists());
@@ -43,7 +43,7 @@ pub(super) async fn run(app: &App, session: &Session) -> Result<Changed, CliErro
     } else {
         put(&path, &offered).map_err(|error| unusable(&path, &error))?;
     }
-    // Ctrl-C is the editor's as long as it runs.
+    // While the editor runs, Ctrl-C is for the editor only.
     let interrupts = tokio::signal::unix::SignalKind::interrupt();
     let _ignored = tokio::signal::unix::signal(interrupts);
     let file = path.clone();
@@ -51,7 +51,7 @@ pub(super) async fn run(app: &App, session: &Session) -> Result<Changed, CliErro
     edited.map_err(|error| CliError::failed(error.to_string()))??;
     let written = fs::read_to_string(&path).map_err(|error| unread(&path, &error))?;
     if written.trim().is_empty() {
-        // Nothing was written that could be gone on with, and some editors empty a file by failing.
+        // An empty draft contains nothing to resume, and some editors empty the file when they fail.
         let _ = fs::remove_file(&path);
         let error = CliError::usage("nothing is left of it");
         return Err(error.hint("nothing was changed; the next `edit` begins anew"));
@@ -64,12 +64,12 @@ pub(super) async fn run(app: &App, session: &Session) -> Result<Changed, CliErro
         .write_checkpoint(session, now, made)
         .await
         .map_err(|error| kept(error.into(), &path))?;
-    // What is in force by now is no draft any more.
+    // The draft is no longer needed once its content is active.
     let _ = fs::remove_file(&path);
     Ok(changed)
 }
 
-/// What is edited, after what there is to know about it.
+/// Returns the text to edit, with instructions at the top.
 fn text(session: &Session, view: &CheckpointView) -> String {
     let headings: Vec<&str> = ItemKind::ALL.into_iter().map(headed).collect();
     format!(
@@ -97,7 +97,7 @@ fn put(path: &Path, text: &str) -> io::Result<()> {
     file.write_all(text.as_bytes())
 }
 
-/// The program and its arguments: no shell reads them.
+/// Returns the editor and its arguments, which no shell interprets.
 fn editor() -> Vec<String> {
     let named = ["VISUAL", "EDITOR"].into_iter();
     let mut named = named.filter_map(|name| std::env::var(name).ok());
@@ -115,7 +115,7 @@ fn open(editor: &[String], path: &Path, offered: &str) -> Result<(), CliError> {
         Ok(status) => Ok(status),
         Err(error) => Err(error),
     };
-    // A draft in which nobody wrote anything is none: the next `edit` begins anew.
+    // An unchanged draft is removed, so that the next `edit` starts from the beginning.
     let is_untouched = fs::read_to_string(path).is_ok_and(|text| text == offered);
     if is_untouched {
         let _ = fs::remove_file(path);
@@ -135,7 +135,7 @@ fn open(editor: &[String], path: &Path, offered: &str) -> Result<(), CliError> {
     })
 }
 
-/// What is wrong with the text, line by line.
+/// Builds the error that lists the mistakes in the text by line.
 fn wrong(slips: &[Slip], path: &Path) -> CliError {
     let told: Vec<String> = slips
         .iter()
@@ -154,7 +154,7 @@ fn kept(error: CliError, path: &Path) -> CliError {
     ))
 }
 
-/// What an editor left that can't be read: a text that is no text is still there.
+/// Builds the error for a draft that cannot be read. The draft remains, unless the file is missing.
 fn unread(path: &Path, error: &io::Error) -> CliError {
     let unusable = unusable(path, error);
     match error.kind() {

@@ -1,10 +1,10 @@
-//! Checkpoints as JSON.
+//! JSON output of checkpoints.
 
 use segue_core::{Item, LoopState, Session, Version};
 use segue_engine::{CheckpointView, Place};
 use serde_json::{Value, json};
 
-/// A version with what it says.
+/// Returns a version with its items.
 pub(super) fn checkpoint(session: &Session, view: &CheckpointView) -> Value {
     let mut shape = version(&view.version, view.place);
     let more = json!({
@@ -22,7 +22,7 @@ pub(super) fn checkpoint(session: &Session, view: &CheckpointView) -> Value {
     shape
 }
 
-/// A version, but for what it says.
+/// Returns a version without its items.
 pub(super) fn version(version: &Version, place: Place) -> Value {
     json!({
         "version": version.n,

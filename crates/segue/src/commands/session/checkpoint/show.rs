@@ -1,4 +1,4 @@
-//! A checkpoint at a glance.
+//! Text output of a checkpoint.
 
 use std::ops::ControlFlow;
 
@@ -8,13 +8,13 @@ use segue_engine::{CheckpointView, Place};
 use crate::commands::session::stats::{bar, writes_unicode};
 use crate::terminal::{Style, ago, height, one_line, shorten, try_print, width, wrap};
 
-/// How long the bar of the whole budget is.
+/// Width of the bar for the complete budget.
 const BAR: usize = 20;
 
-/// How many items of a kind are shown, the newest.
+/// Maximum number of items of a kind that are shown, the newest.
 const SHOWN: usize = 8;
 
-/// The kinds in the order in which somebody wants to know: where it stands, then what it goes by, then the rest.
+/// Kinds in the order of interest: the state of the work, then its rules, then all others.
 const ORDER: [ItemKind; 14] = [
     ItemKind::Goal,
     ItemKind::Focus,
@@ -36,7 +36,7 @@ pub(super) fn checkpoint(session: &Session, view: &CheckpointView, all: bool) {
     let style = Style::stdout();
     let mut lines = Vec::new();
     written(session, view, all, style, &mut lines);
-    // What scrolled away is what somebody looks for first.
+    // The beginning is repeated at the end if it scrolled off the screen, because the user looks for it first.
     if height().is_some_and(|height| lines.len() >= height) {
         lines.extend([
             String::new(),
@@ -102,7 +102,7 @@ fn written(
     }
 }
 
-/// How full the budget is, and what was saved of it.
+/// Formats the usage of the budget and the saved tokens.
 fn budget(view: &CheckpointView, style: Style) -> String {
     let fullness = view.fullness;
     let unicode = writes_unicode(|name| std::env::var(name).ok());
@@ -139,7 +139,7 @@ fn counts(view: &CheckpointView) -> String {
     counted.join(", ")
 }
 
-/// The items of a kind, each with its number and where it comes from.
+/// Prints the items of a kind, each with its number and origin.
 fn section(
     view: &CheckpointView,
     kind: ItemKind,
@@ -177,7 +177,7 @@ fn section(
     }
 }
 
-/// What an item says, with what it is about.
+/// Returns the text of an item, with its subject.
 pub(super) fn words(item: &Item) -> String {
     match (&item.subject, item.kind) {
         (Some(subject), ItemKind::File | ItemKind::Command | ItemKind::Check) => {
@@ -187,7 +187,7 @@ pub(super) fn words(item: &Item) -> String {
     }
 }
 
-/// Where an item comes from.
+/// Describes the origin of an item.
 pub(super) fn origin(item: &Item) -> String {
     let by = match item.by {
         Author::Record => "",
@@ -195,7 +195,7 @@ pub(super) fn origin(item: &Item) -> String {
         Author::Person => ", by you",
     };
     let from = match (item.turn, item.by) {
-        // There is no turn here that it could be from.
+        // The item does not come from a turn of this session.
         (0, Author::Record | Author::Summary) => "came with the session".to_owned(),
         (0, Author::Person) => "by you".to_owned(),
         (turn, _) => format!("turn {turn}{by}"),
@@ -204,7 +204,7 @@ pub(super) fn origin(item: &Item) -> String {
     format!("({from}{pinned})")
 }
 
-/// Why a version was made, in words.
+/// Describes why a version was made.
 pub(super) fn why(why: Occasion) -> &'static str {
     match why {
         Occasion::Budget => "the budget was nearly full",

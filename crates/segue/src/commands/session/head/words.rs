@@ -1,4 +1,4 @@
-//! What a revert, an undo or a fork did or would do, in words.
+//! Messages for the results and plans of revert, undo and fork.
 
 use segue_core::Effects;
 use segue_engine::{Forked, RevertPlan, Reverted};
@@ -7,7 +7,7 @@ pub(in crate::commands) fn already(turns: u32) -> String {
     format!("Already at turn {turns}, no changes made.")
 }
 
-/// What a revert did; `back` says how to take it back.
+/// Describes the result of a revert. `back` tells the user how to undo it.
 pub(in crate::commands) fn reverted(reverted: &Reverted, back: &str) -> String {
     let turns = reverted.session.turns;
     let removed = reverted.turns_before.saturating_sub(turns);
@@ -19,7 +19,7 @@ pub(in crate::commands) fn reverted(reverted: &Reverted, back: &str) -> String {
     lines.join("\n")
 }
 
-/// What an undo did; `again` is the command that goes on with what it left behind.
+/// Describes the result of an undo. `again` is the command that forks from the detached turns.
 pub(in crate::commands) fn undone(undone: &Reverted, again: &str) -> String {
     let turns = undone.session.turns;
     let mut lines = vec![if turns == undone.turns_before {
@@ -40,7 +40,7 @@ pub(in crate::commands) fn undone(undone: &Reverted, again: &str) -> String {
     lines.join("\n")
 }
 
-/// What a revert would do.
+/// Describes what a revert would do.
 pub(super) fn plan(plan: &RevertPlan) -> String {
     let removed = removed(plan);
     let turns = plan.turns.saturating_sub(removed);
@@ -57,7 +57,7 @@ pub(super) fn plan(plan: &RevertPlan) -> String {
     lines.join("\n")
 }
 
-/// How many turns a plan drops.
+/// Returns the number of turns that a plan drops.
 pub(super) fn removed(plan: &RevertPlan) -> u32 {
     u32::try_from(plan.dropped.len()).unwrap_or(u32::MAX)
 }
@@ -72,7 +72,7 @@ pub(super) fn forked(forked: &Forked) -> String {
     )
 }
 
-/// What a fork is not for, though its origin is.
+/// Describes the purpose that the fork does not inherit, because its origin retains it. Empty if the origin has none.
 pub(in crate::commands) fn left(forked: &Forked) -> String {
     match &forked.left {
         Some(purpose) => format!(", which stays the session for {purpose}"),
@@ -80,7 +80,7 @@ pub(in crate::commands) fn left(forked: &Forked) -> String {
     }
 }
 
-/// The files that were changed, which `stay` as they are.
+/// Lists the changed files, which `stay` as they are.
 fn effects(stay: &str, effects: &Effects) -> Vec<String> {
     let heading = format!("The files that those turns changed {stay} as they are:");
     let commands = format!("whatever {} command(s) changed", effects.commands);

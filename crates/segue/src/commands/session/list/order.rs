@@ -1,4 +1,4 @@
-//! The order of a list.
+//! Sorting of a list.
 
 use std::cmp::{Ordering, Reverse};
 
@@ -7,7 +7,7 @@ use segue_engine::Conversation;
 
 use crate::cli::{OrderArgs, SortBy};
 
-/// What a conversation is sorted by. Of two that know it, the smaller key comes first.
+/// Sort key of a conversation. The smaller key comes first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum SortKey {
     Newest(Reverse<Timestamp>),
@@ -16,13 +16,13 @@ enum SortKey {
 }
 
 impl OrderArgs {
-    /// Whether it is the order in which sessions are found anyway.
+    /// Returns `true` if this is the order in which the engine returns sessions.
     pub(super) fn is_usual(self) -> bool {
         self.sort == SortBy::Updated && !self.reverse
     }
 }
 
-/// Sorts conversations. What is not known comes last either way; what is the same, the newest first.
+/// Sorts conversations. Unknown values come last in both directions; equal values are sorted newest first.
 pub(super) fn arrange(rows: &mut [Conversation], order: OrderArgs) {
     rows.sort_by_cached_key(|row| {
         let key = key(row, order.sort);
@@ -31,7 +31,7 @@ pub(super) fn arrange(rows: &mut [Conversation], order: OrderArgs) {
     });
 }
 
-/// A key, in its own order or in the opposite one.
+/// A key in normal or reversed order.
 #[derive(PartialEq, Eq)]
 struct Turned(Option<SortKey>, bool);
 
@@ -66,7 +66,7 @@ fn key(row: &Conversation, by: SortBy) -> Option<SortKey> {
             match by {
                 SortBy::Updated => Some(newest(head.updated_at)),
                 SortBy::Created => head.created_at.map(newest),
-                // Without the index, only reading it through would tell.
+                // Without the index, only reading the complete session would provide the number.
                 SortBy::Turns => Some(most(native.known.as_ref()?.turns.into())),
                 SortBy::Tokens => native.known.as_ref()?.usage.total_tokens.map(most),
                 SortBy::Title => head.title.as_ref().map(|title| name(title.as_str())),

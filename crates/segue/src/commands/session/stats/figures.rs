@@ -1,19 +1,19 @@
-//! Figures that can be read at a glance, and bars.
+//! Short formats of numbers, and bars.
 
 use segue_core::Cost;
 use segue_core::spend::Paid;
 
-/// What is shown for what is not known.
+/// Text for an unknown number.
 pub(super) const UNKNOWN: &str = "?";
 
-/// A number with about three digits: `999`, `1.2k`, `12.3M`, `456G`.
+/// Formats a number with about three digits: `999`, `1.2k`, `12.3M`, `456G`.
 pub(super) fn short(number: u64) -> String {
     if number < 1000 {
         return number.to_string();
     }
     let mut unit = 1000_u64;
     for name in ["k", "M", "G", "T", "P", "E"] {
-        // In tenths, rounded; what rounds up to a thousand is one of the next unit.
+        // In rounded tenths; a number that rounds up to a thousand uses the next unit.
         let tenths =
             (number / (unit / 10)).saturating_add(u64::from(number % (unit / 10) >= unit / 20));
         if tenths < 1000 {
@@ -28,12 +28,12 @@ pub(super) fn short(number: u64) -> String {
     number.to_string()
 }
 
-/// A number that may not be known.
+/// Formats a number that may be unknown.
 pub(super) fn figure(number: Option<u64>) -> String {
     number.map_or_else(|| UNKNOWN.to_owned(), short)
 }
 
-/// A part of the whole.
+/// Formats a fraction as a percentage.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -48,7 +48,8 @@ pub(super) fn percent(share: Option<f64>) -> String {
     }
 }
 
-/// A cost beside one of this size, as far as it is known: below each other, amounts need the same digits.
+/// Formats a cost in a column whose largest cost is `largest`, because amounts in one column need the same number of
+/// digits.
 pub(super) fn cost(paid: Paid, largest: Paid) -> String {
     let known = |paid| match paid {
         Paid::Unknown => None,
@@ -67,7 +68,7 @@ pub(super) fn cost(paid: Paid, largest: Paid) -> String {
     }
 }
 
-/// A bar for a part of the largest, so many columns wide at most.
+/// Draws a bar of at most `width` columns, in proportion to the largest value.
 pub(in crate::commands::session) fn bar(
     part: u64,
     largest: u64,
@@ -82,14 +83,14 @@ pub(in crate::commands::session) fn bar(
     let wide = u128::try_from(width * steps).unwrap_or_default();
     let largest = u128::from(largest);
     let length = (u128::from(part) * wide + largest / 2) / largest;
-    // Whatever is there can be seen.
+    // Any value above zero is visible.
     let length = usize::try_from(length).unwrap_or(width * steps).max(1);
     let (full, rest) = (length / steps, length % steps);
     let block = if unicode { "█" } else { "#" };
     block.repeat(full) + EIGHTHS.get(rest).copied().unwrap_or_default()
 }
 
-/// Whether the locale is one in which blocks and arrows can be written.
+/// Returns `true` if the locale supports Unicode, so that blocks and arrows can be printed.
 pub(in crate::commands::session) fn writes_unicode(
     variable: impl Fn(&str) -> Option<String>,
 ) -> bool {
@@ -100,7 +101,7 @@ pub(in crate::commands::session) fn writes_unicode(
     locale.contains("utf-8") || locale.contains("utf8")
 }
 
-/// The same text in plain letters, where others can't be written.
+/// Replaces symbols with ASCII if the locale does not support Unicode.
 pub(super) fn plain(text: &str, unicode: bool) -> String {
     if unicode {
         text.to_owned()

@@ -1,4 +1,4 @@
-//! The figures as other programs read them.
+//! JSON output of the statistics.
 
 use segue_core::spend::{By, Group, Key, Paid, Spending, Sum};
 use segue_core::{Cost, ProviderId};

@@ -1,28 +1,28 @@
-//! What has to be said with the figures: whose days they are of, and what is missing in them.
+//! Footnotes of the statistics: the time zone of the days, and missing data.
 
 use jiff::{Timestamp, Zoned};
 use segue_core::spend::{Key, Paid, Spending, Sum};
 
 use super::figures::short;
 
-/// What was asked.
+/// The request, as far as the footnotes need it.
 pub(super) struct Asked<'a> {
     pub(super) since: Option<Timestamp>,
     pub(super) now: &'a Zoned,
-    /// Where, in words; nothing for every project.
+    /// Requested project, worded for a sentence. Empty for all projects.
     pub(super) place: &'static str,
-    /// Whether an agent or a model was named.
+    /// Whether the user named an agent or a model.
     pub(super) narrowed: bool,
 }
 
 impl Asked<'_> {
-    /// The name of the zone that days are of.
+    /// Returns the name of the time zone of the days.
     pub(super) fn zone(&self) -> String {
         let zone = self.now.time_zone();
         match zone.iana_name() {
             Some("Etc/UTC") => "UTC".to_owned(),
             Some(name) => name.to_owned(),
-            // What can't be found out is taken to be Greenwich.
+            // An unknown time zone counts as UTC.
             None if zone.is_unknown() => "UTC".to_owned(),
             None => format!("UTC{}", self.now.offset()),
         }
@@ -36,10 +36,10 @@ impl Asked<'_> {
     }
 }
 
-/// How many models are named.
+/// Maximum number of models that a footnote names.
 const NAMED: usize = 3;
 
-/// What to say below a table. `by_model` is the same, taken apart by model.
+/// Returns the footnotes of a table. `by_model` contains the same data, grouped by model.
 pub(super) fn notes(spending: &Spending, by_model: &Spending, asked: &Asked<'_>) -> Vec<String> {
     let total = &spending.total;
     let zone = asked.zone();
@@ -95,7 +95,7 @@ fn cost(total: &Sum, by_model: &Spending) -> Option<String> {
     }
 }
 
-/// The models without a price, by name, the most used ones first.
+/// Lists the models without a price, most used first.
 fn unpriced(by_model: &Spending) -> String {
     let groups = by_model.groups.iter();
     let groups: Vec<_> = groups.filter(|group| group.sum.cost.unpriced > 0).collect();
@@ -113,7 +113,7 @@ fn unpriced(by_model: &Spending) -> String {
     names.join(", ")
 }
 
-/// Says that there is nothing, and what to do about it.
+/// Composes the message for an empty result, with options that show more.
 pub(super) fn nothing(asked: &Asked<'_>) -> String {
     let place = asked.place;
     let when = asked.beginning();

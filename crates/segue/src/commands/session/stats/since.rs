@@ -1,11 +1,12 @@
-//! From when on to count: the words of every `--since`, but in whole days of the user's where days are meant.
+//! Start of the reported period: the formats of every `--since`, but days, weeks, months and years are complete
+//! calendar days of the user.
 
 use jiff::{Span, Timestamp, Zoned};
 use segue_core::{WhenError, parse_when};
 
 use crate::error::CliError;
 
-/// The moment that is meant; none for all times.
+/// Parses the start of the period. `None` for all times.
 pub(super) fn moment(text: &str, now: &Zoned) -> Result<Option<Timestamp>, CliError> {
     if text == "all" {
         return Ok(None);
@@ -19,7 +20,7 @@ pub(super) fn moment(text: &str, now: &Zoned) -> Result<Option<Timestamp>, CliEr
     parse_when(text, now).map(Some).map_err(wrong)
 }
 
-/// When the first of so many days, weeks, months or years begins. Today is the last day of them.
+/// Returns the start of the first of a number of days, weeks, months or years that end today.
 fn whole_days(text: &str, now: &Zoned) -> Option<Timestamp> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at_checked(digits)?;
@@ -45,7 +46,7 @@ mod tests {
 
     #[test]
     fn days_are_whole_ones_of_the_users() {
-        // Just after midnight, two hours east of Greenwich.
+        // 00:30 local time, two hours east of UTC.
         let now: Timestamp = "2026-03-01T22:30:00Z".parse().unwrap();
         let now = now.to_zoned(TimeZone::fixed(offset(2)));
         let cases = [

@@ -1,4 +1,4 @@
-//! The table: as many columns as fit, the most telling ones longest.
+//! The table of the statistics: drops columns that do not fit, the least important first.
 
 use segue_core::spend::{By, Group, Key, Paid, Spending, Sum};
 use unicode_segmentation::UnicodeSegmentation;
@@ -7,24 +7,24 @@ use super::figures::{self, bar, figure, percent, short};
 use crate::terminal::one_line;
 use crate::terminal::text::{fitting, pad, width as length};
 
-/// A column less is worth it for this long a bar; on the narrowest of terminals a shorter one must do.
+/// Bar length for which a column is dropped. On a very narrow terminal the bar may be shorter.
 const BAR: usize = 10;
 const SHORTEST_BAR: usize = 5;
 const LONGEST_BAR: usize = 40;
-/// How wide terminals mostly are.
+/// Width of most terminals.
 const USUAL: usize = 80;
-/// Names are not cut to less than this for the sake of another column.
+/// Minimum width of names before a column is dropped.
 const NAME: usize = 24;
 const SHORTEST_NAME: usize = 8;
 const BETWEEN: usize = 2;
 
-/// What a table is drawn on.
+/// Layout of a table.
 pub(super) struct Sheet {
-    /// How wide it is; none for as wide as need be.
+    /// Width of the output. `None` if lines may have any length.
     pub(super) width: Option<usize>,
     pub(super) unicode: bool,
     pub(super) bars: bool,
-    /// The user's home directory, for which `~` stands.
+    /// Home directory of the user, which is printed as `~`.
     pub(super) home: String,
 }
 
@@ -39,7 +39,7 @@ enum Column {
     Cost,
 }
 
-/// Which columns go first where there is no room.
+/// Columns in the order in which they are dropped if the width is too small.
 const SPARE: [&[Column]; 4] = [
     &[Column::Cached],
     &[Column::Input, Column::Output],
@@ -47,7 +47,7 @@ const SPARE: [&[Column]; 4] = [
     &[Column::Turns],
 ];
 
-/// A line before it is cut to size.
+/// A line before it is cut to the available width.
 struct Row {
     name: String,
     cells: Vec<String>,
@@ -55,7 +55,7 @@ struct Row {
 }
 
 impl Sheet {
-    /// The head, a line for each group and its parts, and the total.
+    /// Returns the header, a line for each group and its subgroups, and the total.
     pub(super) fn lines(&self, spending: &Spending, by: &[By]) -> Vec<String> {
         let mut groups = Vec::new();
         self.gather(&spending.groups, by, 0, &mut groups);
@@ -82,7 +82,7 @@ impl Sheet {
             columns.retain(|column| !spared.contains(column));
         };
         let taken = name + widths.iter().map(|width| width + BETWEEN).sum::<usize>();
-        // In a pipe, lines are as long as need be, but bars need not be.
+        // In a pipe, lines may have any length, but bars are limited.
         let room = match self.width {
             Some(width) => width.saturating_sub(taken + BETWEEN),
             None => USUAL.saturating_sub(taken + BETWEEN).max(BAR),
@@ -133,7 +133,7 @@ impl Sheet {
         }
     }
 
-    /// A project as people know it: by its directory, not by what git keeps in it.
+    /// Returns the directory of a project, without `.git`, because users know a project by its directory.
     fn directory(&self, key: &str) -> String {
         let path = key.strip_suffix("/.git").unwrap_or(key);
         match path.strip_prefix(&self.home) {
@@ -170,7 +170,7 @@ impl Sheet {
                 .iter()
                 .map(|(name, sum)| row(name, sum, sum.tokens().unwrap_or(0))),
         );
-        // The whole would make all others look small.
+        // The total has no bar, because it would make all other bars look small.
         rows.push(row("total", &spending.total, 0));
         rows
     }
@@ -237,7 +237,7 @@ fn bar_of(row: &Row, largest: u64, room: usize, unicode: bool) -> String {
     bar(row.tokens, largest, room, unicode)
 }
 
-/// A text that fits. The end of a path says more than its beginning; how far a line is set in stays.
+/// Cuts a text to the width. A path loses its beginning, because its end is more significant; its indentation remains.
 fn cut(text: &str, width: usize, is_path: bool) -> String {
     let all = length(text);
     if all <= width {
@@ -253,7 +253,7 @@ fn cut(text: &str, width: usize, is_path: bool) -> String {
     format!("{}…", fitting(text, kept))
 }
 
-/// As much of the end of a text as fits.
+/// Returns the longest end of a text that fits into `width` columns.
 fn ending(text: &str, width: usize) -> &str {
     let starts = text.grapheme_indices(true).map(|(at, _)| at);
     let mut endings = starts.filter_map(|at| text.get(at..));

@@ -1,4 +1,4 @@
-//! `segue session export`
+//! `segue session export`: export to dagent folders, JSON or Markdown.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -17,10 +17,10 @@ use crate::setup::App;
 use crate::terminal::{clean, print, say};
 use crate::wire::{TranscriptJson, print_json};
 
-/// Where sessions go if nobody says so.
+/// Default directory of an export.
 const HERE: &str = "segue-export";
 
-/// What is there at the place of a file that is to be written.
+/// Current content of the path that a file is written to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum There {
     Nothing,
@@ -29,7 +29,7 @@ enum There {
 }
 
 impl There {
-    /// What was done about it, or would be.
+    /// Returns the name of the result of writing to this path.
     fn outcome(self) -> &'static str {
         match self {
             Self::Nothing => "written",
@@ -74,7 +74,7 @@ pub(in super::super) async fn run(app: &App, args: &ExportArgs) -> Result<ExitCo
     Ok(ExitCode::SUCCESS)
 }
 
-/// The sessions that are meant, with what was said meanwhile in their agents' own programs.
+/// Returns the selected sessions. Reconciles those that the user named.
 async fn chosen(app: &App, args: &ExportArgs) -> Result<Vec<Session>, CliError> {
     if args.ids.is_empty() {
         let filter = Filter {
@@ -101,7 +101,7 @@ async fn chosen(app: &App, args: &ExportArgs) -> Result<Vec<Session>, CliError> 
     Ok(sessions)
 }
 
-/// The files by their path, and what is said of each session.
+/// Returns the files by path, and a JSON summary of each session.
 async fn written(
     app: &App,
     sessions: Vec<Session>,
@@ -139,8 +139,7 @@ async fn written(
     Ok((dagent::write(&going, &count_tokens), told))
 }
 
-/// What those of some sessions are called whose files would be the same as those of one that came before them: as they
-/// are here.
+/// Makes names unique: if the files of a session would overwrite those of an earlier session, it is named by its id.
 fn told_apart(going: &mut [(SessionId, Portable)]) {
     let mut taken: HashSet<(Option<FeatureId>, Option<TaskId>, String)> = HashSet::new();
     let mut order: Vec<&mut (SessionId, Portable)> = going.iter_mut().collect();
@@ -155,7 +154,7 @@ fn told_apart(going: &mut [(SessionId, Portable)]) {
     }
 }
 
-/// One session in one file.
+/// Renders one session as one file.
 async fn single(
     app: &App,
     session: &Session,
@@ -182,7 +181,7 @@ fn there(place: &Path, text: &str) -> There {
     }
 }
 
-/// Nothing of somebody else's is lost without a word.
+/// Fails if an existing file would be overwritten with different content without `--force`.
 fn refuse(places: &[(PathBuf, &str, There)], args: &ExportArgs) -> Result<(), CliError> {
     let differ = places.iter().filter(|(.., there)| *there == There::Other);
     let differ: Vec<&PathBuf> = differ.map(|(place, ..)| place).collect();
@@ -200,7 +199,7 @@ fn refuse(places: &[(PathBuf, &str, There)], args: &ExportArgs) -> Result<(), Cl
     )
 }
 
-/// Writes a file whole, or not at all.
+/// Writes a file atomically.
 fn put(place: &Path, text: &str) -> Result<(), CliError> {
     let written = || -> std::io::Result<()> {
         let directory = place.parent().unwrap_or(place);

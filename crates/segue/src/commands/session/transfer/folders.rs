@@ -1,4 +1,4 @@
-//! Finding the folders of that layout, and the files in them. Links are not followed.
+//! Search for dagent folders and their files. Symbolic links are not followed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,13 +10,13 @@ use segue_formats::dagent::Folder;
 
 use crate::error::CliError;
 
-/// More than this is no conversation, and would not fit into memory beside others.
+/// Maximum size of a file. A larger file is not a conversation and might not fit into memory.
 const LARGEST: u64 = 512 * 1024 * 1024;
 
 const FOLDER: &str = ".dagent";
 const WORKTREES: &str = ".dagent-worktrees";
 
-/// What is at a path that was typed; it must be there.
+/// Resolves a path from the command line. Fails if it does not exist.
 pub(super) fn existing(path: &Path) -> Result<PathBuf, CliError> {
     path.canonicalize().map_err(|error| {
         CliError::usage(format!("cannot look at {}", path.display()))
@@ -25,9 +25,9 @@ pub(super) fn existing(path: &Path) -> Result<PathBuf, CliError> {
     })
 }
 
-/// The folders at or below a place, in order: it may be one itself, hold one, or hold the worktrees that do.
+/// Returns the dagent folders at or below a path, sorted: the path itself, a folder in it, or folders in its worktrees.
 pub(super) fn folders(place: &Path) -> Vec<PathBuf> {
-    // A project may have directories of the same names as a folder has; there they mean something else.
+    // A project may contain directories with the same names as a dagent folder, but with another meaning.
     let holds = [FOLDER, WORKTREES].map(|name| place.join(name).is_dir());
     let itself = (holds == [false, false]).then(|| place.to_owned());
     let mut found: Vec<PathBuf> = itself.into_iter().chain([place.join(FOLDER)]).collect();
@@ -37,7 +37,7 @@ pub(super) fn folders(place: &Path) -> Vec<PathBuf> {
         place.join(WORKTREES)
     };
     found.extend(directories(&worktrees).map(|worktree| worktree.join(FOLDER)));
-    // Later versions of that program have features in there, by how far they are.
+    // Later versions of dagent store features in subdirectories by stage.
     let features = found
         .iter()
         .flat_map(|folder| directories(&folder.join("features")));
@@ -58,7 +58,7 @@ fn is_folder(folder: &Path) -> bool {
         .any(has)
 }
 
-/// The directories in a directory, in order.
+/// Returns the subdirectories of a directory, sorted.
 pub(super) fn directories(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     entries(directory).into_iter().filter(|path| {
         path.symlink_metadata()
@@ -73,7 +73,7 @@ fn entries(directory: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// What a folder has that matters.
+/// Reads the relevant files of a folder.
 pub(super) fn folder(path: &Path) -> Folder {
     let mut files = BTreeMap::new();
     let mut take = |file: &Path| {
@@ -98,7 +98,7 @@ pub(super) fn folder(path: &Path) -> Folder {
     }
 }
 
-/// The text of a file, or why it can't be had; none if there is no such file.
+/// Reads the text of a file, or the reason why it cannot be read. `None` if it is not a regular file.
 pub(super) fn text(file: &Path) -> Option<Result<String, String>> {
     let metadata = file.symlink_metadata().ok()?;
     if !metadata.is_file() {
@@ -116,7 +116,7 @@ pub(super) fn text(file: &Path) -> Option<Result<String, String>> {
     })
 }
 
-/// The feature that a folder is of, by its place.
+/// Returns the feature of a folder, derived from its path.
 pub(super) fn feature_at(folder: &Path) -> Option<String> {
     let name = |path: &Path| Some(path.file_name()?.to_str()?.to_owned());
     let is =
@@ -131,8 +131,8 @@ pub(super) fn feature_at(folder: &Path) -> Option<String> {
     in_features.then(|| name(folder)).flatten()
 }
 
-/// The project that the sessions of a folder belong to: that of the repository around the folder, if it is in one where
-/// that program keeps its folders; else the one we are in.
+/// Returns the project of the sessions of a folder: the repository around the folder, if the folder is at a location
+/// that dagent uses; else the current project.
 pub(super) fn project_of(folder: &Path, here: &Project) -> Project {
     let around = folder.ancestors().filter(|path| {
         path.file_name()

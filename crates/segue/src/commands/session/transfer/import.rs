@@ -1,4 +1,4 @@
-//! `segue session import`
+//! `segue session import`: import of dagent folders.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `segue session migrate`
+//! `segue session migrate`: import of old files of dagent.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -17,7 +17,7 @@ use crate::cli::MigrateArgs;
 use crate::error::CliError;
 use crate::setup::App;
 
-/// An old file, and what its place says of it.
+/// An old file with the details that its path provides.
 struct Found {
     file: OldFile,
     path: PathBuf,
@@ -81,7 +81,7 @@ pub(in super::super) async fn run(app: &App, args: &MigrateArgs) -> Result<ExitC
     Ok(tell(&terms, &place, &entries, &[]))
 }
 
-/// What the session in an old file is for.
+/// Determines the purpose of the session in an old file.
 fn purpose(old: &Found) -> Option<segue_core::Purpose> {
     let stated = text(&old.folder.join("feature.json")).and_then(Result::ok);
     let stated = stated.and_then(|text| {
@@ -92,7 +92,7 @@ fn purpose(old: &Found) -> Option<segue_core::Purpose> {
     old.file.purpose(feature.as_deref(), old.task.as_deref())
 }
 
-/// The old files in a folder: one about all of it, and those about its tasks.
+/// Returns the old files of a folder: its own file, and the files of its tasks.
 fn in_folder(folder: &Path) -> Vec<Found> {
     let mut found = vec![Found {
         file: OldFile::Chat,
@@ -112,7 +112,7 @@ fn in_folder(folder: &Path) -> Vec<Found> {
     found
 }
 
-/// The one that a path names.
+/// Returns the old file at a path. Fails if the file name is not supported.
 fn named(path: &Path) -> Result<Found, CliError> {
     let name = path.file_name().and_then(|name| name.to_str());
     let file = OldFile::ALL
@@ -135,15 +135,15 @@ fn named(path: &Path) -> Result<Found, CliError> {
     })
 }
 
-/// When a file was written.
+/// Returns the modification time of a file, or the current time if it is unknown.
 fn written_at(path: &Path) -> Timestamp {
     let modified = path.metadata().and_then(|metadata| metadata.modified());
     let modified = modified.unwrap_or_else(|_| SystemTime::now());
     Timestamp::try_from(modified).unwrap_or_else(|_| Timestamp::now())
 }
 
-/// Keeps a copy of a file in our home, under a name that tells what is in it: the same is kept once, whoever runs beside
-/// us.
+/// Copies a file to segue's home under a name that is derived from its path and content, so that identical content is
+/// stored once, even if several processes run concurrently.
 fn back_up(home: &Path, path: &Path, content: &str) -> Result<PathBuf, CliError> {
     let digest = Sha256::new()
         .chain_update(path.as_os_str().as_encoded_bytes())

@@ -1,4 +1,4 @@
-//! What became of each session that was to come: told to a person, or printed as JSON.
+//! Import of sessions, and the report of the results as text or JSON.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ use crate::setup::App;
 use crate::terminal::{Style, clean, print, say};
 use crate::wire::print_json;
 
-/// How sessions are taken in.
+/// Options of an import.
 pub(super) struct Terms<'a> {
     pub(super) format: &'static str,
     pub(super) provider: Option<&'a ProviderId>,
@@ -23,7 +23,7 @@ pub(super) struct Terms<'a> {
     pub(super) json: bool,
 }
 
-/// What became of one.
+/// Result for one session.
 pub(super) struct Entry {
     read: Read,
     outcome: Outcome,
@@ -50,10 +50,10 @@ impl Outcome {
     }
 }
 
-/// What to do about those that could not be read.
+/// Hint for sessions that could not be read.
 const HINT: &str = "what failed changed nothing; mend it, and do the same again";
 
-/// Whoever is to carry sessions on must be somebody.
+/// Checks that the provider of the imported sessions is known.
 pub(super) fn check(app: &App, provider: Option<&ProviderId>) -> Result<(), CliError> {
     match provider.filter(|provider| !app.engine.knows(provider)) {
         None => Ok(()),
@@ -65,8 +65,7 @@ pub(super) fn check(app: &App, provider: Option<&ProviderId>) -> Result<(), CliE
     }
 }
 
-/// Takes one session in, unless it only is to be said what would happen. `keep` makes a copy of where it comes from,
-/// before anything else is done.
+/// Imports one session, unless this is a dry run. `keep` copies the source file before the import.
 pub(super) async fn take(
     app: &App,
     terms: &Terms<'_>,
@@ -118,7 +117,7 @@ async fn taken(
     })
 }
 
-/// That another session has the name of one that comes, and why it is another.
+/// Describes an existing session with the same name, and how it differs from the imported one.
 fn beside(other: &Namesake, coming: &Portable) -> String {
     let all = coming.past.len() + coming.lines.len();
     let differs = match other.lacks {
@@ -137,7 +136,7 @@ fn is_empty(session: &Portable) -> bool {
     session.past.is_empty() && session.lines.is_empty() && session.recap.is_none()
 }
 
-/// Tells what became of all of them. One that could not be read makes the whole a failure, after the others came.
+/// Prints the results. Fails if a session could not be read, but only after the others were imported.
 pub(super) fn tell(
     terms: &Terms<'_>,
     place: &Path,
@@ -167,7 +166,7 @@ pub(super) fn tell(
         let style = Style::stdout();
         for entry in entries {
             print(&clean(&in_words(entry)));
-            // What was left out of something that is here was told when it came.
+            // Remarks on an imported session were printed when it was imported.
             let told = !matches!(entry.outcome, Outcome::Already(_));
             for remark in entry.read.remarks.iter().filter(|_| told) {
                 print(&style.dim(&clean(&format!("  {remark}"))));
