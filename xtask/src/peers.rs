@@ -1,21 +1,22 @@
-//! What people would use in the place of the catalog, for the benchmark beside them.
+//! Programs that a user could run instead of the catalog, for the benchmark that compares them with it.
 //!
-//! They go to `target/tools/peers`: two Python packages into an environment of their own, and ripgrep built from its source.
+//! They are installed in `target/tools/peers`: two Python packages in a virtual environment, and ripgrep built from
+//! source.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-/// Python packages, in the versions that the figures in docs/benchmarks.md are of.
+/// Python packages, in the versions of the results in docs/benchmarks.md.
 const PACKAGES: [&str; 2] = ["fast-resume==2.14.0", "agentsview==0.46.1"];
 
 const RIPGREP: &str = "15.2.0";
 
-/// What must be there after an install.
+/// Programs that must exist after an install.
 const PROGRAMS: [&str; 3] = ["fast-resume", "agentsview", "rg"];
 
-/// Sees to it that they are installed; returns the directory of the programs, for `SEGUE_PEERS`.
+/// Ensures that the programs are installed. Returns their directory, for `SEGUE_PEERS`.
 pub(crate) fn prepare(target: &Path) -> Result<PathBuf> {
     let place = target.join("tools/peers");
     let programs = place.join("bin");
@@ -72,7 +73,7 @@ pub(crate) fn prepare(target: &Path) -> Result<PathBuf> {
     Ok(programs)
 }
 
-/// `hint` says what may be missing.
+/// Runs a command. If it fails, the error contains `hint`, which names a possible cause.
 fn run(command: &mut Command, hint: &str) -> Result<()> {
     let name = command.get_program().to_string_lossy().into_owned();
     let status = command
