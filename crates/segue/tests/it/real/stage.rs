@@ -179,16 +179,22 @@ impl Stage {
 
     /// Makes the sessions of Gemini CLI older than a minute, by the names of their files.
     ///
-    /// Gemini CLI ruins a session that is loaded over ACP in the minute it was made, so segue begins anew instead.
+    /// Gemini CLI ruins a session that is loaded over ACP in the minute it was made, so segue begins anew instead. A
+    /// session that was resumed in a later minute has two files; both stay, in their order.
     pub(crate) fn age_gemini_sessions(&self) {
+        const AGED: &str = "session-2026-01-01T00-";
         let chats = self.sandbox.home().join(".gemini/tmp/project/chats");
-        for entry in fs::read_dir(chats).into_iter().flatten() {
-            let path = entry.unwrap().path();
+        let entries = fs::read_dir(chats).into_iter().flatten();
+        let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+        paths.sort();
+        for path in paths {
             let name = path.file_name().unwrap().to_str().unwrap();
-            if let Some((_, id)) = name.rsplit_once('-') {
-                let older = path.with_file_name(format!("session-2026-01-01T00-00-{id}"));
-                fs::rename(&path, older).unwrap();
-            }
+            let Some((_, id)) = name.rsplit_once('-').filter(|_| !name.starts_with(AGED)) else {
+                continue;
+            };
+            let mut older =
+                (0..60).map(|minute| path.with_file_name(format!("{AGED}{minute:02}-{id}")));
+            fs::rename(&path, older.find(|older| !older.exists()).unwrap()).unwrap();
         }
     }
 
