@@ -1,7 +1,8 @@
-//! Native sessions that nobody had: made up, in the formats of the real CLIs, the same in every run.
+//! Synthetic native sessions in the formats of the real CLIs, identical in every run.
 //!
-//! [`Corpus`] writes a home with thousands of them for the benchmarks of the catalog. The writers of one session
-//! each ([`claude`], [`codex`], [`gemini`]) are also used alone, to make one that is as large as is wanted.
+//! [`Corpus`] writes a home directory with thousands of sessions for the benchmarks of the catalog. The functions that
+//! write a single session ([`claude`], [`codex`], [`gemini`]) are also used directly, to create a session of a given
+//! size.
 
 pub mod claude;
 pub mod codex;

@@ -1,19 +1,19 @@
-//! Figures that are measured side by side, and the table they are printed in.
+//! Side-by-side measurements for all benchmarks, and the tables of their results.
 //!
-//! A machine is never equally busy twice. So the things to be compared take turns, round by round, and what
-//! counts is the median over the rounds of the ratio within each round. All benchmarks use it.
+//! The load of a machine is never the same twice. So the contestants are measured in turn, round by round, and the
+//! result is the median over all rounds of the ratio within each round.
 
-/// How much is measured.
+/// Extent of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// Enough for figures that mean something.
+    /// Enough for meaningful results.
     Whole,
-    /// Just enough to see that the benchmark still runs.
+    /// Just enough to check that the benchmark runs.
     Glance,
 }
 
 impl Extent {
-    /// Whole under `cargo bench`, which passes `--bench`; a glance under `cargo test`, or with `--test`.
+    /// Returns `Whole` under `cargo bench`, which passes `--bench`, and `Glance` under `cargo test` or with `--test`.
     pub fn from_args() -> Self {
         let given = |flag: &str| std::env::args().any(|arg| arg == flag);
         if given("--bench") && !given("--test") {
@@ -23,14 +23,14 @@ impl Extent {
         }
     }
 
-    /// Warns a reader of the tables that follow a glance.
+    /// Prints a warning before the tables of a glance.
     pub fn announce(self) {
         if self == Self::Glance {
             println!("a glance only: these figures mean nothing");
         }
     }
 
-    /// One of two numbers.
+    /// Returns the first value for `Whole`, the second for `Glance`.
     pub fn pick<T>(self, whole: T, glance: T) -> T {
         match self {
             Self::Whole => whole,
@@ -39,17 +39,18 @@ impl Extent {
     }
 }
 
-/// One of several things that are measured in turns.
+/// Side of a comparison, which is measured once per round.
 pub struct Contestant<'a> {
-    /// What it is called in the table.
+    /// Name in the table.
     pub name: String,
     measure: Box<dyn FnMut() -> f64 + 'a>,
-    /// One figure a round.
+    /// Measured values, one per round.
     pub figures: Vec<f64>,
 }
 
 impl<'a> Contestant<'a> {
-    /// `measure` is called once a round and returns that round's figure.
+    /// Creates a contestant. [`take_turns`] calls `measure` once per round, and `measure` returns the value of that
+    /// round.
     pub fn new(name: impl Into<String>, measure: impl FnMut() -> f64 + 'a) -> Self {
         Self {
             name: name.into(),
@@ -58,13 +59,14 @@ impl<'a> Contestant<'a> {
         }
     }
 
-    /// The median over the rounds.
+    /// Returns the median over the rounds.
     pub fn median(&self) -> f64 {
         quantile(&self.figures, 0.5)
     }
 }
 
-/// Measures each contestant once a round. Who begins changes, so that nobody always runs in another's wake.
+/// Measures each contestant once per round. The order rotates, so that no contestant always runs after the same other
+/// one.
 pub fn take_turns(contestants: &mut [Contestant<'_>], rounds: usize) {
     for round in 0..rounds {
         let first = round.checked_rem(contestants.len()).unwrap_or(0);
@@ -77,16 +79,17 @@ pub fn take_turns(contestants: &mut [Contestant<'_>], rounds: usize) {
     }
 }
 
-/// Two contestants compared round by round: the median, and how far the middle eight of ten rounds spread.
+/// Result of comparing two contestants round by round: the median, and the range of the middle 80 % of the rounds.
 pub struct Compared {
-    /// The median over the rounds.
+    /// Median over the rounds.
     pub median: f64,
     low: f64,
     high: f64,
 }
 
 impl Compared {
-    /// How `one` relates to `other`, by a function of the two figures of one round.
+    /// Compares two contestants. `relate` computes the result of a round from the value of `one` and the value of
+    /// `other`.
     pub fn by_round(
         one: &Contestant<'_>,
         other: &Contestant<'_>,
@@ -101,14 +104,14 @@ impl Compared {
         }
     }
 
-    /// The median with its spread, as a cell.
+    /// Formats the median and its range as a table cell.
     pub fn cell(&self) -> String {
         let Self { median, low, high } = self;
         format!("{median:.2} ({low:.2} to {high:.2})")
     }
 }
 
-/// The value that a share of the figures does not exceed.
+/// Returns the value that the given share of the figures does not exceed. `NaN` if there are no figures.
 pub fn quantile(figures: &[f64], share: f64) -> f64 {
     let mut sorted = figures.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -123,12 +126,12 @@ pub fn quantile(figures: &[f64], share: f64) -> f64 {
     sorted.get(index).copied().unwrap_or(f64::NAN)
 }
 
-/// An aim beside what was reached.
+/// Formats an aim together with its result, `reached` or `missed`.
 pub fn verdict(aim: &str, reached: bool) -> String {
     format!("{aim}: {}", if reached { "reached" } else { "missed" })
 }
 
-/// Prints rows as a Markdown table: the first column to the left, figures to the right.
+/// Prints rows as a Markdown table, with the first column left-aligned and all others right-aligned.
 pub fn print_table<const N: usize>(title: &str, head: [&str; N], rows: &[[String; N]]) {
     let head = head.map(str::to_owned);
     let lines = || std::iter::once(&head).chain(rows);

@@ -1,8 +1,8 @@
-//! Tests and benchmarks only: a hermetic home with the segue binary run in it, the real CLIs on a model stub, and
-//! figures measured side by side.
+//! Support for tests and benchmarks: the segue binary in a hermetic home, the real CLIs with a model stub, and
+//! side-by-side measurements.
 //!
-//! A [`World`] has its own home, its own project directory and an environment with nothing of the developer's
-//! in it. It can tell which processes were started in it and still live, whoever their parents are.
+//! A [`World`] has its own home, its own project directory and an environment without the developer's settings. It
+//! lists the running processes that were started in it, regardless of their parents.
 
 #![allow(
     clippy::unwrap_used,
@@ -35,10 +35,11 @@ use tempfile::TempDir;
 
 pub use output::Output;
 
-/// What is on the search path of a world: no agent that the developer may have.
+/// Programs on the search path of a world. Agents that the developer has installed are not among them.
 const PROGRAMS: [&str; 3] = ["sh", "setsid", "sleep"];
 
-/// Where a program of the developer's machine is; what is not found is left to fail with its name.
+/// Returns the path of a program on the developer's machine. If the program is not found, returns its name, so that the
+/// error on starting it contains the name.
 fn find(program: impl AsRef<Path>) -> PathBuf {
     let program = program.as_ref();
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -48,14 +49,14 @@ fn find(program: impl AsRef<Path>) -> PathBuf {
         .unwrap_or_else(|| program.to_owned())
 }
 
-/// A machine of its own, as far as segue can see.
+/// Hermetic environment for segue: a temporary directory with a home, a project and a search path.
 pub struct World {
     directory: TempDir,
     program: PathBuf,
 }
 
 impl World {
-    /// A new world for the segue binary at `program`, usually `env!("CARGO_BIN_EXE_segue")`.
+    /// Creates a world for the segue binary at `program`, usually `env!("CARGO_BIN_EXE_segue")`.
     #[must_use]
     pub fn new(program: impl Into<PathBuf>) -> Self {
         let directory = tempfile::Builder::new()
@@ -74,25 +75,25 @@ impl World {
         }
     }
 
-    /// Where everything of this world is.
+    /// Returns the directory that contains the complete world.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.directory.path()
     }
 
-    /// Where segue keeps its data.
+    /// Returns the data directory of segue.
     #[must_use]
     pub fn home(&self) -> PathBuf {
         self.path().join("home")
     }
 
-    /// Where segue is run.
+    /// Returns the working directory of segue.
     #[must_use]
     pub fn project(&self) -> PathBuf {
         self.path().join("project")
     }
 
-    /// A program of the developer's machine, in the environment of this world.
+    /// Returns a command for a program of the developer's machine, with the environment of this world.
     #[must_use]
     pub fn program(&self, program: impl AsRef<Path>) -> Command {
         let mut command = Command::new(find(program));
@@ -108,7 +109,7 @@ impl World {
         command
     }
 
-    /// The segue binary with these arguments, not started yet.
+    /// Returns a command for the segue binary with these arguments.
     #[must_use]
     pub fn command<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Command {
         let mut command = self.program(&self.program);
@@ -116,13 +117,13 @@ impl World {
         command
     }
 
-    /// Runs segue to its end.
+    /// Runs segue and waits for its end.
     #[must_use]
     pub fn segue<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Output {
         Output::of(&mut self.command(args), self)
     }
 
-    /// Runs segue with something on its standard input.
+    /// Runs segue with `input` on its standard input.
     #[must_use]
     pub fn segue_with_input<A: AsRef<OsStr>>(
         &self,
@@ -135,12 +136,12 @@ impl World {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        // A program that does not want the input closes it early.
+        // A program that does not need the input may close it early.
         let _ = child.stdin.take().unwrap().write_all(input);
         Output::from(&child.wait_with_output().unwrap(), self)
     }
 
-    /// Runs segue, expects success, and reads the JSON it prints.
+    /// Runs segue and parses the JSON that it prints. Panics unless segue succeeds.
     #[must_use]
     pub fn json<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Value {
         let output = self.segue(args);
@@ -149,7 +150,7 @@ impl World {
             .unwrap_or_else(|error| panic!("{error} in {output}"))
     }
 
-    /// Starts `segue chat --events` and follows what it tells.
+    /// Starts `segue chat --events` and returns a reader of its events.
     #[must_use]
     pub fn events<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Events {
         let mut command = self.command(["chat", "--events"]);
@@ -162,14 +163,14 @@ impl World {
         Events { child, lines }
     }
 
-    /// The processes of this world that live.
+    /// Returns the running processes of this world, each as "pid: command line".
     #[must_use]
     pub fn processes(&self) -> Vec<String> {
         let entry = format!("SEGUE_HOME={}", self.home().display());
         processes::described(&processes::with(&entry))
     }
 
-    /// Waits until no process of this world lives, and fails if one still does after some seconds.
+    /// Waits until no process of this world is running. Panics if one still is after 15 seconds.
     pub fn assert_nothing_runs(&self) {
         for _ in 0..150 {
             if self.processes().is_empty() {
@@ -181,14 +182,14 @@ impl World {
     }
 }
 
-/// A `segue chat --events` that runs.
+/// A running `segue chat --events`.
 pub struct Events {
     child: Child,
     lines: BufReader<std::process::ChildStdout>,
 }
 
 impl Events {
-    /// The next event; none once the output ended.
+    /// Reads the next event. `None` at the end of the output.
     pub fn next_event(&mut self) -> Option<Value> {
         let mut line = String::new();
         match self.lines.read_line(&mut line) {
@@ -199,20 +200,20 @@ impl Events {
         }
     }
 
-    /// Sends a signal to segue itself.
+    /// Sends a signal to the segue process.
     pub fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
-        // It may have ended by itself just now.
+        // The process may have ended already.
         let _ = kill_process(pid, signal);
     }
 
-    /// Waits for the end; returns the exit code, none if a signal ended it.
+    /// Waits for the end of segue. Returns the exit code; `None` if a signal ended it.
     #[must_use]
     pub fn wait(mut self) -> Option<i32> {
         self.child.wait().unwrap().code()
     }
 
-    /// Kills segue without warning, and returns what it had told and nobody had read.
+    /// Kills segue with SIGKILL and returns the events that were not read yet.
     #[must_use]
     pub fn kill(mut self) -> Vec<Value> {
         self.signal(Signal::KILL);
@@ -220,7 +221,7 @@ impl Events {
         loop {
             let mut line = String::new();
             match self.lines.read_line(&mut line) {
-                // The last line may be torn by the kill.
+                // The kill may have truncated the last line.
                 Ok(1..) => unread.extend(serde_json::from_str::<Value>(&line)),
                 Ok(0) | Err(_) => break,
             }

@@ -1,8 +1,8 @@
-//! The model stub: a model server on loopback that says what a script tells it and remembers what it was asked.
+//! Model stub: a model server on loopback that answers from a script and records all requests.
 //!
-//! It speaks Anthropic Messages, `OpenAI` Responses and Gemini `generateContent`, streamed and not, so the real
-//! CLIs run whole turns against it. It needs no key and reaches nothing. It does not check that requests are
-//! valid; that is what the real ones are for.
+//! The stub implements Anthropic Messages, `OpenAI` Responses and Gemini `generateContent`, with and without streaming,
+//! so the real CLIs run complete turns against it. It needs no API key and no network. It does not validate requests as
+//! a real model server does.
 //!
 //! ```
 //! use segue_testkit::model::{Call, Failure, Model, Reply, Script};
@@ -46,7 +46,7 @@ pub use script::{Call, Failure, Reply, Rule, Script, Usage};
 pub use seen::Seen;
 pub use side::Side;
 
-/// A model server that runs until this is dropped.
+/// A running model server, which stops when this value is dropped.
 pub struct Model {
     address: SocketAddr,
     record: Arc<Record>,
@@ -55,12 +55,12 @@ pub struct Model {
 }
 
 impl Model {
-    /// Starts on a free port.
+    /// Starts the stub on a free port.
     pub fn start(script: Script) -> Self {
         Self::start_at(0, script, None)
     }
 
-    /// Starts on this port (0: a free one) and writes each request to `log`, a line of JSON each.
+    /// Starts the stub on `port`, or on a free port if it is 0. Writes each request to `log` as one line of JSON.
     pub fn start_at(port: u16, script: Script, log: Option<File>) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
         listener.set_nonblocking(true).unwrap();
@@ -77,24 +77,24 @@ impl Model {
         }
     }
 
-    /// Where it is, without a path.
+    /// Returns the base URL, without a path.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Everything it was asked so far, in the order of arrival.
+    /// Returns all requests so far, in the order of arrival.
     pub fn requests(&self) -> Vec<ModelRequest> {
         self.record.requests()
     }
 
-    /// What it was asked for the sake of the user's turns: no lists, no counts, nothing on the side.
+    /// Returns the requests that belong to the user's turns, without model lists, token counts and side requests.
     pub fn turns(&self) -> Vec<ModelRequest> {
         let mut requests = self.requests();
         requests.retain(is_turn);
         requests
     }
 
-    /// Waits until so many requests for the user's turns have arrived; says whether they have.
+    /// Waits until `count` requests of the user's turns have arrived. Returns `false` if they have not arrived in time.
     #[must_use]
     pub fn wait_for_turns(&self, count: usize, time: Duration) -> bool {
         self.wait_until(time, |requests| {
@@ -102,7 +102,7 @@ impl Model {
         })
     }
 
-    /// Waits until the requests so far are what is wanted; says whether they are.
+    /// Waits until `wanted` accepts the requests so far. Returns `false` if it has not accepted them in time.
     #[must_use]
     pub fn wait_until(&self, time: Duration, wanted: impl Fn(&[ModelRequest]) -> bool) -> bool {
         self.record.wait(time, wanted)
@@ -120,12 +120,12 @@ fn last_segment(path: &str) -> Option<&str> {
     Some(path.split_at(path.rfind('/')?).1)
 }
 
-/// Ends what is still being answered too: stalled answers do not outlive the stub.
+/// Stops the server. Answers in progress end too, so a stalled answer does not outlive the stub.
 impl Drop for Model {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A panic in there has been printed already.
+            // A panic in the thread has already been printed.
             let _ = thread.join();
         }
     }

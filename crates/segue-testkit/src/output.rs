@@ -1,19 +1,19 @@
-//! What a program printed, made comparable.
+//! Output of a program, normalised for comparison.
 
 use std::fmt;
 use std::process::Command;
 
 use crate::World;
 
-/// The output and the exit code of a program.
+/// Output and exit code of a program.
 pub struct Output {
     /// Standard output, with ids, times and paths replaced by names.
     pub stdout: String,
-    /// Standard error, likewise.
+    /// Standard error, with the same replacements.
     pub stderr: String,
-    /// Standard output as it was.
+    /// Standard output without replacements.
     pub raw_stdout: String,
-    /// The exit code; none if a signal ended it.
+    /// Exit code. `None` if a signal ended the program.
     pub code: Option<i32>,
 }
 
@@ -22,7 +22,7 @@ impl Output {
         Self::from(&command.output().unwrap(), world)
     }
 
-    /// What `output` says, seen from `world`.
+    /// Converts the output of a program that ran in `world`.
     #[must_use]
     pub fn from(output: &std::process::Output, world: &World) -> Self {
         let raw_stdout = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -36,7 +36,7 @@ impl Output {
     }
 }
 
-/// Everything in one text, for snapshots.
+/// Formats the complete result as one text, for snapshots.
 impl fmt::Display for Output {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.stdout)?;
@@ -50,7 +50,7 @@ impl fmt::Display for Output {
     }
 }
 
-/// Replaces what differs from run to run; nobody compares megabytes by eye.
+/// Replaces values that differ from run to run. Text over 1 MB stays unchanged, because no snapshot contains it.
 fn normal(text: &str, world: &World) -> String {
     if text.len() > 1_000_000 {
         return text.to_owned();
@@ -79,7 +79,8 @@ fn normal(text: &str, world: &World) -> String {
     out
 }
 
-/// `d` stands for a digit, `x` for a digit or small letter, `*` for the digits that are left; the rest for itself.
+/// Patterns and their replacements. In a pattern, `d` matches a digit if the pattern begins with `d`, `x` a digit or a
+/// lower-case letter, `*` one or more digits, and any other character itself.
 const PATTERNS: [(&str, &str); 5] = [
     ("dddddddd_dddddd_xxxx", "[SESSION]"),
     ("dddd-dd-ddTdd:dd:dd.*Z", "[TIME]"),

@@ -1,7 +1,7 @@
-//! Long sessions with facts planted in them, to see which of them are still known after compaction.
+//! Long sessions that contain known facts, to measure how many facts survive compaction.
 //!
-//! Mostly tool output, as real sessions are. Each fact is a sentence with two made-up names that stand nowhere else; it is
-//! present in a text if one line has both of them.
+//! As in real sessions, most of the text is tool output. Each fact is a sentence with two invented names that occur
+//! nowhere else. A text contains the fact if one of its lines contains both names.
 
 mod held;
 mod plain;
@@ -15,27 +15,27 @@ use serde_json::{Value, json};
 
 use crate::corpus::draw::Draw;
 
-/// What a fact is about.
+/// Kind of a fact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// What the work is for.
+    /// Purpose of the work.
     Goal,
-    /// A rule of the user.
+    /// Rule that the user set.
     Directive,
-    /// Something that was settled, with its reason.
+    /// Decision with its reason.
     Decision,
-    /// A file that is being changed.
+    /// File that is being changed.
     File,
-    /// What was tried and failed.
+    /// Attempt that failed.
     Attempt,
-    /// What is to be done later.
+    /// Work to do later.
     Pending,
-    /// What the user asked for last.
+    /// Last request of the user.
     LastRequest,
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 7] = [
         Self::Goal,
         Self::Directive,
@@ -46,7 +46,7 @@ impl Kind {
         Self::LastRequest,
     ];
 
-    /// What it is called.
+    /// Returns the name of the kind.
     pub fn name(self) -> &'static str {
         match self {
             Self::Goal => "goal",
@@ -59,7 +59,7 @@ impl Kind {
         }
     }
 
-    /// How many of them a session has.
+    /// Returns the number of facts of this kind in a session.
     fn count(self) -> usize {
         match self {
             Self::Goal => 4,
@@ -71,32 +71,32 @@ impl Kind {
     }
 }
 
-/// Which sentences stand for free prose.
+/// Set of sentences in free prose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Prose {
-    /// Those that the extractor was tuned with.
+    /// Sentences that were used to tune the checkpoint extractor.
     Tuned,
-    /// Those that nobody looked at while it was made.
+    /// Sentences that the developers of the extractor did not read.
     HeldOut,
 }
 
-/// A planted fact.
+/// A fact in a session.
 #[derive(Debug, Clone)]
 pub struct Fact {
-    /// What it is about.
+    /// Kind of the fact.
     pub kind: Kind,
-    /// Whether it is put in free prose, not in plain words.
+    /// Whether the sentence is in free prose instead of plain words.
     pub free: bool,
-    /// In which turn it is told, from 1.
+    /// Number of the turn that contains the fact, from 1. The last request follows the last turn.
     pub turn: usize,
-    /// The names that only it has.
+    /// Names that occur only in this fact.
     pub names: [String; 2],
-    /// How it is told.
+    /// Sentence that states the fact.
     pub text: String,
 }
 
 impl Fact {
-    /// Whether a text has it.
+    /// Returns `true` if a line of `text` contains both names of the fact.
     pub fn is_in(&self, text: &str) -> bool {
         let [a, b] = &self.names;
         text.lines()
@@ -104,50 +104,50 @@ impl Fact {
     }
 }
 
-/// What an agent did in a turn.
+/// Action of an agent in a turn.
 #[derive(Debug, Clone)]
 pub enum Did {
-    /// It spoke.
+    /// Message of the agent.
     Said(String),
-    /// It used a tool.
+    /// Tool call.
     Called {
-        /// The name of the tool.
+        /// Name of the tool.
         tool: &'static str,
-        /// With what.
+        /// Arguments of the call.
         args: Value,
-        /// What came of it.
+        /// Output of the tool.
         output: String,
-        /// Whether it failed.
+        /// Whether the call failed.
         failed: bool,
     },
 }
 
-/// A turn of a made-up session.
+/// A turn of a synthetic session.
 #[derive(Debug, Clone)]
 pub struct Turn {
-    /// What the user said.
+    /// Prompt of the user.
     pub prompt: String,
-    /// What the agent did.
+    /// Actions of the agent, in order.
     pub did: Vec<Did>,
 }
 
-/// A made-up session.
+/// A synthetic session with its facts.
 #[derive(Debug, Clone)]
 pub struct Planted {
-    /// Its turns.
+    /// Turns of the session.
     pub turns: Vec<Turn>,
-    /// What is asked after them.
+    /// Prompt that follows the last turn.
     pub last_request: String,
-    /// The facts in it.
+    /// Facts in the session, in the order of their turns.
     pub facts: Vec<Fact>,
 }
 
-/// Makes a session of so many turns, whose tools say about so many bytes each turn, in the prose that was tuned with.
+/// Creates a session with this number of turns and about `output` bytes of tool output per turn, in the tuned prose.
 pub fn planted(turns: usize, output: usize, seed: u64) -> Planted {
     planted_in(Prose::Tuned, turns, output, seed)
 }
 
-/// Makes such a session in a prose of choice.
+/// Creates a session like [`planted`], in the given prose.
 pub fn planted_in(prose: Prose, turns: usize, output: usize, seed: u64) -> Planted {
     let mut draw = Draw::new(seed);
     let mut facts = facts(&mut draw, prose, turns);
@@ -196,7 +196,7 @@ fn facts(draw: &mut Draw, prose: Prose, turns: usize) -> Vec<Fact> {
     facts
 }
 
-/// Sentences for a fact of a kind: in a free prose, or else in plain words.
+/// Returns the sentences for a kind of fact: in the given free prose, or in plain words if `free` is `None`.
 fn templates(kind: Kind, free: Option<Prose>) -> Vec<&'static str> {
     let lists: &[&[&str]] = match (kind, free) {
         (Kind::Goal, None) => &[plain::GOALS],
@@ -228,7 +228,7 @@ fn templates(kind: Kind, free: Option<Prose>) -> Vec<&'static str> {
     lists.concat()
 }
 
-/// Whether a fact is told by the user.
+/// Returns `true` if the user states the fact, `false` if the agent does.
 fn is_of_user(fact: &Fact) -> bool {
     let of = |lists: &[&[&str]]| {
         let [a, b] = &fact.names;
@@ -255,7 +255,7 @@ fn is_of_user(fact: &Fact) -> bool {
     }
 }
 
-/// A name for something that no other fact has: made up, or two words of every day.
+/// Returns a name that no other fact has: an invented word or two everyday words.
 fn unused(draw: &mut Draw, facts: &[Fact]) -> String {
     loop {
         let name = if draw.below(2) == 0 {
@@ -269,7 +269,8 @@ fn unused(draw: &mut Draw, facts: &[Fact]) -> String {
     }
 }
 
-/// What is said without being a fact: every other sentence names something all the same.
+/// Returns a sentence that states no fact. Half of the sentences that end with a punctuation mark contain names all the
+/// same, as facts do.
 fn filler(draw: &mut Draw, from: &[&str]) -> String {
     let said = pick(draw, from);
     let Some(body) = said
@@ -386,7 +387,7 @@ const THINGS: [&str; 40] = [
     "signal", "temple", "tunnel", "window",
 ];
 
-/// A name that is nowhere else.
+/// Returns an invented name.
 fn name(draw: &mut Draw) -> String {
     const BEGIN: [&str; 16] = [
         "bar", "cor", "del", "fen", "gor", "hul", "jin", "kel", "lom", "mur", "nex", "pol", "quil",

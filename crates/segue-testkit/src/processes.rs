@@ -1,10 +1,11 @@
-//! Finding processes by the environment they were born with.
+//! Search for processes by the environment that they were started with.
 
 use std::fs;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// The living processes, other than this one, that were born with this entry (`NAME=value`) in their environment.
+/// Returns the running processes, except this one, that were started with this entry (`NAME=value`) in their
+/// environment.
 pub(crate) fn with(entry: &str) -> Vec<u32> {
     let numbers = fs::read_dir("/proc").unwrap().flatten();
     numbers
@@ -19,7 +20,7 @@ pub(crate) fn with(entry: &str) -> Vec<u32> {
         .collect()
 }
 
-/// These processes as "number: command line".
+/// Describes each process as "pid: command line".
 pub(crate) fn described(numbers: &[u32]) -> Vec<String> {
     let described = |number: &u32| {
         let line = fs::read(format!("/proc/{number}/cmdline")).unwrap_or_default();
@@ -31,11 +32,11 @@ pub(crate) fn described(numbers: &[u32]) -> Vec<String> {
     numbers.iter().map(described).collect()
 }
 
-/// Kills a process without warning.
+/// Kills a process with SIGKILL.
 pub(crate) fn kill(number: u32) {
     let pid = i32::try_from(number).ok().and_then(Pid::from_raw);
     if let Some(pid) = pid {
-        // It may have ended by itself just now.
+        // The process may have ended already.
         let _ = kill_process(pid, Signal::KILL);
     }
 }

@@ -1,27 +1,28 @@
-//! The real CLIs, each test with a home of its own and a model stub in the place of every model.
+//! Sandbox for the real CLIs: each test has its own home, and a model stub replaces every model.
 //!
-//! Nothing of the developer's is in here: the environment is empty but for what is written below, keys are
-//! dummies, and every URL is that of the stub. The stub is the proxy too, so whatever tries to leave the machine
-//! arrives there and can be seen ([`Sandbox::escapes`]). Retries and idle limits are turned down, so that a
-//! failure on request is a failure within seconds.
+//! A sandbox contains nothing from the developer's environment: only the variables that [`Sandbox::program`] sets
+//! exist, API keys are dummies, and every URL is that of the stub. The stub is also the proxy, so it receives every
+//! request to another machine ([`Sandbox::escapes`]). Retries and idle timeouts are reduced, so that most requested
+//! failures end within seconds.
 //!
-//! The CLIs are where `SEGUE_CLIS` says; `cargo xtask test` installs them and sets it.
+//! `SEGUE_CLIS` is the directory of the CLIs; `cargo xtask test` installs them and sets the variable.
 //!
-//! What a test must know about them, beyond PROVIDERS.md (seen in November 2026, with the versions of
-//! `clis/package.json`):
+//! Behaviour of the CLIs that a test must account for, in addition to PROVIDERS.md (observed in November 2026, with the
+//! versions of `clis/package.json`):
 //!
-//! - A stall in the middle of an answer ends after five seconds with Codex, but after 300 with Gemini and Claude,
-//!   which take no less (`CLAUDE_STREAM_IDLE_TIMEOUT_MS` has a floor): cancel those, or kill them.
-//! - opencode tries again for more than a minute after a 500 or a cut, whatever its configuration; a 429 with a
-//!   hint of a second takes it ten seconds, a 401 none.
-//! - Gemini refuses `$(…)`, `$((…))` and backticks in shell commands, and runs nothing; it wraps what a tool says in
-//!   `<untrusted_context>`. Thoughts come back with a heading of its own before them (`****` if they have none).
-//! - Codex 0.166 sums up a conversation by an ordinary request with a prompt of its own, not by `/responses/compact`.
-//!   It asks GitHub and chatgpt.com for plugins at every start unless the features are off, as they are here.
-//! - The Claude Code in claude-agent-acp asks the model what the user may say next after a turn
-//!   (`[SUGGESTION MODE…`), unless `CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION` is off, as it is here.
-//! - `opencode run "two words"` sends the prompt with the quotes. At its start it asks a package registry, which
-//!   nothing turns off. A prompt that is too long makes it sum up and go on by itself.
+//! - A stall in the middle of an answer ends after 5 seconds in Codex, but after 300 seconds in Gemini and Claude,
+//!   which accept no shorter timeout (`CLAUDE_STREAM_IDLE_TIMEOUT_MS` has a minimum). A test must cancel or kill them.
+//! - opencode retries for more than a minute after a 500 or a cut, regardless of its configuration. After a 429 with a
+//!   retry delay of one second it takes ten seconds; after a 401 it fails at once.
+//! - Gemini rejects `$(…)`, `$((…))` and backticks in shell commands and runs nothing. It wraps tool output in
+//!   `<untrusted_context>`. It adds its own heading to thoughts (`****` if they have none).
+//! - Codex 0.166 compacts a conversation by an ordinary request with a special prompt, not by `/responses/compact`. It
+//!   requests plugins from GitHub and chatgpt.com at every start, unless these features are disabled, as in the
+//!   sandbox.
+//! - After a turn, the Claude Code in claude-agent-acp requests a suggestion for the user's next prompt
+//!   (`[SUGGESTION MODE…`), unless `CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION` is off, as in the sandbox.
+//! - `opencode run "two words"` sends the prompt with the quotes. At its start it contacts a package registry, which
+//!   cannot be disabled. If a prompt is too long, it compacts the conversation and continues automatically.
 
 mod acp;
 mod app_server;
@@ -50,17 +51,18 @@ pub use app_server::{AppServer, Turned};
 pub use cli::Cli;
 pub use wire::RpcError;
 
-/// How long a CLI may take. Generous: the slowest needs five seconds to start, and the machine may be busy.
+/// Default time limit of a CLI. It is generous, because the slowest CLI needs five seconds to start and the machine may
+/// be busy.
 pub const LIMIT: Duration = Duration::from_secs(90);
 
-/// What is on the search path besides node: no agent that the developer may have.
+/// Programs on the search path besides node. Agents that the developer has installed are not among them.
 const PROGRAMS: &[&str] = &[
     "sh", "bash", "env", "git", "cat", "echo", "ls", "touch", "mkdir", "rm", "cp", "mv", "sleep",
     "head", "tail", "grep", "sed", "uname", "dirname", "basename", "readlink", "realpath",
     "printf", "find", "tr", "wc", "id", "true", "false", "ps", "pwd", "date", "setsid",
 ];
 
-/// A machine of its own for the real CLIs.
+/// Hermetic environment for the real CLIs.
 pub struct Sandbox {
     directory: TempDir,
     model: Model,
@@ -68,12 +70,13 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// A new home, a git repository as the project, and a stub that follows `script`.
+    /// Creates a sandbox with a new home, a git repository as the project, and a stub that follows `script`.
     pub fn new(script: Script) -> Self {
         Self::with(|_| script)
     }
 
-    /// Likewise, with a script that knows where the project is: some tools take nothing but absolute paths.
+    /// Creates a sandbox like [`Sandbox::new`]. `script` receives the path of the project, because some tools accept
+    /// only absolute paths.
     pub fn with(script: impl FnOnce(&Path) -> Script) -> Self {
         let clis = std::env::var_os("SEGUE_CLIS").map(PathBuf::from).expect(
             "SEGUE_CLIS is not set: run `cargo xtask test`, or set it to what `cargo xtask clis` prints",
@@ -112,27 +115,27 @@ impl Sandbox {
         assert!(status.success(), "git {args:?}");
     }
 
-    /// Where everything of this sandbox is.
+    /// Returns the directory that contains the complete sandbox.
     pub fn path(&self) -> &Path {
         self.directory.path()
     }
 
-    /// What the CLIs take for the user's home.
+    /// Returns the home directory of the CLIs.
     pub fn home(&self) -> PathBuf {
         self.path().join("home")
     }
 
-    /// Where the CLIs are run.
+    /// Returns the working directory of the CLIs.
     pub fn project(&self) -> PathBuf {
         self.path().join("project")
     }
 
-    /// The stub.
+    /// Returns the model stub.
     pub fn model(&self) -> &Model {
         &self.model
     }
 
-    /// The requests by which something tried to reach beyond loopback.
+    /// Returns the requests to other machines, which the stub received as the proxy.
     pub fn escapes(&self) -> Vec<ModelRequest> {
         let mut requests = self.model.requests();
         let own = self.model.url();
@@ -141,7 +144,7 @@ impl Sandbox {
         requests
     }
 
-    /// Any program in the environment of this sandbox, at the head of a process group of its own.
+    /// Returns a command for any program, with the environment of this sandbox and in its own process group.
     pub fn program(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command
@@ -152,7 +155,7 @@ impl Sandbox {
             .env("TMPDIR", self.path().join("tmp"))
             .env("SEGUE_SANDBOX", self.path())
             .env("OPENCODE_MODELS_PATH", config::models(&self.home()))
-            // What one test has compiled serves all others: a sixth of Gemini CLI's start.
+            // All tests share this compile cache, which saves a sixth of Gemini CLI's start time.
             .env("NODE_COMPILE_CACHE", self.clis.join("compile-cache"))
             .envs(std::env::var_os("LD_LIBRARY_PATH").map(|path| ("LD_LIBRARY_PATH", path)))
             .current_dir(self.project())
@@ -161,17 +164,17 @@ impl Sandbox {
         command
     }
 
-    /// A CLI without arguments, not started yet.
+    /// Returns a command for a CLI, without arguments.
     pub fn command(&self, cli: Cli) -> Command {
         self.program(cli.program(&self.clis))
     }
 
-    /// Runs a CLI to its end, or kills it when its time is over.
+    /// Runs a CLI until it ends, or kills it after [`LIMIT`].
     pub fn run<A: AsRef<OsStr>>(&self, cli: Cli, args: impl IntoIterator<Item = A>) -> Ran {
         self.run_within(LIMIT, cli, args)
     }
 
-    /// Likewise, with another limit.
+    /// Runs a CLI until it ends, or kills it after `limit`.
     pub fn run_within<A: AsRef<OsStr>>(
         &self,
         limit: Duration,
@@ -183,12 +186,12 @@ impl Sandbox {
         Ran::of(command, limit)
     }
 
-    /// Starts a CLI as an ACP agent and shakes hands with it.
+    /// Starts a CLI as an ACP agent and initialises the connection.
     pub fn acp(&self, cli: Cli) -> AcpDriver {
         self.acp_with(cli, |_| {})
     }
 
-    /// Likewise, with a say in how it is started.
+    /// Starts a CLI like [`Sandbox::acp`], after `change` has modified the command.
     pub fn acp_with(&self, cli: Cli, change: impl FnOnce(&mut Command)) -> AcpDriver {
         let mut command = self.command(cli);
         command.args(cli.acp_args());
@@ -196,14 +199,15 @@ impl Sandbox {
         AcpDriver::start(command, self.project())
     }
 
-    /// Starts `codex app-server` and shakes hands with it.
+    /// Starts `codex app-server` and initialises the connection.
     pub fn app_server(&self) -> AppServer {
         let mut command = self.command(Cli::Codex);
         command.arg("app-server");
         AppServer::start(command, self.project())
     }
 
-    /// The living processes that were started in here, whoever their parents are.
+    /// Returns the running processes that were started in this sandbox, each as "pid: command line", regardless of
+    /// their parents.
     pub fn processes(&self) -> Vec<String> {
         processes::described(&self.living())
     }
@@ -213,19 +217,20 @@ impl Sandbox {
     }
 }
 
-/// Nothing outlives the sandbox: agents put their tools into groups of their own, so the groups are not enough.
+/// Kills all processes of the sandbox. Killing process groups is not enough, because agents start tools in groups of
+/// their own.
 impl Drop for Sandbox {
     fn drop(&mut self) {
         self.living().into_iter().for_each(processes::kill);
     }
 }
 
-/// What came of a run.
+/// Result of a run.
 #[derive(Debug)]
 pub struct Ran {
-    /// The exit code; none if a signal ended it, or the time.
+    /// Exit code. `None` if a signal ended the process, as after a timeout.
     pub code: Option<i32>,
-    /// Whether it was killed because its time was over.
+    /// Whether the process was killed because of the time limit.
     pub timed_out: bool,
     /// Standard output.
     pub stdout: String,
@@ -234,7 +239,7 @@ pub struct Ran {
 }
 
 impl Ran {
-    /// Runs a command, which must head a process group, to its end or to the end of its time.
+    /// Runs a command, which must lead a process group, until it ends or the limit has passed. Then kills the group.
     pub fn of(mut command: Command, limit: Duration) -> Self {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -251,7 +256,7 @@ impl Ran {
         }
     }
 
-    /// Standard output, a JSON value a line; what is not JSON is left out.
+    /// Parses each line of standard output as JSON. Lines that are not JSON are skipped.
     pub fn json_lines(&self) -> Vec<serde_json::Value> {
         let lines = self.stdout.lines();
         lines.flat_map(serde_json::from_str).collect()
@@ -269,7 +274,7 @@ fn ends_within(child: &mut Child, limit: Duration) -> bool {
     false
 }
 
-/// What a pipe gives, read in a thread of its own so that it never fills up.
+/// Content of a pipe. A thread reads it, so that the pipe never fills up.
 struct Collected {
     bytes: Arc<Mutex<Vec<u8>>>,
     thread: JoinHandle<()>,
@@ -288,7 +293,8 @@ impl Collected {
         Self { bytes, thread }
     }
 
-    /// Everything, or what there is if somebody outside of the group still holds the pipe a while after the end.
+    /// Waits for the end of the pipe and returns its content. Returns the content so far if a process outside the group
+    /// still has the pipe open after three seconds.
     fn text(self) -> String {
         let end = Instant::now() + Duration::from_secs(3);
         while !self.thread.is_finished() && Instant::now() < end {
@@ -299,11 +305,11 @@ impl Collected {
     }
 }
 
-/// Kills everything in the group that this child heads.
+/// Kills the process group that this child leads.
 fn kill_group(child: &Child) {
     let pid = i32::try_from(child.id()).ok();
     if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) {
-        // Nobody may be left in it.
+        // The group may be empty.
         let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
     }
 }

@@ -1,4 +1,4 @@
-//! Native sessions for the benchmarks, made up: `corpus DIRECTORY [--sessions N] [--seed N]`.
+//! Program that writes synthetic native sessions for the benchmarks: `corpus DIRECTORY [--sessions N] [--seed N]`.
 
 #![allow(
     clippy::print_stdout,

@@ -1,4 +1,4 @@
-//! The model stub by hand: `model-stub [--port N] [--script FILE.json] [--log FILE.jsonl]`.
+//! Program that runs the model stub for manual use: `model-stub [--port N] [--script FILE.json] [--log FILE.jsonl]`.
 
 #![allow(
     clippy::print_stdout,

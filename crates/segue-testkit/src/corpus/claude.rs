@@ -1,4 +1,4 @@
-//! Sessions as Claude Code writes them: the chain, the attachments in it, and, since 2.1.3xx, the dumps of its requests.
+//! Sessions in the format of Claude Code: the chain, its attachments and, since 2.1.3xx, the dumps of the requests.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use super::session::{Age, Session, uuid};
 use super::texts::Texts;
 use super::written::Written;
 
-/// Writes a session into a home of Claude Code.
+/// Writes a session into a home directory of Claude Code.
 pub fn write(home: &Path, session: &Session, texts: &Texts) -> Counts {
     let cwd = session.cwd();
     let directory = home.join("projects").join(cwd.replace('/', "-"));
@@ -49,13 +49,13 @@ struct File<'a> {
     out: Written,
     texts: &'a Texts,
     session: Session,
-    /// The id of the session.
+    /// Id of the session.
     id: String,
-    /// How records of the chain end.
+    /// Fields at the end of every record of the chain.
     common: String,
-    /// How many records the chain has.
+    /// Number of records in the chain.
     step: u64,
-    /// How often the model was asked.
+    /// Number of requests to the model.
     requests: u64,
     messages: u64,
 }
@@ -73,7 +73,7 @@ impl File<'_> {
         if turn == 0 {
             self.attachments();
         }
-        // The tools are told again when they change.
+        // Claude Code writes the request shape again when the tools change.
         if turn.is_multiple_of(40) {
             self.shape();
         }
@@ -94,7 +94,7 @@ impl File<'_> {
         self.messages += 2;
     }
 
-    /// A record of the chain: it names the one before it.
+    /// Writes a record of the chain, with a reference to the previous record.
     fn link(&mut self, what: &str, more: &str) {
         let Self { session, step, .. } = *self;
         let parent = match step {
@@ -124,7 +124,8 @@ impl File<'_> {
         self.link(&what, more);
     }
 
-    /// A thought, a call, and its result, which is told twice: to the model, and for the screen.
+    /// Writes an optional thought, a tool call and its result. The record contains the result twice: for the model and
+    /// for the screen.
     fn tool_call(&mut self) {
         let n = self.session.seed(self.step);
         let call = n >> 1;
@@ -173,7 +174,7 @@ impl File<'_> {
         ));
     }
 
-    /// What is told to the model once: where it is, what it can do, who made it.
+    /// Writes the attachments that the model receives once, such as the list of its skills. Old versions write none.
     fn attachments(&mut self) {
         if self.session.age == Age::Old {
             return;

@@ -1,4 +1,4 @@
-//! Sessions as Codex writes them: each thing that is said twice, as an item for the model and as an event.
+//! Sessions in the format of Codex, which writes most content twice: as an item for the model and as an event.
 
 use std::fs;
 use std::path::Path;
@@ -8,8 +8,8 @@ use super::session::{Age, Session, uuid};
 use super::texts::Texts;
 use super::written::Written;
 
-/// Writes a session into a home of Codex: as 0.166 does, with numbered records and whole items as events, or as
-/// 0.137 and those before it did.
+/// Writes a session into a home directory of Codex. A new session has the format of 0.166, with numbered records and
+/// complete items as events; an old one has the format of 0.137 and earlier.
 pub fn write(home: &Path, session: &Session, texts: &Texts) -> Counts {
     let (at, id) = (session.time(0), session.id());
     let directory = home.join("sessions").join(at[..10].replace('-', "/"));
@@ -44,7 +44,7 @@ struct File<'a> {
     texts: &'a Texts,
     session: Session,
     id: String,
-    /// The id of the turn.
+    /// Id of the current turn.
     turn: String,
     ordinal: u64,
     messages: u64,
@@ -63,7 +63,7 @@ impl File<'_> {
         self.ordinal += 1;
     }
 
-    /// An item of the conversation with the model.
+    /// Writes an item of the conversation with the model.
     fn item(&mut self, item: &str) {
         let about = if item.contains("<environment_context>") {
             r#","content_item_kinds":["environments.environment_context"],"content_item_metadata":[{"provenance":{"type":"harness","hook":false}}]"#
@@ -82,7 +82,8 @@ impl File<'_> {
         self.record("response_item", &format!("{item}{more}"));
     }
 
-    /// The same for the screen, in the words of either dialect.
+    /// Writes the event that repeats an item for the screen. New versions write `item`; old versions write `message`,
+    /// or no event if `message` is empty.
     fn event(&mut self, item: &str, message: &str) {
         let payload = match self.session.age {
             Age::New => format!(

@@ -1,6 +1,6 @@
-//! Numbers that look like chance and are the same in every run.
+//! Pseudo-random numbers, identical in every run.
 
-/// One such number for each number (splitmix64).
+/// Hashes a number with splitmix64.
 pub fn mixed(n: u64) -> u64 {
     let n = n.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -8,7 +8,7 @@ pub fn mixed(n: u64) -> u64 {
     n ^ (n >> 31)
 }
 
-/// One after the other, from a seed.
+/// Pseudo-random number generator with a seed.
 pub(crate) struct Draw(u64);
 
 impl Draw {
@@ -21,19 +21,20 @@ impl Draw {
         mixed(self.0)
     }
 
-    /// Less than `limit`, each as likely as the others.
+    /// Returns a number below `limit`, uniformly distributed.
     pub(crate) fn below(&mut self, limit: usize) -> usize {
         usize::try_from(self.next() % limit as u64).unwrap()
     }
 
-    /// From 0 to less than 1.
+    /// Returns a number from 0 to less than 1, uniformly distributed.
     #[allow(clippy::cast_precision_loss, reason = "53 bits")]
     pub(crate) fn share(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Around `median`; one in six is more than `spread` times that, one in six less than that part of it. This is
-    /// how lengths of files and of texts are spread.
+    /// Returns a log-normally distributed number with this median, from 1 to `limit`. One number in six is greater than
+    /// `median * spread`, and one in six is less than `median / spread`. The lengths of files and texts have such a
+    /// distribution.
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

@@ -1,7 +1,7 @@
-//! Sessions as Gemini CLI writes them: since 0.58 or so as a log, before as one indented document.
+//! Sessions in the format of Gemini CLI: a log since about 0.58, one indented document before that.
 //!
-//! In the log an answer is written when it is there, and again in whole when its tools are through. A session
-//! that was resumed tells its whole history anew.
+//! The log contains an answer when it arrives, and contains it again, complete, when its tools have finished. A resumed
+//! session repeats its complete history.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,10 +13,10 @@ use super::session::{Age, Session, uuid};
 use super::texts::Texts;
 use super::written::Written;
 
-/// A log, resumed after this many turns.
+/// Number of turns after which the session of a log is resumed.
 const RESUMED_AFTER: u64 = 4;
 
-/// Writes a session into a home of Gemini CLI.
+/// Writes a session into a home directory of Gemini CLI.
 pub fn write(home: &Path, session: &Session, texts: &Texts) -> Counts {
     let file = File {
         session: *session,
@@ -30,7 +30,7 @@ pub fn write(home: &Path, session: &Session, texts: &Texts) -> Counts {
     }
 }
 
-/// The file of a session, in a directory that knows its project.
+/// Returns the file of a session, and creates its directory with the file that names the project.
 fn path(home: &Path, session: &Session, extension: &str) -> PathBuf {
     let directory = home.join(format!("tmp/app-{}", session.project));
     fs::create_dir_all(directory.join("chats")).unwrap();
@@ -40,7 +40,7 @@ fn path(home: &Path, session: &Session, extension: &str) -> PathBuf {
     directory.join(format!("chats/session-{at}-{id}.{extension}"))
 }
 
-/// A message, and what stood in its place before.
+/// A message, and the earlier state of it that precedes it in the log.
 struct Said {
     before: Option<String>,
     message: String,
@@ -49,9 +49,9 @@ struct Said {
 struct File<'a> {
     session: Session,
     texts: &'a Texts,
-    /// How many messages there are by now.
+    /// Number of messages so far.
     step: u64,
-    /// Those of them that a reader would count; a thought and the call after it are one message of the log.
+    /// Number of messages in the sense of [`Counts`]. The log stores a thought and the call after it as one message.
     messages: u64,
 }
 
@@ -124,7 +124,7 @@ impl File<'_> {
         }
     }
 
-    /// The first message of every session, which no person wrote.
+    /// Returns the first message of every session, which the user did not write.
     fn context(&self) -> String {
         let at = self.session.time(0);
         let text = self.texts.thought(self.session.number);
@@ -138,7 +138,7 @@ impl File<'_> {
         out.line(format_args!(r#"{{"$set":{{"lastUpdated":"{at}"}}}}"#));
     }
 
-    /// All messages of a turn.
+    /// Creates all messages of a turn.
     fn turn(&mut self, turn: u64) -> Vec<Said> {
         let prompt = self.texts.prompt(self.session.seed(self.step));
         let mut all = vec![self.say(
@@ -200,7 +200,7 @@ impl File<'_> {
 
 const TOKENS: &str = r#""tokens":{"input":10100,"output":420,"cached":9000,"thoughts":50,"tool":0,"total":10570},"model":"gemini-2.5-pro""#;
 
-/// As it stands in an indented document.
+/// Indents a message for its position in the document.
 fn indented(message: &str) -> String {
     let message: Value = serde_json::from_str(message).unwrap();
     let message = serde_json::to_string_pretty(&message).unwrap();

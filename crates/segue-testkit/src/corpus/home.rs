@@ -1,4 +1,4 @@
-//! A home with thousands of sessions of several agents.
+//! Home directory with thousands of sessions of several agents.
 
 use std::ops::AddAssign;
 use std::path::Path;
@@ -9,37 +9,37 @@ use super::session::{Age, Extent, Session};
 use super::texts::Texts;
 use super::{claude, codex, gemini};
 
-/// When the newest sessions begin: 15 November 2026.
+/// Latest start time of a session: 15 November 2026.
 const NOW: i64 = 1_794_700_000;
 
-/// How long the agents have been used, in seconds.
+/// Period of the sessions, in seconds.
 const YEAR: f64 = 365.0 * 24.0 * 3600.0;
 
-/// Sessions of this part of the year are as the newest versions write them.
+/// Fraction of the year, counted back from [`NOW`], in which sessions have the format of the newest versions.
 const NEW: f64 = 0.05;
 
-/// How many projects there are; the first ones have most of the sessions.
+/// Number of projects. The first projects have most of the sessions.
 const PROJECTS: f64 = 60.0;
 
-/// Which sessions are written.
+/// Specification of the sessions to write.
 #[derive(Debug, Clone, Copy)]
 pub struct Corpus {
-    /// How many: half of them of Claude Code, a third of Codex, the rest of Gemini CLI.
+    /// Number of sessions: half of them for Claude Code, a third for Codex, the remainder for Gemini CLI.
     pub sessions: u64,
-    /// Another seed gives other sessions of the same make.
+    /// Seed. A different seed results in different sessions of the same kind.
     pub seed: u64,
 }
 
-/// How much was written.
+/// Amount of written data.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Files, each with one session.
+    /// Number of sessions, which is the number of files.
     pub sessions: u64,
-    /// Prompts with what followed.
+    /// Number of turns.
     pub turns: u64,
-    /// Prompts, answers, calls of tools, and their outputs.
+    /// Number of prompts, answers, tool calls and tool outputs.
     pub messages: u64,
-    /// The lengths of the files.
+    /// Total size of the files.
     pub bytes: u64,
 }
 
@@ -55,7 +55,7 @@ impl AddAssign for Counts {
 type Write = fn(&Path, &Session, &Texts) -> Counts;
 
 impl Corpus {
-    /// Writes `.claude`, `.codex` and `.gemini` into a directory; tells how much of each.
+    /// Writes `.claude`, `.codex` and `.gemini` into a directory. Returns the counts of each.
     pub fn write(&self, directory: &Path) -> [(&'static str, Counts); 3] {
         let (half, third) = (self.sessions / 2, self.sessions / 3);
         let kinds: [(&str, Write, u64); 3] = [
@@ -74,7 +74,7 @@ impl Corpus {
     }
 }
 
-/// Writes these sessions on all cores.
+/// Writes the sessions with these numbers, in parallel on all cores.
 fn write_all(home: &Path, write: Write, numbers: std::ops::Range<u64>, texts: &Texts) -> Counts {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let mut counts = Counts::default();
@@ -98,7 +98,7 @@ fn write_all(home: &Path, write: Write, numbers: std::ops::Range<u64>, texts: &T
     counts
 }
 
-/// A session as people have them: many short ones, few very long ones, at some time of the year.
+/// Returns a session with realistic properties: many are short and few are very long, spread over the year.
 fn session(number: u64) -> Session {
     let mut draw = Draw::new(number);
     let ago = draw.share();

@@ -1,47 +1,47 @@
-//! What is to be written of one session, whoever writes it.
+//! Properties of a synthetic session, independent of its format.
 
 use std::time::{Duration, SystemTime};
 
 use super::draw::{Draw, mixed};
 
-/// How many seconds there are between two records.
+/// Seconds between two records.
 const PACE: i64 = 5;
 
-/// One session to be written.
+/// A session to write.
 #[derive(Debug, Clone, Copy)]
 pub struct Session {
-    /// Decides all that looks like chance in it.
+    /// Number of the session, which seeds everything random in it.
     pub number: u64,
-    /// It is about `/src/app-PROJECT`.
+    /// Number of the project. The working directory is `/src/app-PROJECT`.
     pub project: u64,
-    /// In seconds since 1970.
+    /// Start time, in seconds since 1970.
     pub begins_at: i64,
-    /// What its agent was like.
+    /// Age of the CLI version that writes the session.
     pub age: Age,
-    /// How much of it there is.
+    /// Amount of content.
     pub extent: Extent,
 }
 
-/// Which versions of the CLIs a session is from.
+/// Age of the CLI version that writes a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Age {
-    /// Those that the tests run.
+    /// The versions that the tests run.
     New,
-    /// Those of a year before, which wrote each thing down less often.
+    /// Versions that are a year older and repeat content less often.
     Old,
 }
 
-/// How much of a session there is.
+/// Amount of content in a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// Turns full of work, each with long tool output, until the file has at least so many bytes.
+    /// Minimum size of the file, reached by turns with tool calls and long tool output.
     Bytes(u64),
-    /// So many turns as people have them: short ones, long ones, some with no tool at all.
+    /// Number of realistic turns: short ones, long ones, and some without a tool call.
     Turns(u64),
 }
 
 impl Session {
-    /// The so-manieth of a home of large ones.
+    /// Returns session `number` of a home directory of large sessions, with at least `bytes` bytes.
     pub fn of_bytes(number: u64, bytes: u64) -> Self {
         Self {
             number,
@@ -52,7 +52,7 @@ impl Session {
         }
     }
 
-    /// Whether another turn is to be written. There is always one.
+    /// Returns `true` if the session needs another turn. Every session has at least one.
     pub(crate) fn goes_on(&self, turns: u64, bytes: u64) -> bool {
         match self.extent {
             Extent::Bytes(wanted) => turns == 0 || bytes < wanted,
@@ -60,7 +60,7 @@ impl Session {
         }
     }
 
-    /// How many calls of tools a turn has.
+    /// Returns the number of tool calls in a turn.
     pub(crate) fn calls(&self, turn: u64) -> u64 {
         match self.extent {
             Extent::Bytes(_) => 1 + mixed(turn) % 8,
@@ -68,12 +68,12 @@ impl Session {
         }
     }
 
-    /// Whether the agent thinks aloud before a call.
+    /// Returns `true` if the agent emits a thought before the call at `step`.
     pub(crate) fn thinks(&self, step: u64) -> bool {
         matches!(self.extent, Extent::Bytes(_)) || self.seed(step).is_multiple_of(8)
     }
 
-    /// How long the output of a tool is, in bytes.
+    /// Returns the length of a tool output, in bytes.
     pub(crate) fn output_length(&self, step: u64) -> u64 {
         match self.extent {
             Extent::Bytes(_) => 1000 + self.seed(step) % 19_000,
@@ -81,7 +81,7 @@ impl Session {
         }
     }
 
-    /// How long an answer is, in bytes.
+    /// Returns the length of an answer, in bytes.
     pub(crate) fn answer_length(&self, step: u64) -> u64 {
         match self.extent {
             Extent::Bytes(_) => 400 + self.seed(step) % 1200,
@@ -89,7 +89,7 @@ impl Session {
         }
     }
 
-    /// A number for one of the things in it that no other session has.
+    /// Returns a random seed for `step` that differs from that of every other session.
     pub(crate) fn seed(&self, step: u64) -> u64 {
         mixed(mixed(self.number) ^ step)
     }
@@ -109,13 +109,13 @@ impl Session {
         }
     }
 
-    /// When the `step`th thing happens.
+    /// Returns the time of record `step`.
     pub(crate) fn time(&self, step: u64) -> String {
         let time = jiff::Timestamp::from_second(self.seconds(step)).unwrap();
         format!("{time:.3}")
     }
 
-    /// When its file was last written to.
+    /// Returns the modification time of the file, given the number of its last record.
     pub(crate) fn modified(&self, step: u64) -> SystemTime {
         let seconds = u64::try_from(self.seconds(step)).unwrap();
         SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
@@ -126,7 +126,7 @@ impl Session {
     }
 }
 
-/// The `n`th id of a session.
+/// Returns id `n` of a session.
 pub fn uuid(session: u64, n: u64) -> String {
     let (high, low) = (mixed(session << 32 | n), mixed(n << 32 | session));
     let digits = format!("{high:016x}{low:016x}");

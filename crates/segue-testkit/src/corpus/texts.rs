@@ -1,14 +1,14 @@
-//! Texts of the length and the make of real ones, the same in every run.
+//! Texts with the length and structure of real ones, identical in every run.
 //!
-//! They are escaped as they stand between the quotes of a JSON string. Which text it is is told by a number: two
-//! numbers give two texts.
+//! The texts are escaped for use between the quotes of a JSON string. A number selects the text: different numbers
+//! result in different texts.
 
 use std::fmt::Write;
 
 use super::draw::{Draw, mixed};
 use super::vocabulary::Vocabulary;
 
-/// Makes texts by kind.
+/// Generator of texts of several kinds.
 pub struct Texts {
     vocabulary: Vocabulary,
     instructions: String,
@@ -27,27 +27,27 @@ impl Default for Texts {
 }
 
 impl Texts {
-    /// The words that all of them are made of.
+    /// Returns the vocabulary of all texts.
     pub fn vocabulary(&self) -> &Vocabulary {
         &self.vocabulary
     }
 
-    /// What a person asks: a sentence or two.
+    /// Returns a user's prompt: one or two sentences.
     pub fn prompt(&self, n: u64) -> String {
         prose(&self.vocabulary, n, 40 + mixed(n) % 240)
     }
 
-    /// What an agent thinks.
+    /// Returns a thought of an agent.
     pub fn thought(&self, n: u64) -> String {
         prose(&self.vocabulary, n, 300 + mixed(n) % 900)
     }
 
-    /// What an agent says: so many bytes, in paragraphs.
+    /// Returns an answer of an agent: at least `length` bytes, in paragraphs.
     pub fn answer(&self, n: u64, length: u64) -> String {
         prose(&self.vocabulary, n, length)
     }
 
-    /// What a tool found: so many bytes of code, of a log or of places in files.
+    /// Returns the output of a tool: at least `length` bytes of code, of a log or of search results.
     pub fn listing(&self, n: u64, length: u64) -> String {
         let line = match n % 4 {
             0 => place,
@@ -66,28 +66,28 @@ impl Texts {
         text
     }
 
-    /// A file of the project.
+    /// Returns the path of a file in the project.
     pub fn path(&self, n: u64) -> String {
         let mut text = String::new();
         path(&mut text, &self.vocabulary, &mut Draw::new(n));
         text
     }
 
-    /// What an agent is told by its makers, at most this much of it.
+    /// Returns the beginning of an agent's built-in instructions, at most `length` bytes.
     pub fn instructions_of(&self, length: usize) -> &str {
         let end = self.instructions.floor_char_boundary(length);
-        // Not within an escape.
+        // The end must not split an escape sequence.
         self.instructions[..end].trim_end_matches('\\')
     }
 
-    /// A signature, or something encrypted.
+    /// Returns text that looks like a signature or like encrypted content.
     pub fn blob(&self, n: u64) -> &str {
         let length = 400 + mixed(n) % 800;
         self.blob.get(..usize::try_from(length).unwrap()).unwrap()
     }
 }
 
-/// Sentences, with names of code and, now and then, something that is nowhere else.
+/// Generates sentences with names from code, paths and, rarely, a unique hexadecimal number.
 fn prose(vocabulary: &Vocabulary, n: u64, length: u64) -> String {
     let mut draw = Draw::new(n);
     let mut text = String::new();
@@ -115,7 +115,7 @@ fn prose(vocabulary: &Vocabulary, n: u64, length: u64) -> String {
     }
 }
 
-/// A name of two or three words.
+/// Appends a name of two or three words.
 fn name(text: &mut String, vocabulary: &Vocabulary, draw: &mut Draw) {
     text.push_str(vocabulary.some_name(draw));
     for _ in 0..=draw.below(2) {
@@ -170,14 +170,14 @@ fn code(text: &mut String, number: u64, vocabulary: &Vocabulary, draw: &mut Draw
     }
 }
 
-/// A line of a search.
+/// Appends a line of search results.
 fn place(text: &mut String, number: u64, vocabulary: &Vocabulary, draw: &mut Draw) {
     path(text, vocabulary, draw);
     write!(text, ":{}:", number * 7 + draw.next() % 7).unwrap();
     code(text, draw.next() % 900, vocabulary, draw);
 }
 
-/// A line of a log.
+/// Appends a line of a log.
 fn log(text: &mut String, number: u64, vocabulary: &Vocabulary, draw: &mut Draw) {
     let level = ["INFO", "INFO", "DEBUG", "WARN", "ERROR"][draw.below(5)];
     let thousandth = draw.below(1000);

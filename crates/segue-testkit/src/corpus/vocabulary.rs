@@ -1,16 +1,16 @@
-//! The words that people and tools use: a few very often, most hardly ever.
+//! Words of users and tools: a few are very frequent, most are rare.
 //!
-//! An index of some dozen words that come again and again is no measurement: its lists are long and its tables
-//! short. So there are [`WORDS`] of them, and the word of rank *n* is used about 1/*n* as often as the first.
+//! An index of a few dozen repeated words would be unrealistic in a benchmark: its lists would be long and its tables
+//! short. So the vocabulary has [`WORDS`] words, and the word of rank *n* occurs about 1/*n* as often as the first.
 
 use std::collections::HashSet;
 
 use super::draw::Draw;
 
-/// How many words there are.
+/// Number of words.
 const WORDS: usize = 50_000;
 
-/// The most frequent ones, escaped for JSON.
+/// The most frequent words, escaped for JSON.
 const COMMON: &str = "the to a and of in is it that for we on this with be not as are i if file so but can you from \
     test at by an when have error or code was use has all which will no line run should there new only one add same \
     then does what it's now set see get function name path your them read more into each call value type after before \
@@ -31,7 +31,7 @@ const ENDINGS: [&str; 12] = [
     "", "", "", "s", "ed", "ing", "er", "ion", "ly", "able", "ment", "al",
 ];
 
-/// A list of distinct words, the most frequent one first.
+/// List of distinct words, the most frequent one first.
 pub struct Vocabulary(Vec<String>);
 
 impl Default for Vocabulary {
@@ -72,12 +72,12 @@ fn made_up(draw: &mut Draw, syllables: usize) -> String {
 }
 
 impl Vocabulary {
-    /// The word of a rank, from 0; the last one beyond.
+    /// Returns the word of a rank, counted from 0. A rank beyond the last word results in the last word.
     pub fn word(&self, rank: usize) -> &str {
         &self.0[rank.min(self.0.len() - 1)]
     }
 
-    /// Some word, as often as it is used.
+    /// Returns a random word, according to the frequency of its rank.
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -89,7 +89,7 @@ impl Vocabulary {
         self.word(rank as usize)
     }
 
-    /// Some word that can be part of a name: of plain letters, and not among the most frequent.
+    /// Returns a random word that can be part of a name: more than three letters, all of them ASCII and lower-case.
     pub(crate) fn some_name(&self, draw: &mut Draw) -> &str {
         loop {
             let word = self.some(draw);

@@ -1,4 +1,4 @@
-//! A file that is being made, and how long it is by now.
+//! Writer of a session file that counts the bytes it has written.
 
 use std::fmt;
 use std::fs::File;

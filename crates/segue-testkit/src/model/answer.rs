@@ -1,4 +1,4 @@
-//! From a script and a request to what is to be said.
+//! Selection of the reply to a request, and its adaptation to the tools that the request offers.
 
 use super::request::ModelRequest;
 use super::script::{Reply, Script, Usage};
@@ -6,17 +6,17 @@ use super::seen;
 use super::side;
 use super::tools::{self, Placed};
 
-/// Which step of which rule a reply comes from: what failures are counted by.
+/// Indexes of a rule and of a step in it. Failures are counted per step.
 pub(crate) type Step = (usize, usize);
 
-/// What the script has for a request.
+/// The reply to a request.
 pub(crate) struct Chosen {
     pub(crate) reply: Reply,
-    /// None for the answers that are not in the script.
+    /// Step of the script. `None` if the reply is not from the script.
     pub(crate) step: Option<Step>,
 }
 
-/// Finds the reply to a request.
+/// Selects the reply to a request.
 pub(crate) fn choose(script: &Script, request: &ModelRequest) -> Chosen {
     let unscripted = |text: &str| Chosen {
         reply: Reply::say(text),
@@ -42,19 +42,19 @@ pub(crate) fn choose(script: &Script, request: &ModelRequest) -> Chosen {
     }
 }
 
-/// A reply whose calls fit the tools on offer.
+/// A reply whose calls fit the offered tools.
 pub(crate) struct Answer {
     pub(crate) model: String,
     pub(crate) think: Option<String>,
     pub(crate) text: String,
     pub(crate) calls: Vec<(u64, Placed)>,
     pub(crate) usage: Usage,
-    /// Unique within a stub.
+    /// Number of the answer, unique within a stub.
     pub(crate) number: u64,
 }
 
 impl Answer {
-    /// The reply in the words of the request. `next` gives numbers that nobody else has.
+    /// Adapts a reply to the tools that the request offers. Every call of `next` must return a new number.
     pub(crate) fn new(
         reply: &Reply,
         request: &ModelRequest,
@@ -79,7 +79,7 @@ impl Answer {
         }
     }
 
-    /// The text in the pieces it is streamed in: at most four, between words.
+    /// Splits the text between words into the chunks of a stream, at most four.
     pub(crate) fn pieces(&self) -> Vec<String> {
         let words: Vec<&str> = self.text.split_inclusive(char::is_whitespace).collect();
         let size = words.len().div_ceil(4).max(1);

@@ -1,4 +1,4 @@
-//! Anthropic Messages.
+//! Encoding of answers and failures for Anthropic Messages.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::answer::Answer;
 use super::frame::Frame;
 use super::script::{Failure, Usage};
 
-/// The answer in one piece.
+/// Encodes the answer as a single response.
 pub(crate) fn whole(answer: &Answer) -> Value {
     let mut message = head(answer);
     message["content"] = blocks(answer).into();
@@ -15,7 +15,7 @@ pub(crate) fn whole(answer: &Answer) -> Value {
     message
 }
 
-/// The answer as it is streamed.
+/// Encodes the answer as a stream.
 pub(crate) fn stream(answer: &Answer) -> Vec<Frame> {
     let mut start = head(answer);
     start["usage"] = usage(&answer.usage);
@@ -111,7 +111,7 @@ fn usage(usage: &Usage) -> Value {
     })
 }
 
-/// Status and body of a failure.
+/// Returns the status and the body of a failure.
 pub(crate) fn failure(failure: Failure) -> (u16, Value) {
     let (status, kind, message) = match failure {
         Failure::RateLimit { .. } => (
@@ -133,7 +133,7 @@ pub(crate) fn failure(failure: Failure) -> (u16, Value) {
     (status, error(kind, message))
 }
 
-/// An error body.
+/// Creates an error body.
 pub(crate) fn error(kind: &str, message: &str) -> Value {
     json!({
         "type": "error",

@@ -1,17 +1,17 @@
-//! The pieces of a streamed answer.
+//! Events of a streamed answer.
 
 use serde_json::Value;
 
-/// One server-sent event.
+/// A server-sent event.
 pub(crate) struct Frame {
-    /// As it goes over the wire.
+    /// Encoded form for the connection.
     pub(crate) wire: String,
-    /// Whether it carries text of the answer: what is cut is cut behind some of it.
+    /// Whether the event contains text of the answer. An answer is cut after such an event.
     pub(crate) text: bool,
 }
 
 impl Frame {
-    /// An event that has its name in its data too (Anthropic, `OpenAI`).
+    /// Creates an event whose name is also in its data (Anthropic, `OpenAI`).
     pub(crate) fn named(data: &Value) -> Self {
         let name = data["type"].as_str().unwrap_or_default();
         Self {
@@ -21,7 +21,7 @@ impl Frame {
         }
     }
 
-    /// An event without a name (Gemini).
+    /// Creates an event without a name (Gemini).
     pub(crate) fn plain(data: &Value) -> Self {
         let part = &data["candidates"][0]["content"]["parts"][0];
         Self {
@@ -31,7 +31,7 @@ impl Frame {
     }
 }
 
-/// The beginning of an answer: up to the middle of its text.
+/// Truncates an answer in the middle of its text. An answer without text is truncated after the first event.
 pub(crate) fn beginning(mut frames: Vec<Frame>) -> Vec<Frame> {
     let texts = frames.iter().filter(|frame| frame.text).count();
     let mut left = texts.div_ceil(2);

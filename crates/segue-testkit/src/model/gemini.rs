@@ -1,4 +1,4 @@
-//! Gemini `generateContent`.
+//! Encoding of answers and failures for Gemini `generateContent`.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::answer::Answer;
 use super::frame::Frame;
 use super::script::{Failure, Usage};
 
-/// The answer in one piece.
+/// Encodes the answer as a single response.
 pub(crate) fn whole(answer: &Answer) -> Value {
     let text = (!answer.text.is_empty()).then(|| json!({"text": answer.text}));
     let parts = thoughts(answer)
@@ -16,7 +16,7 @@ pub(crate) fn whole(answer: &Answer) -> Value {
     last(answer, &parts.collect::<Vec<_>>())
 }
 
-/// The answer as it is streamed.
+/// Encodes the answer as a stream.
 pub(crate) fn stream(answer: &Answer) -> Vec<Frame> {
     let texts = answer
         .pieces()
@@ -76,7 +76,7 @@ fn usage(usage: &Usage) -> Value {
     })
 }
 
-/// Status and body of a failure.
+/// Returns the status and the body of a failure.
 pub(crate) fn failure(failure: Failure) -> (u16, Value) {
     match failure {
         Failure::RateLimit { retry_after } => {
@@ -118,7 +118,7 @@ pub(crate) fn failure(failure: Failure) -> (u16, Value) {
     }
 }
 
-/// An error body.
+/// Creates an error body.
 pub(crate) fn error(code: u16, status: &str, message: &str) -> Value {
     json!({"error": {"code": code, "message": message, "status": status}})
 }

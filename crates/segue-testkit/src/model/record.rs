@@ -1,4 +1,4 @@
-//! What a stub remembers: its script, the requests, and how often each step has failed.
+//! State of a stub: its script, the requests, and the number of failures of each step.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,7 +11,7 @@ use super::answer::{Chosen, Step};
 use super::request::ModelRequest;
 use super::script::{Failure, Script};
 
-/// Shared by the server and whoever asks what it was asked.
+/// State that the server shares with the [`Model`](super::Model).
 pub(crate) struct Record {
     script: Script,
     requests: Mutex<Vec<ModelRequest>>,
@@ -37,12 +37,12 @@ impl Record {
         &self.script
     }
 
-    /// A number that nobody had before.
+    /// Returns a number that was not returned before.
     pub(crate) fn number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// How this reply is to fail this time.
+    /// Returns the failure to send instead of this reply, and counts it. `None` if the reply is to be sent.
     pub(crate) fn failure(&self, chosen: &Chosen) -> Option<Failure> {
         let failure = chosen.reply.fail?;
         let (Some(step), Some(times)) = (chosen.step, chosen.reply.times) else {
@@ -57,11 +57,11 @@ impl Record {
         Some(failure)
     }
 
-    /// Remembers a request before it is answered.
+    /// Records a request. The server calls this before it answers.
     pub(crate) fn add(&self, mut request: ModelRequest, status: u16) {
         request.status = status;
         if let (Some(log), Ok(line)) = (&self.log, serde_json::to_string(&request)) {
-            // A log that cannot be written is no reason not to answer.
+            // The stub answers even if the log cannot be written.
             let _ = writeln!(locked(log), "{line}");
         }
         locked(&self.requests).push(request);
@@ -72,7 +72,7 @@ impl Record {
         locked(&self.requests).clone()
     }
 
-    /// Waits until the requests so far are what is wanted; says whether they are.
+    /// Waits until `wanted` accepts the requests so far. Returns `false` if it has not accepted them in time.
     pub(crate) fn wait(&self, time: Duration, wanted: impl Fn(&[ModelRequest]) -> bool) -> bool {
         let end = Instant::now() + time;
         let mut requests = locked(&self.requests);

@@ -1,4 +1,4 @@
-//! A request as it was recorded.
+//! Recorded requests.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::seen::{self, Seen};
 use super::side::Side;
 use super::tools;
 
-/// Whose language a request is in.
+/// API format of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Dialect {
@@ -19,40 +19,40 @@ pub enum Dialect {
     Responses,
     /// Gemini `generateContent`.
     Gemini,
-    /// None of ours: it was answered with 404, or is a list of models.
+    /// None of the supported formats: a list of models, or a request that the stub answered with 404.
     Unknown,
 }
 
-/// One request that the stub was asked.
+/// A request to the stub.
 #[derive(Debug, Clone, Serialize)]
 pub struct ModelRequest {
-    /// Whose language it is in.
+    /// API format of the request.
     pub dialect: Dialect,
-    /// `POST`, mostly.
+    /// HTTP method, usually `POST`.
     pub method: String,
-    /// With the query.
+    /// Path with the query.
     pub path: String,
-    /// In small letters. The keys among them are dummies.
+    /// Headers, with lower-case names. The API keys in them are dummies.
     pub headers: BTreeMap<String, String>,
-    /// The model that was asked for.
+    /// Requested model.
     pub model: Option<String>,
-    /// All that was sent; null if it was not JSON.
+    /// Complete body; null if it was not JSON.
     pub body: Value,
-    /// Whether the answer was to be streamed.
+    /// Whether the client requested a streamed answer.
     pub streaming: bool,
-    /// Set if the CLI asked on its own account, not for the sake of the user's turn.
+    /// Kind of side request, which the CLI sends for its own purposes. `None` for a request of the user's turn.
     pub side: Option<Side>,
-    /// What it was answered with; 200 for the answers that stall or are cut.
+    /// HTTP status of the answer; 200 for an answer that stalls or is cut.
     pub status: u16,
 }
 
 impl ModelRequest {
-    /// The conversation, piece by piece.
+    /// Returns the conversation in the request.
     pub fn seen(&self) -> Vec<Seen> {
         seen::conversation(self.dialect, &self.body)
     }
 
-    /// What the user said, oldest first, without what the CLI put into the user's mouth.
+    /// Returns the user's prompts, oldest first, without the texts that the CLI injects as user messages.
     pub fn prompts(&self) -> Vec<String> {
         let user = |piece| match piece {
             Seen::User(text) => Some(text),
@@ -61,7 +61,7 @@ impl ModelRequest {
         self.seen().into_iter().filter_map(user).collect()
     }
 
-    /// What tools answered, oldest first.
+    /// Returns the tool results, oldest first.
     pub fn results(&self) -> Vec<String> {
         let result = |piece| match piece {
             Seen::Result(text) => Some(text),
@@ -70,7 +70,7 @@ impl ModelRequest {
         self.seen().into_iter().filter_map(result).collect()
     }
 
-    /// Whether a text is anywhere in what the model was shown, instructions included.
+    /// Returns `true` if any part of the conversation contains `text`, including the instructions.
     pub fn contains(&self, text: &str) -> bool {
         self.seen().iter().any(|piece| match piece {
             Seen::System(shown)
@@ -83,7 +83,7 @@ impl ModelRequest {
         })
     }
 
-    /// The names of the tools that were offered.
+    /// Returns the names of the offered tools.
     pub fn tools(&self) -> Vec<String> {
         let offered = tools::offered(self.dialect, &self.body);
         offered.into_iter().map(|tool| tool.full_name()).collect()

@@ -1,4 +1,4 @@
-//! `OpenAI` Responses.
+//! Encoding of answers and failures for `OpenAI` Responses.
 
 use serde_json::{Value, json};
 
@@ -7,12 +7,12 @@ use super::frame::Frame;
 use super::script::{Failure, Usage};
 use super::tools::{Form, Placed};
 
-/// The answer in one piece.
+/// Encodes the answer as a single response.
 pub(crate) fn whole(answer: &Answer) -> Value {
     response(answer, "completed", &items(answer))
 }
 
-/// The answer as it is streamed.
+/// Encodes the answer as a stream.
 pub(crate) fn stream(answer: &Answer) -> Vec<Frame> {
     let items = items(answer);
     let begun = response(answer, "in_progress", &[]);
@@ -31,7 +31,7 @@ pub(crate) fn stream(answer: &Answer) -> Vec<Frame> {
     events.iter().map(Frame::named).collect()
 }
 
-/// A failure that this dialect reports in the stream rather than by a status.
+/// Encodes a failure that this API reports in the stream instead of by an HTTP status.
 pub(crate) fn failed_stream(answer: &Answer, failure: Failure) -> Vec<Frame> {
     let (_, body) = self::failure(failure);
     let mut response = response(answer, "failed", &[]);
@@ -191,7 +191,7 @@ fn usage(usage: &Usage) -> Value {
     })
 }
 
-/// Status and body of a failure.
+/// Returns the status and the body of a failure.
 pub(crate) fn failure(failure: Failure) -> (u16, Value) {
     let (status, kind, code, message) = match failure {
         Failure::RateLimit { .. } => (
@@ -228,7 +228,7 @@ pub(crate) fn failure(failure: Failure) -> (u16, Value) {
     (status, error(kind, code, message))
 }
 
-/// An error body.
+/// Creates an error body.
 pub(crate) fn error(kind: &str, code: &str, message: &str) -> Value {
     json!({"error": {"message": message, "type": kind, "param": null, "code": code}})
 }

@@ -1,4 +1,4 @@
-//! Which path is for what, and the answers that need no script.
+//! Routes of the stub, and the answers that need no script.
 
 use serde_json::{Value, json};
 
@@ -7,13 +7,13 @@ use super::script::Script;
 use super::server::missing;
 use super::side::{self, Side};
 
-/// What a path is for.
+/// Purpose of a request, according to its path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Route {
     Generate(Dialect),
     Count(Dialect),
     Models,
-    /// The Responses API's own summing up.
+    /// Compaction by the Responses API.
     Compact,
     Missing,
 }
@@ -28,7 +28,7 @@ impl Route {
     }
 }
 
-/// Finds out what a path is for. The version in front does not matter: base URLs come with and without it.
+/// Returns the route of a path. The version prefix is ignored, because base URLs may contain it or not.
 pub(crate) fn of(method: &str, path: &str) -> Route {
     let path = path.split('?').next().unwrap_or_default();
     if method == "GET" {
@@ -52,12 +52,12 @@ pub(crate) fn of(method: &str, path: &str) -> Route {
     found.map_or(Route::Missing, |(_, route)| *route)
 }
 
-/// The model in `/v1beta/models/MODEL:verb`.
+/// Returns the model in `/v1beta/models/MODEL:verb`.
 pub(crate) fn model_in_path(path: &str) -> Option<&str> {
     path.split_once("/models/")?.1.split([':', '?']).next()
 }
 
-/// Status and body of the answers that need no script.
+/// Returns the status and the body of an answer that needs no script.
 pub(crate) fn plain(route: Route, request: &ModelRequest, script: &Script) -> (u16, Value) {
     match route {
         Route::Count(Dialect::Gemini) => (200, json!({"totalTokens": 101})),
@@ -68,7 +68,7 @@ pub(crate) fn plain(route: Route, request: &ModelRequest, script: &Script) -> (u
     }
 }
 
-/// Three lists in one: each dialect finds its own fields.
+/// Returns one list of models for all APIs, with the fields of each.
 fn models() -> Value {
     let both = |id: &str| {
         json!({

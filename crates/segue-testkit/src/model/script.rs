@@ -1,46 +1,46 @@
-//! What the stub answers: rules, steps, and the failures that are asked for.
+//! Scripts of the stub: rules, steps and requested failures.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What the model is to say to which prompt.
+/// The model's replies to prompts.
 ///
-/// A rule belongs to a prompt, its steps to the rounds of that prompt: the first step answers the prompt, the
-/// second answers the results of the tools that the first one called, and so on. Which step it is follows from
-/// the request alone, so a script works over restarts, resumes and forks. Without a rule the stub repeats the
-/// prompt; past the last step it says `Done.`
+/// A rule applies to a prompt, and its steps to the rounds of that prompt: the first step answers the prompt, the
+/// second answers the results of the tools that the first one called, and so on. The request alone determines the step,
+/// so a script works across restarts, resumes and forks. Without a matching rule the stub repeats the prompt; after the
+/// last step it answers `Done.`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Script {
-    /// In the order in which they are tried.
+    /// Rules, in the order in which they are tried.
     pub rules: Vec<Rule>,
-    /// What is answered when a CLI wants a conversation to be summed up.
+    /// Answer to a CLI's request for a summary of a conversation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
-    /// What is answered when a CLI wants a title.
+    /// Answer to a CLI's request for a title.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
 }
 
-/// The answers to one prompt.
+/// Replies to a prompt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// What the prompt contains.
+    /// Text that the prompt must contain.
     pub on: String,
-    /// One reply a round.
+    /// Replies, one per round.
     pub steps: Vec<Reply>,
 }
 
 impl Script {
-    /// A script without rules: every prompt is repeated.
+    /// Creates a script without rules, which repeats every prompt.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds the answers to prompts that contain `prompt`. The first rule that fits counts.
+    /// Adds the replies to prompts that contain `prompt`. The first matching rule applies.
     #[must_use]
     pub fn on(mut self, prompt: &str, steps: impl IntoIterator<Item = Reply>) -> Self {
         self.rules.push(Rule {
@@ -50,14 +50,14 @@ impl Script {
         self
     }
 
-    /// What conversations are summed up to.
+    /// Sets the summary of conversations.
     #[must_use]
     pub fn summary(mut self, text: &str) -> Self {
         self.summary = Some(text.to_owned());
         self
     }
 
-    /// What conversations are called.
+    /// Sets the title of conversations.
     #[must_use]
     pub fn title(mut self, text: &str) -> Self {
         self.title = Some(text.to_owned());
@@ -65,35 +65,35 @@ impl Script {
     }
 }
 
-/// One reply of the model.
+/// A reply of the model.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Reply {
     /// Thoughts before the text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub think: Option<String>,
-    /// The text; it is streamed in several pieces.
+    /// Text, which is streamed in several chunks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// Tools that are called after the text, side by side.
+    /// Tool calls after the text, all in the same round.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<Call>,
-    /// The tokens that are accounted for.
+    /// Reported tokens.
     pub usage: Usage,
     /// Milliseconds before the answer begins.
     pub delay_ms: u64,
-    /// Milliseconds between two pieces of a streamed answer.
+    /// Milliseconds before each event of a streamed answer.
     pub pace_ms: u64,
-    /// What happens instead of the reply.
+    /// Failure that replaces the reply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fail: Option<Failure>,
-    /// How often it fails before the reply is given; always, if this is not set.
+    /// Number of failures before the reply is sent. `None` if every request fails.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub times: Option<u32>,
 }
 
 impl Reply {
-    /// A reply of text.
+    /// Creates a reply with text.
     pub fn say(text: &str) -> Self {
         Self {
             text: Some(text.to_owned()),
@@ -101,52 +101,53 @@ impl Reply {
         }
     }
 
-    /// A reply that is nothing but a call.
+    /// Creates a reply that consists of a tool call only.
     pub fn calling(call: Call) -> Self {
         Self::default().call(call)
     }
 
-    /// A request that always fails.
+    /// Creates a reply that always fails.
     pub fn fail(failure: Failure) -> Self {
         Self::default().failing(failure)
     }
 
-    /// Puts thoughts before the text.
+    /// Adds thoughts before the text.
     #[must_use]
     pub fn think(mut self, thoughts: &str) -> Self {
         self.think = Some(thoughts.to_owned());
         self
     }
 
-    /// Calls one more tool.
+    /// Adds a tool call.
     #[must_use]
     pub fn call(mut self, call: Call) -> Self {
         self.calls.push(call);
         self
     }
 
-    /// Accounts for these tokens.
+    /// Sets the reported tokens.
     #[must_use]
     pub fn usage(mut self, usage: Usage) -> Self {
         self.usage = usage;
         self
     }
 
-    /// Waits before the answer begins.
+    /// Sets the delay before the answer begins.
     #[must_use]
     pub fn delay(mut self, time: Duration) -> Self {
         self.delay_ms = millis(time);
         self
     }
 
-    /// Waits between the pieces of a streamed answer.
+    /// Sets the delay before each event of a streamed answer.
     #[must_use]
     pub fn pace(mut self, time: Duration) -> Self {
         self.pace_ms = millis(time);
         self
     }
 
-    /// Always fails. What the reply says is begun and never finished, if it is cut or stalls.
+    /// Makes the reply always fail. If the failure is a cut or a stall, the answer begins with the text of the reply
+    /// and does not finish.
     #[must_use]
     pub fn failing(mut self, failure: Failure) -> Self {
         self.fail = Some(failure);
@@ -154,7 +155,7 @@ impl Reply {
         self
     }
 
-    /// Fails so many times, then gives the reply.
+    /// Makes the reply fail `times` times before it is sent.
     #[must_use]
     pub fn failing_times(mut self, failure: Failure, times: u32) -> Self {
         self.fail = Some(failure);
@@ -167,42 +168,42 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A tool call. The first three are put into the words of whatever tools the request offers.
+/// A tool call. `Shell`, `Read` and `Write` are adapted to the tools that the request offers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Call {
-    /// Runs a command line.
+    /// Command line to run.
     Shell(String),
-    /// Reads a file; absolute paths work everywhere.
+    /// File to read. Absolute paths work with all tools.
     Read(String),
-    /// Writes a whole file; absolute paths work everywhere.
+    /// File to create or replace. Absolute paths work with all tools.
     Write {
-        /// The file.
+        /// Path of the file.
         path: String,
-        /// All of it.
+        /// Complete content of the file.
         content: String,
     },
-    /// Calls exactly this tool with exactly this input.
+    /// Exactly this tool, with exactly this input.
     Tool {
-        /// As the request offers it; `SPACE__NAME` for tools that are offered in a namespace.
+        /// Name in the request; `SPACE__NAME` for a tool in a namespace.
         name: String,
-        /// The arguments.
+        /// Arguments of the call.
         input: Value,
     },
 }
 
 impl Call {
-    /// Runs a command line.
+    /// Creates a call that runs a command line.
     pub fn shell(command: &str) -> Self {
         Self::Shell(command.to_owned())
     }
 
-    /// Reads a file.
+    /// Creates a call that reads a file.
     pub fn read(path: impl AsRef<std::path::Path>) -> Self {
         Self::Read(path.as_ref().to_string_lossy().into_owned())
     }
 
-    /// Writes a whole file.
+    /// Creates a call that writes a complete file.
     pub fn write(path: impl AsRef<std::path::Path>, content: &str) -> Self {
         Self::Write {
             path: path.as_ref().to_string_lossy().into_owned(),
@@ -210,7 +211,7 @@ impl Call {
         }
     }
 
-    /// Calls a tool by its name.
+    /// Creates a call of a tool by its name.
     pub fn tool(name: &str, input: Value) -> Self {
         Self::Tool {
             name: name.to_owned(),
@@ -219,23 +220,24 @@ impl Call {
     }
 }
 
-/// Tokens, as the dialects can tell them apart.
+/// Token counts that the APIs report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Usage {
-    /// Sent. `OpenAI` and Gemini count what came from the cache among them, Anthropic does not.
+    /// Tokens sent. For `OpenAI` and Gemini they include the tokens read from the cache, for Anthropic they do not.
     pub input: u64,
-    /// Received. `OpenAI` counts the thoughts among them, Gemini does not, Anthropic does not tell.
+    /// Tokens received. For `OpenAI` they include thoughts, for Gemini they do not, and Anthropic does not report
+    /// thoughts.
     pub output: u64,
-    /// Thoughts.
+    /// Tokens of thoughts.
     pub thoughts: u64,
-    /// Read from the cache.
+    /// Tokens read from the cache.
     pub cache_read: u64,
-    /// Written to the cache; only Anthropic tells.
+    /// Tokens written to the cache. Only Anthropic reports them.
     pub cache_write: u64,
 }
 
-/// All different and none of them zero, so that a mix-up shows.
+/// Default values are all different and not zero, so that a test detects a mix-up.
 impl Default for Usage {
     fn default() -> Self {
         Self {
@@ -248,25 +250,25 @@ impl Default for Usage {
     }
 }
 
-/// How a request can fail.
+/// Failure of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Failure {
-    /// 429, with a hint when to come back.
+    /// Status 429, with the time to wait before a retry.
     RateLimit {
-        /// Seconds.
+        /// Time to wait, in seconds.
         retry_after: u64,
     },
-    /// 401.
+    /// Status 401.
     Unauthorized,
-    /// 500.
+    /// Status 500.
     Server,
-    /// 400.
+    /// Status 400.
     BadRequest,
-    /// The conversation does not fit the model, in the dialect's own words.
+    /// Conversation too long for the model, reported as the API does it.
     TooLong,
-    /// Begins to answer and then says nothing any more, until the stub ends or ten minutes are over.
+    /// Answer that begins and then sends no more data until the stub stops or ten minutes have passed.
     Stall,
-    /// Begins to answer and then drops the connection.
+    /// Answer that begins and then loses its connection.
     Cut,
 }

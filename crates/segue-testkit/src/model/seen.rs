@@ -1,36 +1,36 @@
-//! A conversation as the model saw it, in the same words for every dialect.
+//! Conversation in a request, in one form for all APIs.
 
 use serde::Serialize;
 use serde_json::Value;
 
 use super::request::Dialect;
 
-/// One piece of what the model was shown, in order.
+/// Part of the conversation that the model received.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Seen {
     /// Instructions: system prompts and developer messages.
     System(String),
-    /// What the user said.
+    /// Prompt of the user.
     User(String),
-    /// What the CLI said in the user's name: its surroundings, reminders, interruptions.
+    /// Text that the CLI sends as a user message: environment, reminders, interruptions.
     Injected(String),
-    /// What the model said earlier.
+    /// Earlier answer of the model.
     Assistant(String),
-    /// What it thought earlier.
+    /// Earlier thought of the model.
     Thought(String),
-    /// What it called.
+    /// Earlier tool call of the model.
     Call {
-        /// The tool.
+        /// Name of the tool.
         name: String,
-        /// Its arguments.
+        /// Arguments of the call.
         input: Value,
     },
-    /// What came of a call.
+    /// Result of a tool call.
     Result(String),
 }
 
-/// How texts begin that a CLI puts into the user's mouth.
+/// Prefixes of the texts that a CLI injects as user messages.
 const INJECTED: &[&str] = &[
     "<system-reminder>",
     "<session_context>",
@@ -55,7 +55,7 @@ const INJECTED: &[&str] = &[
     "This is the Gemini CLI. We are setting up the context",
 ];
 
-/// Everything in the body of a request that speaks this dialect.
+/// Returns the conversation in the body of a request, in order.
 pub(crate) fn conversation(dialect: Dialect, body: &Value) -> Vec<Seen> {
     match dialect {
         Dialect::Anthropic => anthropic(body),
@@ -65,7 +65,7 @@ pub(crate) fn conversation(dialect: Dialect, body: &Value) -> Vec<Seen> {
     }
 }
 
-/// The last thing the user really said.
+/// Returns the last prompt that the user wrote.
 pub(crate) fn last_prompt(seen: &[Seen]) -> Option<&str> {
     seen.iter().rev().find_map(|piece| match piece {
         Seen::User(text) => Some(text.as_str()),
@@ -73,7 +73,7 @@ pub(crate) fn last_prompt(seen: &[Seen]) -> Option<&str> {
     })
 }
 
-/// How many rounds of tool calls followed the last thing the user really said.
+/// Counts the rounds of tool calls since the last prompt that the user wrote.
 pub(crate) fn rounds(seen: &[Seen]) -> usize {
     let start = seen
         .iter()
@@ -219,7 +219,7 @@ fn gemini_part(role: &str, part: &Value) -> Option<Seen> {
     })
 }
 
-/// The texts in a string, or in a list of strings and of blocks with a `text`.
+/// Returns the texts in a string, or in a list of strings and of blocks with a `text` field.
 fn texts(value: &Value) -> Vec<String> {
     if let Some(text) = value.as_str() {
         return vec![text.to_owned()];

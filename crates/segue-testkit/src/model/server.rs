@@ -1,4 +1,4 @@
-//! The server behind the stub: reads a request, records it, answers it.
+//! HTTP server of the stub: reads a request, records it and answers it.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -24,10 +24,10 @@ use super::seen;
 use super::side;
 use super::{anthropic, gemini, responses};
 
-/// How long an answer that stalls is held open, so that a test that forgot it comes to an end.
+/// Maximum duration of a stalled answer, so that a test that does not end the stall still finishes.
 const STALL: Duration = Duration::from_mins(10);
 
-/// All paths go to one place, since paths that nobody knows are to be recorded too.
+/// Creates a router that sends all paths to one handler, because requests with unknown paths are recorded too.
 pub(crate) fn router(record: Arc<Record>) -> Router {
     Router::new().fallback(handle).with_state(record)
 }
@@ -112,7 +112,8 @@ async fn generate(record: &Record, request: ModelRequest) -> Response {
     }
 }
 
-/// Status, body and retry hint of a failure that is no more than a status.
+/// Returns the status, the body and the retry delay of a failure that is reported by an HTTP status. `None` if the
+/// failure occurs within the answer.
 fn refusal(
     dialect: Dialect,
     streaming: bool,
@@ -150,7 +151,7 @@ fn body(dialect: Dialect, answer: &Answer) -> Value {
     }
 }
 
-/// How a streamed answer ends.
+/// End of a streamed answer.
 #[derive(Clone, Copy)]
 enum End {
     Whole,
@@ -158,7 +159,7 @@ enum End {
     Stall,
 }
 
-/// An answer that is begun and not finished.
+/// Creates an answer that begins and does not finish.
 fn unfinished(
     dialect: Dialect,
     streaming: bool,
@@ -191,7 +192,7 @@ fn streamed(frames: Vec<Frame>, reply: &Reply, end: End) -> Response {
         match end {
             End::Whole => return None,
             End::Stall => tokio::time::sleep(STALL).await,
-            // What was said so far is to arrive before the connection goes.
+            // The events so far must arrive before the connection closes.
             End::Cut => tokio::time::sleep(Duration::from_millis(50)).await,
         }
         let cut = io::Error::other("the script cuts the answer here");
@@ -212,7 +213,7 @@ fn response(status: u16, kind: &'static str, body: Body) -> Response {
     response
 }
 
-/// The body of an error about a path that nobody knows.
+/// Creates the error body for an unknown path.
 pub(crate) fn missing(path: &str) -> Value {
     json!({"error": {"code": 404, "message": format!("the stub has no {path}"), "status": "NOT_FOUND"}})
 }

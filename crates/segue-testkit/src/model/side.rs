@@ -1,7 +1,8 @@
-//! What CLIs ask on their own account: titles, summaries, which model to take, whether a tool is harmless.
+//! Side requests: requests that a CLI sends for its own purposes, for a title, a summary, the choice of a model or the
+//! risk of a tool call.
 //!
-//! These requests must not use up the steps of a script, and they need an answer that the CLI accepts, or the
-//! turn goes wrong for reasons that no test is about.
+//! A side request must not use up a step of a script. It needs an answer that the CLI accepts, because otherwise the
+//! turn would fail for a reason that no test is about.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -11,23 +12,23 @@ use super::script::Script;
 use super::seen::{self, Seen};
 use super::tools;
 
-/// What a CLI wants to know for itself.
+/// Purpose of a side request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
-    /// An object of a given schema.
+    /// Object of a given schema.
     Object,
-    /// A title, or a line about the session.
+    /// Title, or a one-line description of the session.
     Title,
-    /// The conversation, summed up to replace it.
+    /// Summary that replaces the conversation.
     Summary,
-    /// Whether the model can be reached at all.
+    /// Check that the model can be reached.
     Probe,
-    /// What the user might want to say next.
+    /// Suggestion for the user's next prompt.
     Suggestion,
 }
 
-/// The beginnings of instructions by which these requests are known, in small letters.
+/// Phrases that identify a request for a summary, in lower case.
 const SUMMARIES: &[&str] = &[
     "context checkpoint compaction",
     "your task is to create a detailed summary of the conversation",
@@ -37,6 +38,7 @@ const SUMMARIES: &[&str] = &[
     "update the anchored summary",
     "create a new anchored summary",
 ];
+/// Phrases that identify a request for a title, in lower case.
 const TITLES: &[&str] = &[
     "title generator",
     "generate a concise title",
@@ -48,7 +50,7 @@ const TITLES: &[&str] = &[
     "kebab-case",
 ];
 
-/// What this request is for, if it is not for the user's turn.
+/// Returns the purpose of a side request. `None` if the request belongs to the user's turn.
 pub(crate) fn of(dialect: Dialect, body: &Value, seen: &[Seen]) -> Option<Side> {
     if schema(dialect, body).is_some() {
         return Some(Side::Object);
@@ -60,7 +62,7 @@ pub(crate) fn of(dialect: Dialect, body: &Value, seen: &[Seen]) -> Option<Side> 
     if prompt.starts_with("[suggestion mode") {
         return Some(Side::Suggestion);
     }
-    // What segue asks without tools is no question of the CLI's own.
+    // A summary that segue requests is a turn, although the request offers no tools.
     if prompt.starts_with("[a summary for segue]") {
         return None;
     }
@@ -83,7 +85,7 @@ pub(crate) fn of(dialect: Dialect, body: &Value, seen: &[Seen]) -> Option<Side> 
     title.then_some(Side::Title)
 }
 
-/// The text that answers it.
+/// Returns the answer to a side request.
 pub(crate) fn answer(side: Side, dialect: Dialect, body: &Value, script: &Script) -> String {
     match side {
         Side::Object => schema(dialect, body)
@@ -96,7 +98,7 @@ pub(crate) fn answer(side: Side, dialect: Dialect, body: &Value, script: &Script
     }
 }
 
-/// In the tags that Gemini and Claude look for.
+/// Returns the summary, in the tags that Claude Code and Gemini CLI expect.
 fn summary(dialect: Dialect, script: &Script) -> String {
     let text = script.summary.as_deref().unwrap_or("Stub summary.");
     match dialect {
@@ -106,7 +108,7 @@ fn summary(dialect: Dialect, script: &Script) -> String {
     }
 }
 
-/// The schema that the answer must have.
+/// Returns the schema that the answer must match, if the request contains one.
 fn schema(dialect: Dialect, body: &Value) -> Option<&Value> {
     let place = match dialect {
         Dialect::Anthropic => body.pointer("/output_config/format/schema"),
@@ -119,7 +121,8 @@ fn schema(dialect: Dialect, body: &Value) -> Option<&Value> {
     place.filter(|schema| schema.is_object())
 }
 
-/// The plainest value that fits a schema. Where a verdict is asked for, it is a kind one.
+/// Returns the simplest value that matches a schema. If the schema lists choices, a permissive one such as `allow` is
+/// preferred, so that the CLI proceeds.
 pub(crate) fn example(name: &str, schema: &Value) -> Value {
     const KIND: [&str; 4] = ["allow", "approve", "low", "flash"];
     if let Some(choices) = schema["enum"].as_array() {

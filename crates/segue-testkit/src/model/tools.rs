@@ -1,4 +1,4 @@
-//! The tools that a request offers, and a call in the words of one of them.
+//! Tools that a request offers, and calls of them.
 
 use serde_json::{Map, Value, json};
 
@@ -14,16 +14,16 @@ pub(crate) struct Offered {
     schema: Value,
 }
 
-/// How a tool takes its input.
+/// Input format of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// As JSON.
+    /// JSON arguments.
     Arguments,
-    /// As plain text (`custom` tools of the Responses API).
+    /// Plain text (`custom` tools of the Responses API).
     Text,
 }
 
-/// A call that can be sent.
+/// A call of an offered tool, ready to send.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Placed {
     pub(crate) name: String,
@@ -33,7 +33,7 @@ pub(crate) struct Placed {
 }
 
 impl Offered {
-    /// The name, with its namespace if it has one.
+    /// Returns the name, preceded by the namespace if the tool has one.
     pub(crate) fn full_name(&self) -> String {
         match &self.namespace {
             Some(space) => format!("{space}__{}", self.name),
@@ -41,7 +41,7 @@ impl Offered {
         }
     }
 
-    /// A call with this input, and examples of whatever else the tool insists on.
+    /// Creates a call with this input, and with examples for all other required arguments.
     fn call(&self, input: Map<String, Value>) -> Placed {
         let mut input = input;
         for name in self.schema["required"].as_array().into_iter().flatten() {
@@ -64,7 +64,7 @@ impl Offered {
         }
     }
 
-    /// The first of these that the tool has as an argument.
+    /// Returns the first of these names that is an argument of the tool.
     fn argument<'a>(&self, names: &[&'a str]) -> Option<&'a str> {
         let properties = &self.schema["properties"];
         names
@@ -74,7 +74,7 @@ impl Offered {
     }
 }
 
-/// Everything that a request offers.
+/// Returns all tools that a request offers.
 pub(crate) fn offered(dialect: Dialect, body: &Value) -> Vec<Offered> {
     let tools = body["tools"].as_array().into_iter().flatten();
     match dialect {
@@ -122,7 +122,7 @@ fn one(tool: &Value, namespace: Option<&str>, schema: &Value) -> Option<Offered>
     })
 }
 
-/// What the tools for commands, reading and writing are called, whoever offers them.
+/// Names of tools that run commands, in order of preference.
 const SHELLS: &[&str] = &[
     "run_shell_command",
     "Bash",
@@ -131,11 +131,14 @@ const SHELLS: &[&str] = &[
     "shell_command",
     "shell",
 ];
+/// Names of tools that read files, in order of preference.
 const READERS: &[&str] = &["read_file", "Read", "read"];
+/// Names of tools that write files, in order of preference.
 const WRITERS: &[&str] = &["write_file", "Write", "write"];
+/// Names of the argument that contains a path, in order of preference.
 const PATHS: &[&str] = &["file_path", "filePath", "absolute_path", "path"];
 
-/// The call in the words of the tools on offer; what cannot be called is said instead.
+/// Adapts a call to the offered tools. If no tool fits, the error is the text to send instead.
 pub(crate) fn place(call: &Call, offered: &[Offered]) -> Result<Placed, String> {
     let by_name = |names: &[&str]| {
         let named = |name: &&str| offered.iter().find(|tool| tool.name == **name);
@@ -203,7 +206,7 @@ fn added(tool: &Offered, path: &str, content: &str) -> Placed {
     }
 }
 
-/// For a shell, as one word.
+/// Quotes a text as one word of a shell command.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }

@@ -1,9 +1,10 @@
-//! Facts as people put them, in free prose, held out: nobody who works on the extractor reads these, so they judge it.
+//! Facts in free prose, held out: the developers of the checkpoint extractor do not read these sentences, so that the
+//! result on them is a fair measurement.
 //!
-//! Whoever did read them moves them to the tuned ones and has somebody else write new ones. Blocks of Markdown stand between
-//! empty lines, as agents set them; both names of a fact are in one line.
+//! A developer who has read these sentences moves them to the tuned ones and has another person write new ones.
+//! Markdown blocks stand between empty lines, as agents write them. Both names of a fact are on one line.
 
-/// What the whole work is for, as the user puts it.
+/// Purpose of the work, by the user.
 pub(super) const GOALS: &[&str] = &[
     "Goal for this week: get {A} shipping with {B} behind a feature flag.",
     "What I ultimately want is a {A} that boots from {B} within a couple of seconds, on the small board.",
@@ -31,7 +32,7 @@ pub(super) const GOALS: &[&str] = &[
     "Over the next days I hope you can take {A} from prototype to something I'd dare to run in production next to {B}.",
 ];
 
-/// A standing rule for the agent, as the user puts it.
+/// Lasting rules for the agent, by the user.
 pub(super) const DIRECTIVES: &[&str] = &[
     "You should always run {A} prior to committing anything under {B}.",
     "Never push to {A} without asking me, {B} deploys from it automatically.",
@@ -74,7 +75,7 @@ pub(super) const DIRECTIVES: &[&str] = &[
     "I review on my phone, so nothing over 200 lines per change to {A}, with {B} kept separate.",
 ];
 
-/// What the user settled, and why.
+/// Decisions with their reasons, by the user.
 pub(super) const DECISIONS_BY_USER: &[&str] = &[
     "We'll use {A}, not {B}, because the team already knows it.",
     "I've decided: {A} stays, {B} goes, two schedulers is one too many.",
@@ -94,7 +95,7 @@ pub(super) const DECISIONS_BY_USER: &[&str] = &[
     "The tie-breaker for me is hiring: everyone's used {A}, hardly anybody's touched {B}. So, the former.",
 ];
 
-/// What the agent settled, and why.
+/// Decisions with their reasons, by the agent.
 pub(super) const DECISIONS_BY_AGENT: &[&str] = &[
     "I decided in favor of {A}, mainly because {B} doesn't support streaming.",
     "\n\n**Decision:** `{A}` remains the single source of truth; `{B}` would need a second write path.\n\n",
@@ -116,7 +117,7 @@ pub(super) const DECISIONS_BY_AGENT: &[&str] = &[
     "The trade-off came down to latency versus cost, and with the numbers you gave me {A} wins against {B}.",
 ];
 
-/// The agent is in the midst of changing a file: the path is `{A}`, what in it is `{B}`.
+/// Reports of a file that the agent is changing. `{A}` is the path, `{B}` a name in the file.
 pub(super) const FILES_BY_AGENT: &[&str] = &[
     "Updated `{A}` so that `{B}` returns an error instead of panicking.",
     "I've edited {A} to add {B}.",
@@ -142,7 +143,7 @@ pub(super) const FILES_BY_AGENT: &[&str] = &[
     "Opened up {A} and gave {B} a builder, since seven positional arguments was a lot.",
 ];
 
-/// Something the agent tried that did not work.
+/// Failed attempts, by the agent.
 pub(super) const ATTEMPTS_BY_AGENT: &[&str] = &[
     "I tried pinning {A} to an older release, but {B} still fails to link.",
     "My first attempt, caching {A} in {B}, didn't work: entries are evicted before the second read.",
@@ -164,7 +165,7 @@ pub(super) const ATTEMPTS_BY_AGENT: &[&str] = &[
     "Third variant, a trigger on {A}, and {B} rows are still duplicated.",
 ];
 
-/// Something the user tried that did not work.
+/// Failed attempts, by the user.
 pub(super) const ATTEMPTS_BY_USER: &[&str] = &[
     "I already tried {A} with {B}, didn't help.",
     "we tried sharding {A} by {B} two years ago and had to roll it back",
@@ -180,7 +181,7 @@ pub(super) const ATTEMPTS_BY_USER: &[&str] = &[
     "Copilot wanted me to wrap {A} in {B}. I did, and now I get two errors where there was one.",
 ];
 
-/// Something that remains to be done later, as the agent puts it.
+/// Work to do later, by the agent.
 pub(super) const PENDING_BY_AGENT: &[&str] = &[
     "\n\n**Next steps**\n1. Wire `{A}` into `{B}`.\n2. Review the diff.\n\n",
     "Still to do: {A} needs tests for the {B} case.",
@@ -204,7 +205,7 @@ pub(super) const PENDING_BY_AGENT: &[&str] = &[
     "What's missing is the iPad layout of {A}, {B} being phone-only at the moment.",
 ];
 
-/// Something that remains to be done later, as the user puts it.
+/// Work to do later, by the user.
 pub(super) const PENDING_BY_USER: &[&str] = &[
     "later we also need to add {A} to {B}, don't forget",
     "remind me to delete {A} once {B} is in prod",
@@ -222,7 +223,7 @@ pub(super) const PENDING_BY_USER: &[&str] = &[
     "Let's leave the ugly hack in {A} for this release; {B} gets a proper one in the next.",
 ];
 
-/// What the user asks for now, in the last prompt of the session.
+/// Requests of the user in the last prompt of the session.
 pub(super) const LAST_REQUESTS: &[&str] = &[
     "Please add a test for {A} that covers {B}.",
     "{A} segfaults if you pass it a null {B}, fix pls",
@@ -248,7 +249,7 @@ pub(super) const LAST_REQUESTS: &[&str] = &[
     "Is it possible that {A} is leaking handles of {B}? Please check and correct.",
 ];
 
-/// Ordinary prompts in which nothing matters later.
+/// Prompts without any fact.
 pub(super) const FILLER_BY_USER: &[&str] = &[
     "yes",
     "go on",
@@ -314,7 +315,7 @@ pub(super) const FILLER_BY_USER: &[&str] = &[
     "I wonder how the original author tested it.",
 ];
 
-/// Ordinary sentences of an agent at work in which nothing matters later.
+/// Messages of an agent without any fact.
 pub(super) const FILLER_BY_AGENT: &[&str] = &[
     "I'll start by exploring the codebase.",
     "Let me check the configuration first.",

@@ -1,6 +1,6 @@
-//! Facts in plain words: the extractor was made with these in view.
+//! Facts in plain words, which the developers of the checkpoint extractor used from the start.
 
-/// What the whole work is for.
+/// Purpose of the work, by the user.
 pub(super) const GOALS: &[&str] = &[
     "The goal is to move {A} over to {B} without any downtime.",
     "We are building {A}, a small service that feeds {B}.",
@@ -8,7 +8,7 @@ pub(super) const GOALS: &[&str] = &[
     "The aim of all this: {A} starts in less than a second even with {B} switched on.",
 ];
 
-/// Rules of the user.
+/// Lasting rules for the agent, by the user.
 pub(super) const DIRECTIVES: &[&str] = &[
     "Never change anything in {A} without updating {B} as well.",
     "From now on, always run {A} before you touch {B}.",
@@ -20,14 +20,14 @@ pub(super) const DIRECTIVES: &[&str] = &[
     "Remember that names in {A} are spelled as in {B}.",
 ];
 
-/// What the user settled, and why.
+/// Decisions with their reasons, by the user.
 pub(super) const DECISIONS_BY_USER: &[&str] = &[
     "Let's go with {A} instead of {B}, because it needs no server.",
     "I decided against {A} since {B} is already in use everywhere.",
     "We'll use {A} for this; {B} was rejected by the security team.",
 ];
 
-/// What the agent settled, and why.
+/// Decisions with their reasons, by the agent.
 pub(super) const DECISIONS_BY_AGENT: &[&str] = &[
     "I decided to use {A} rather than {B}, because it is twice as fast on large inputs.",
     "I chose {A} over {B} since it keeps the order of the keys.",
@@ -35,14 +35,14 @@ pub(super) const DECISIONS_BY_AGENT: &[&str] = &[
     "I switched to {A} because {B} leaks a handle on every call.",
 ];
 
-/// The agent is in the midst of a file.
+/// Reports of a file that the agent is changing. `{A}` is the path, `{B}` a name in the file.
 pub(super) const FILES_BY_AGENT: &[&str] = &[
     "I am currently working on {A}: the part about {B} is half done.",
     "I'm in the middle of editing {A}, where {B} gets a second argument.",
     "{A} is in progress; {B} compiles but is not wired up.",
 ];
 
-/// What did not work, by the agent.
+/// Failed attempts, by the agent.
 pub(super) const ATTEMPTS_BY_AGENT: &[&str] = &[
     "I tried to raise {A}, but it didn't help with {B}.",
     "Replacing {A} by {B} failed: the tests still fail in the same place.",
@@ -50,13 +50,13 @@ pub(super) const ATTEMPTS_BY_AGENT: &[&str] = &[
     "Turning off {A} made no difference to {B}.",
 ];
 
-/// What did not work, by the user.
+/// Failed attempts, by the user.
 pub(super) const ATTEMPTS_BY_USER: &[&str] = &[
     "I already tried {A} last week and it did not work with {B}.",
     "Don't bother with {A}, it broke {B} when we tried it.",
 ];
 
-/// What is open, by the agent.
+/// Work to do later, by the agent.
 pub(super) const PENDING_BY_AGENT: &[&str] = &[
     "TODO: {A} has no migration for {B} yet.",
     "The error handling of {A} is still missing in {B}.",
@@ -64,13 +64,13 @@ pub(super) const PENDING_BY_AGENT: &[&str] = &[
     "Remaining work: {A} needs a benchmark against {B}.",
 ];
 
-/// What is open, by the user.
+/// Work to do later, by the user.
 pub(super) const PENDING_BY_USER: &[&str] = &[
     "Later we still need to clean up {A} after {B} is out.",
     "Put {A} on the list of things to do once {B} has landed.",
 ];
 
-/// What is asked for last.
+/// Requests of the user in the last prompt of the session.
 pub(super) const LAST_REQUESTS: &[&str] = &[
     "Now please add a flag {A} to the command {B}.",
     "Fix the crash in {A} when {B} is empty.",

@@ -16,7 +16,7 @@ fn facts_of(source: Option<Prose>) -> impl Iterator<Item = &'static str> {
         .flat_map(move |kind| templates(kind, source))
 }
 
-/// All that a prose has, facts and fillers.
+/// Returns all sentences of a prose, facts and fillers.
 fn sentences(prose: Prose) -> Vec<&'static str> {
     let fillers = match prose {
         Prose::Tuned => [FILLERS[0], FILLERS[1]],
@@ -25,7 +25,7 @@ fn sentences(prose: Prose) -> Vec<&'static str> {
     facts_of(Some(prose)).chain(fillers.concat()).collect()
 }
 
-/// Every five words in a row, whatever their case and the signs around them.
+/// Returns every sequence of five consecutive words, in lower case and without punctuation around the words.
 fn fives(sentence: &str) -> Vec<String> {
     let words: Vec<String> = sentence
         .split_whitespace()

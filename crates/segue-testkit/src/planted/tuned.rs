@@ -1,6 +1,7 @@
-//! Facts as people put them, in free prose: the extractor was tuned with these in view, so they no longer judge it.
+//! Facts in free prose that were used to tune the checkpoint extractor, so the result on them is not a fair
+//! measurement.
 
-/// What the whole work is for, as the user puts it.
+/// Purpose of the work, by the user.
 pub(super) const GOALS: &[&str] = &[
     "So here's the deal: customers on {A} keep losing their drafts and by Friday I'd like {B} to be able to bring them back.",
     "we're moving everything off {A} and onto {B}, that's the whole story really",
@@ -24,7 +25,7 @@ pub(super) const GOALS: &[&str] = &[
     "Management promised {B} users that {A} would be back. Guess who gets to build it again from scratch.",
 ];
 
-/// A standing rule for the agent, as the user puts it.
+/// Lasting rules for the agent, by the user.
 pub(super) const DIRECTIVES: &[&str] = &[
     "Hands off {A}, by the way, the {B} team gets really upset when somebody else edits it.",
     "Whenever you touch {A}, run {B} afterwards, would you?",
@@ -54,7 +55,7 @@ pub(super) const DIRECTIVES: &[&str] = &[
     "People with screen readers use {A}, so each new widget gets a label and a pass through {B}.",
 ];
 
-/// What the user settled, and why.
+/// Decisions with their reasons, by the user.
 pub(super) const DECISIONS_BY_USER: &[&str] = &[
     "ok you convinced me, {A} it is. {B} would've meant another server to babysit",
     "I slept on it and I'd rather have {A} after all, since {B} costs us a licence per seat.",
@@ -69,7 +70,7 @@ pub(super) const DECISIONS_BY_USER: &[&str] = &[
     "We're dropping {A}, full stop. Two customers use it and both are content with {B}.",
 ];
 
-/// What the agent settled, and why.
+/// Decisions with their reasons, by the agent.
 pub(super) const DECISIONS_BY_AGENT: &[&str] = &[
     "I went with {A} over {B} here: the latter allocates on each call, and this is a hot path.",
     "Having weighed both, {A} is the better fit, as {B} can't be cancelled half-way.",
@@ -84,7 +85,7 @@ pub(super) const DECISIONS_BY_AGENT: &[&str] = &[
     "The cache is keyed by {A} alone. Including {B} made nearly each lookup a miss.",
 ];
 
-/// The agent is in the midst of changing a file: the path is `{A}`, what in it is `{B}`.
+/// Reports of a file that the agent is changing. `{A}` is the path, `{B}` a name in the file.
 pub(super) const FILES_BY_AGENT: &[&str] = &[
     "I'm halfway through {A}: {B} has its new signature, the callers further down don't yet.",
     "{B} in {A} now takes the lock before it reads, and I'm working my way down the rest of the file.",
@@ -106,7 +107,7 @@ pub(super) const FILES_BY_AGENT: &[&str] = &[
     "My changes to {A} centre on {B}: it used to swallow the exception, now it passes it on.",
 ];
 
-/// Something the agent tried that did not work.
+/// Failed attempts, by the agent.
 pub(super) const ATTEMPTS_BY_AGENT: &[&str] = &[
     "I swapped {A} for {B} and the leak is exactly as big as before.",
     "Hm, bumping {A} got us nowhere: {B} still bails out with the same message.",
@@ -123,7 +124,7 @@ pub(super) const ATTEMPTS_BY_AGENT: &[&str] = &[
     "Increasing {A} inside {B} only delays the blow-up by a few minutes.",
 ];
 
-/// Something the user tried that did not work.
+/// Failed attempts, by the user.
 pub(super) const ATTEMPTS_BY_USER: &[&str] = &[
     "fwiw I spent all of last week on {A} with {B} in front of it and it was hopeless",
     "We've been down the {A} road already, it falls apart the minute {B} sends something bigger than a page.",
@@ -134,7 +135,7 @@ pub(super) const ATTEMPTS_BY_USER: &[&str] = &[
     "Downgrading {A} is pointless, I did that this morning and {B} kept on timing out.",
 ];
 
-/// Something that remains to be done later, as the agent puts it.
+/// Work to do later, by the agent.
 pub(super) const PENDING_BY_AGENT: &[&str] = &[
     "That leaves {A}, which still goes by the old {B} convention.",
     "I haven't got round to {A} yet; it wants the same treatment as {B}.",
@@ -151,7 +152,7 @@ pub(super) const PENDING_BY_AGENT: &[&str] = &[
     "Translations for {A} are outstanding, likewise the icon that goes with {B}.",
 ];
 
-/// Something that remains to be done later, as the user puts it.
+/// Work to do later, by the user.
 pub(super) const PENDING_BY_USER: &[&str] = &[
     "not today, but {A} needs to learn about {B} as well",
     "Ah, and at some stage we have to tell {A} that {B} has been renamed. It can wait till the rest works.",
@@ -164,7 +165,7 @@ pub(super) const PENDING_BY_USER: &[&str] = &[
     "I see {A} has the very same bug. One at a time, we'll get to it after {B}.",
 ];
 
-/// What the user asks for now, in the last prompt of the session.
+/// Requests of the user in the last prompt of the session.
 pub(super) const LAST_REQUESTS: &[&str] = &[
     "Great. Now let {A} accept a list of {B} entries as well, not only a single one.",
     "can you check why {A} is being called twice from {B}?",
@@ -186,7 +187,7 @@ pub(super) const LAST_REQUESTS: &[&str] = &[
     "Make {A} faster. Profile it first, I have a hunch that it's {B}.",
 ];
 
-/// Ordinary prompts in which nothing matters later.
+/// Prompts without any fact.
 pub(super) const FILLER_BY_USER: &[&str] = &[
     "ok, and how does the cache get warmed up?",
     "run it again please",
@@ -250,7 +251,7 @@ pub(super) const FILLER_BY_USER: &[&str] = &[
     "It'd be lovely to have a quick look at the call graph now, if you can.",
 ];
 
-/// Ordinary sentences of an agent at work in which nothing matters later.
+/// Messages of an agent without any fact.
 pub(super) const FILLER_BY_AGENT: &[&str] = &[
     "Let me look at how the loader is called.",
     "The function takes two arguments and returns early when the list is empty.",

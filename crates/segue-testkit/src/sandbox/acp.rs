@@ -1,4 +1,4 @@
-//! An ACP client with no opinions, for tests.
+//! Minimal ACP client for tests.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,16 +9,16 @@ use serde_json::{Value, json};
 use super::LIMIT;
 use super::wire::{Envelope, RpcError, Spoken, Wire};
 
-/// What is answered when an agent asks for permission.
+/// Answer to an agent's permission requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Permission {
-    /// The first option that allows it once.
+    /// First option of the kind `allow_once`.
     Allow,
-    /// The first option that rejects it once.
+    /// First option of the kind `reject_once`.
     Reject,
 }
 
-/// An ACP agent that runs, with us as its client. It ends, with its whole process group, when this is dropped.
+/// A running ACP agent and its client. Dropping this value kills the agent's process group.
 pub struct AcpDriver {
     wire: Wire,
     project: PathBuf,
@@ -29,34 +29,34 @@ pub struct AcpDriver {
     permissions: Vec<Value>,
 }
 
-/// What came of a prompt.
+/// Result of a prompt.
 #[derive(Debug)]
 pub struct Prompted {
-    /// The answer to `session/prompt`.
+    /// Response to `session/prompt`.
     pub outcome: Result<Value, RpcError>,
-    /// Every `session/update` (its `update` member) meanwhile, in order.
+    /// Every `session/update` during the turn (its `update` member), in order.
     pub updates: Vec<Value>,
-    /// What permission was asked for meanwhile.
+    /// Parameters of the permission requests during the turn, in order.
     pub permissions: Vec<Value>,
 }
 
 impl Prompted {
-    /// Why the turn ended; none if it failed.
+    /// Returns the reason for the end of the turn. `None` if the turn failed.
     pub fn stop_reason(&self) -> Option<&str> {
         self.outcome.as_ref().ok()?["stopReason"].as_str()
     }
 
-    /// All that the agent said.
+    /// Returns the text of all messages of the agent.
     pub fn text(&self) -> String {
         self.chunks("agent_message_chunk")
     }
 
-    /// All that the agent thought.
+    /// Returns the text of all thoughts of the agent.
     pub fn thoughts(&self) -> String {
         self.chunks("agent_thought_chunk")
     }
 
-    /// The updates of one kind.
+    /// Returns the updates of one kind.
     pub fn updates_of(&self, kind: &str) -> Vec<&Value> {
         let updates = self.updates.iter();
         updates
@@ -92,22 +92,22 @@ impl AcpDriver {
         driver
     }
 
-    /// The answer to `initialize`.
+    /// Returns the response to `initialize`.
     pub fn initialized(&self) -> &Value {
         &self.initialized
     }
 
-    /// Answers requests for permission so from now on; at first they are granted.
+    /// Sets the answer to later permission requests. The default is [`Permission::Allow`].
     pub fn answer_permissions(&mut self, permission: Permission) {
         self.permission = permission;
     }
 
-    /// The time that each call has from now on.
+    /// Sets the time limit of each later call.
     pub fn limit(&mut self, limit: Duration) {
         self.limit = limit;
     }
 
-    /// A new session in the project; returns its id.
+    /// Creates a session in the project and returns its id.
     pub fn new_session(&mut self) -> String {
         let params = json!({"cwd": self.project, "mcpServers": []});
         let result = self.call("session/new", &params).unwrap();
@@ -119,7 +119,7 @@ impl AcpDriver {
         self.prompt_then_cancel(session, text, |_| false)
     }
 
-    /// Sends a prompt, cancels the turn at the first update that `when` takes, and waits for its end.
+    /// Sends a prompt, cancels the turn at the first update that `when` accepts, and waits for the end of the turn.
     pub fn prompt_then_cancel(
         &mut self,
         session: &str,
@@ -144,25 +144,25 @@ impl AcpDriver {
         }
     }
 
-    /// `session/load`; returns the updates that were replayed.
+    /// Sends `session/load` and returns the replayed updates.
     pub fn load(&mut self, session: &str) -> Result<Vec<Value>, RpcError> {
         self.updates.clear();
         self.about("session/load", session)?;
         Ok(std::mem::take(&mut self.updates))
     }
 
-    /// `session/resume`: goes on without a replay.
+    /// Sends `session/resume`, which continues a session without a replay.
     pub fn resume(&mut self, session: &str) -> Result<Value, RpcError> {
         self.about("session/resume", session)
     }
 
-    /// `session/fork`; returns the id of the new session.
+    /// Sends `session/fork` and returns the id of the new session.
     pub fn fork(&mut self, session: &str) -> Result<String, RpcError> {
         let result = self.about("session/fork", session)?;
         Ok(result["sessionId"].as_str().unwrap().to_owned())
     }
 
-    /// `session/list` for the project; returns the sessions.
+    /// Sends `session/list` for the project and returns the sessions.
     pub fn list(&mut self) -> Result<Vec<Value>, RpcError> {
         let mut result = self.call("session/list", &json!({"cwd": self.project}))?;
         let sessions = result["sessions"].as_array_mut();
@@ -174,34 +174,34 @@ impl AcpDriver {
         self.call(method, &params)
     }
 
-    /// Any request.
+    /// Sends a request and waits for the response.
     pub fn call(&mut self, method: &str, params: &Value) -> Result<Value, RpcError> {
         let id = self.wire.ask(method, params);
         self.wait(id, |_, _| {})
     }
 
-    /// Any notification.
+    /// Sends a notification.
     pub fn tell(&mut self, method: &str, params: &Value) {
         self.wire.tell(method, params);
     }
 
-    /// What it wrote to standard error so far.
+    /// Returns the standard error output so far.
     pub fn errors(&self) -> String {
         self.wire.errors()
     }
 
-    /// The number of its process, which is that of its group too.
+    /// Returns the id of the agent's process, which is also the id of its process group.
     pub fn id(&self) -> u32 {
         self.wire.id()
     }
 
-    /// Closes its standard input; says whether it ended by itself within the time.
+    /// Closes the agent's standard input. Returns `true` if the agent ended within the limit.
     #[must_use]
     pub fn close(self, limit: Duration) -> bool {
         self.wire.close(limit)
     }
 
-    /// The directory that sessions are made in.
+    /// Returns the directory in which sessions are created.
     pub fn project(&self) -> &Path {
         &self.project
     }
@@ -242,7 +242,7 @@ fn decided(permission: Permission, params: &Value) -> Value {
     }
 }
 
-/// The answer to a method that we did not offer.
+/// Creates the error for a method that the client does not support.
 pub(crate) fn unknown(method: &str) -> RpcError {
     RpcError {
         code: -32601,

@@ -1,4 +1,4 @@
-//! A client of `codex app-server`, for tests.
+//! Client of `codex app-server` for tests.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -9,35 +9,35 @@ use super::LIMIT;
 use super::acp::unknown;
 use super::wire::{Envelope, RpcError, Spoken, Wire};
 
-/// A `codex app-server` that runs. It ends, with its whole process group, when this is dropped.
+/// A running `codex app-server` and its client. Dropping this value kills the server's process group.
 pub struct AppServer {
     wire: Wire,
     project: PathBuf,
-    /// What it told while it was being asked something.
+    /// Notifications that arrived while the client waited for a response: method and parameters, in order.
     told: Vec<(String, Value)>,
 }
 
-/// What came of a turn.
+/// Result of a turn.
 #[derive(Debug)]
 pub struct Turned {
-    /// The `turn` of `turn/completed`.
+    /// `turn` member of `turn/completed`.
     pub turn: Value,
-    /// Everything that was told meanwhile: method and parameters, in order.
+    /// All notifications during the turn: method and parameters, in order.
     pub told: Vec<(String, Value)>,
 }
 
 impl Turned {
-    /// `completed`, `interrupted` or `failed`.
+    /// Returns the status: `completed`, `interrupted` or `failed`.
     pub fn status(&self) -> &str {
         self.turn["status"].as_str().unwrap_or_default()
     }
 
-    /// The id of the turn.
+    /// Returns the id of the turn.
     pub fn id(&self) -> &str {
         self.turn["id"].as_str().unwrap_or_default()
     }
 
-    /// What the agent said, message by message.
+    /// Returns the messages of the agent.
     pub fn messages(&self) -> Vec<&str> {
         let items = self
             .told
@@ -66,29 +66,29 @@ impl AppServer {
         server
     }
 
-    /// `thread/start`; returns the id of the thread.
+    /// Sends `thread/start` and returns the id of the thread.
     pub fn start_thread(&mut self) -> String {
         let params = json!({"cwd": self.project});
         thread_id(&self.call("thread/start", &params).unwrap())
     }
 
-    /// `thread/resume`.
+    /// Sends `thread/resume`.
     pub fn resume(&mut self, thread: &str) -> Result<Value, RpcError> {
         self.call("thread/resume", &json!({"threadId": thread}))
     }
 
-    /// `thread/fork`; returns the id of the new thread.
+    /// Sends `thread/fork` and returns the id of the new thread.
     pub fn fork(&mut self, thread: &str) -> Result<String, RpcError> {
         let result = self.call("thread/fork", &json!({"threadId": thread}))?;
         Ok(thread_id(&result))
     }
 
-    /// `turn/start`, to the end of the turn.
+    /// Sends `turn/start` and waits for the end of the turn.
     pub fn turn(&mut self, thread: &str, text: &str) -> Turned {
         self.turn_then_interrupt(thread, text, |_, _| false)
     }
 
-    /// `turn/start`; interrupts at the first notification that `when` takes, and waits for the end of the turn.
+    /// Sends `turn/start`, interrupts the turn at the first notification that `when` accepts, and waits for its end.
     pub fn turn_then_interrupt(
         &mut self,
         thread: &str,
@@ -102,7 +102,7 @@ impl AppServer {
         self.finish(thread, started["turn"]["id"].as_str(), when)
     }
 
-    /// `thread/compact/start`, to the end of the turn it makes.
+    /// Sends `thread/compact/start` and waits for the end of the turn that it creates.
     pub fn compact(&mut self, thread: &str) -> Turned {
         self.told.clear();
         let params = json!({"threadId": thread});
@@ -110,13 +110,13 @@ impl AppServer {
         self.finish(thread, None, |_, _| false)
     }
 
-    /// `thread/revert`: drops a turn and all after it.
+    /// Sends `thread/revert`, which drops a turn and all later ones.
     pub fn revert(&mut self, thread: &str, before_turn: &str) -> Result<Value, RpcError> {
         let params = json!({"threadId": thread, "beforeTurnId": before_turn});
         self.call("thread/revert", &params)
     }
 
-    /// Any request.
+    /// Sends a request and waits for the response.
     pub fn call(&mut self, method: &str, params: &Value) -> Result<Value, RpcError> {
         let id = self.wire.ask(method, params);
         let told = &mut self.told;
@@ -126,7 +126,7 @@ impl AppServer {
         })
     }
 
-    /// What it wrote to standard error so far.
+    /// Returns the standard error output so far.
     pub fn errors(&self) -> String {
         self.wire.errors()
     }

@@ -1,26 +1,26 @@
-//! The programs, and where an install has them.
+//! The CLIs, and their paths in an installation.
 
 use std::path::{Path, PathBuf};
 
-/// A real CLI or an adapter to one.
+/// A real CLI, or an ACP adapter for one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Cli {
-    /// Gemini CLI, which speaks ACP itself.
+    /// Gemini CLI, which supports ACP itself.
     Gemini,
     /// Claude Code.
     Claude,
     /// Codex.
     Codex,
-    /// The ACP adapter that brings a Claude Code of its own.
+    /// ACP adapter with its own copy of Claude Code.
     ClaudeAcp,
-    /// The ACP adapter that drives `codex app-server`.
+    /// ACP adapter that drives `codex app-server`.
     CodexAcp,
-    /// opencode, which speaks ACP itself.
+    /// opencode, which supports ACP itself.
     Opencode,
 }
 
 impl Cli {
-    /// Those that speak ACP.
+    /// CLIs that support ACP.
     pub const ACP: [Self; 4] = [
         Self::Gemini,
         Self::ClaudeAcp,
@@ -28,7 +28,7 @@ impl Cli {
         Self::Opencode,
     ];
 
-    /// What it is called on the command line.
+    /// Returns the name of the program.
     pub fn name(self) -> &'static str {
         match self {
             Self::Gemini => "gemini",
@@ -40,7 +40,7 @@ impl Cli {
         }
     }
 
-    /// The arguments that make it an ACP agent.
+    /// Returns the arguments that start the CLI as an ACP agent.
     pub fn acp_args(self) -> &'static [&'static str] {
         match self {
             Self::Gemini => &["--acp"],
@@ -50,12 +50,12 @@ impl Cli {
         }
     }
 
-    /// Where it is in an install.
+    /// Returns the path of the program in an installation.
     pub fn program(self, clis: &Path) -> PathBuf {
         clis.join("node_modules/.bin").join(self.name())
     }
 
-    /// The node that all of them are run by.
+    /// Returns the path of the node that runs all CLIs.
     pub(crate) fn node(clis: &Path) -> PathBuf {
         clis.join("node_modules/node/bin/node")
     }

@@ -1,11 +1,11 @@
-//! What the CLIs find in their home and in their environment.
+//! Configuration files and environment variables of the CLIs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-/// The environment of all of them, apart from what depends on where the sandbox is.
+/// Returns the environment variables of all CLIs, except those that depend on the path of the sandbox.
 pub(crate) fn environment(url: &str) -> Vec<(&'static str, String)> {
     let mut variables = vec![
         ("ANTHROPIC_BASE_URL", url.to_owned()),
@@ -28,7 +28,7 @@ pub(crate) fn environment(url: &str) -> Vec<(&'static str, String)> {
         ("GIT_CONFIG_NOSYSTEM", "1"),
         ("GEMINI_API_KEY", "dummy"),
         ("GEMINI_CLI_TRUST_WORKSPACE", "true"),
-        // One process instead of two, and 1.5 s less.
+        // Makes Gemini CLI run in one process instead of two, which saves 1.5 s.
         ("GEMINI_CLI_NO_RELAUNCH", "true"),
         ("ANTHROPIC_API_KEY", "sk-ant-dummy"),
         ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
@@ -42,14 +42,14 @@ pub(crate) fn environment(url: &str) -> Vec<(&'static str, String)> {
         ("OPENCODE_DISABLE_LSP_DOWNLOAD", "1"),
         ("OPENCODE_DISABLE_DEFAULT_PLUGINS", "1"),
         ("OPENCODE_DISABLE_SHARE", "1"),
-        // Each start of opencode costs seconds of processor time, and these features a third of them.
+        // Each start of opencode takes seconds of CPU time; these features account for a third of it.
         ("OPENCODE_EXPERIMENTAL_DISABLE_FILEWATCHER", "1"),
         ("OPENCODE_DISABLE_FFF", "1"),
         ("OPENCODE_DISABLE_EMBEDDED_WEB_UI", "1"),
         ("OPENCODE_DISABLE_EXTERNAL_SKILLS", "1"),
         ("OPENCODE_DISABLE_CLAUDE_CODE", "1"),
-        // Claude Code and opencode run on Bun, which compiles functions and collects garbage in further threads. In a
-        // process that lives for seconds that only costs time: a quarter of what opencode takes.
+        // Claude Code and opencode run on Bun, which compiles functions and collects garbage in additional threads. In
+        // a process that runs for seconds this costs more than it saves: a quarter of opencode's time.
         ("BUN_JSC_numberOfGCMarkers", "1"),
         ("BUN_JSC_useConcurrentGC", "0"),
         ("BUN_JSC_useDFGJIT", "0"),
@@ -59,7 +59,7 @@ pub(crate) fn environment(url: &str) -> Vec<(&'static str, String)> {
     variables
 }
 
-/// Writes everybody's configuration.
+/// Writes the configuration files of all CLIs.
 pub(crate) fn write(home: &Path, project: &Path, url: &str) {
     file(
         &home.join(".gitconfig"),
@@ -71,7 +71,8 @@ pub(crate) fn write(home: &Path, project: &Path, url: &str) {
     file(&models(home), "{}");
 }
 
-/// Returns the file in which opencode finds its models: none but the stub, which its configuration names.
+/// Returns the file from which opencode reads its list of models. It is empty, because the configuration defines the
+/// stub's model.
 pub(crate) fn models(home: &Path) -> PathBuf {
     home.join(".config/opencode/models.json")
 }
@@ -81,8 +82,8 @@ fn file(path: &Path, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-/// A model with a name, since `auto` asks another model first; no retention, since it deletes sessions that were
-/// resumed (PROVIDERS.md §2).
+/// Returns the settings of Gemini CLI. They name a model, because `auto` queries another model first, and disable
+/// session retention, because it deletes resumed sessions (PROVIDERS.md §2).
 fn gemini() -> String {
     json!({
         "security": {"auth": {"selectedType": "gemini-api-key"}},
@@ -99,7 +100,8 @@ fn gemini() -> String {
     .to_string()
 }
 
-/// No sandbox of its own: it needs rights that a container may not have, and the home is one already.
+/// Returns the configuration of Codex. It disables Codex's own sandbox, because that needs privileges that a container
+/// may lack, and the home is already isolated.
 fn codex(project: &Path, url: &str) -> String {
     format!(
         r#"model = "gpt-5.5"
@@ -135,7 +137,8 @@ trust_level = "trusted"
     )
 }
 
-/// The Anthropic provider is part of the program; any other would be downloaded.
+/// Returns the configuration of opencode. It uses the Anthropic provider, which is part of the program, because
+/// opencode would download any other.
 fn opencode(url: &str) -> String {
     let model = json!({
         "name": "Stub",

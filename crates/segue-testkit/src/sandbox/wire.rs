@@ -1,4 +1,5 @@
-//! A conversation in JSON lines with a program, as client: requests, what the program asks back, what it tells.
+//! JSON-lines connection to a program, on the client's side: requests to the program, and the program's own requests
+//! and notifications.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -10,38 +11,38 @@ use serde_json::{Value, json};
 
 use super::kill_group;
 
-/// An error that the program answered with.
+/// An error response of the program.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RpcError {
-    /// Its number.
+    /// Error code.
     pub code: i64,
-    /// Its text.
+    /// Error message.
     pub message: String,
-    /// Whatever else it says.
+    /// Additional data.
     pub data: Value,
 }
 
-/// Whether messages carry `"jsonrpc": "2.0"`.
+/// Message format: with or without `"jsonrpc": "2.0"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Envelope {
     JsonRpc,
     Bare,
 }
 
-/// What a program says that is no answer to us.
+/// A message of the program that is not a response.
 #[derive(Debug, Clone)]
 pub(crate) enum Spoken {
-    /// It wants an answer to this.
+    /// Request, which needs a response.
     Asked {
         id: Value,
         method: String,
         params: Value,
     },
-    /// It tells.
+    /// Notification.
     Told { method: String, params: Value },
 }
 
-/// A program with which lines of JSON are exchanged. Ends with its whole process group.
+/// A connection to a running program. Dropping it kills the program's process group.
 pub(crate) struct Wire {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -52,7 +53,7 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    /// Starts a command, which must head a process group.
+    /// Starts a command, which must lead a process group.
     pub(crate) fn start(mut command: Command, envelope: Envelope) -> Self {
         command
             .stdin(Stdio::piped())
@@ -80,12 +81,12 @@ impl Wire {
         }
     }
 
-    /// What it wrote to standard error so far.
+    /// Returns the standard error output so far.
     pub(crate) fn errors(&self) -> String {
         self.errors.lock().unwrap().clone()
     }
 
-    /// Sends a request; returns its number.
+    /// Sends a request and returns its id.
     pub(crate) fn ask(&mut self, method: &str, params: &Value) -> u64 {
         self.next += 1;
         let id = self.next;
@@ -98,7 +99,7 @@ impl Wire {
         self.send(json!({"method": method, "params": params}));
     }
 
-    /// Answers a request of the program's.
+    /// Sends the response to a request of the program.
     pub(crate) fn answer(&mut self, id: &Value, answer: Result<Value, RpcError>) {
         self.send(match answer {
             Ok(result) => json!({"id": id, "result": result}),
@@ -119,7 +120,8 @@ impl Wire {
         }
     }
 
-    /// Waits for the answer to request `id`. Whatever comes before it goes to `heard`, with this wire to speak on.
+    /// Waits for the response to request `id`. Calls `heard` with this connection for each earlier request or
+    /// notification.
     pub(crate) fn wait(
         &mut self,
         id: u64,
@@ -137,7 +139,7 @@ impl Wire {
         }
     }
 
-    /// Waits until something is said that `wanted` takes.
+    /// Waits for a request or notification for which `wanted` returns a value, and returns that value.
     pub(crate) fn listen<T>(
         &mut self,
         limit: Duration,
@@ -163,13 +165,13 @@ impl Wire {
         }
     }
 
-    /// Closes its standard input and waits; says whether it ended by itself within the time.
+    /// Closes the program's standard input. Returns `true` if the program ended within the limit.
     pub(crate) fn close(mut self, limit: Duration) -> bool {
         drop(self.stdin.take());
         super::ends_within(&mut self.child, limit)
     }
 
-    /// The number of the process.
+    /// Returns the id of the process.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
@@ -177,7 +179,7 @@ impl Wire {
 
 fn read(from: impl BufRead, to: &Sender<Value>) {
     for line in from.lines().map_while(Result::ok) {
-        // What is no JSON is noise that some print on standard output.
+        // Some programs print other text on standard output; lines that are not JSON are ignored.
         if let Ok(message) = serde_json::from_str::<Value>(&line)
             && to.send(message).is_err()
         {
@@ -213,7 +215,7 @@ fn answered(mut message: Value) -> Result<Value, RpcError> {
 impl Drop for Wire {
     fn drop(&mut self) {
         kill_group(&self.child);
-        // Killed, so it does end; there is nobody to tell if it does not.
+        // The process was killed, so it ends. `drop` cannot report an error.
         let _ = self.child.wait();
     }
 }

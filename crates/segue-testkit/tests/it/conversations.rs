@@ -1,4 +1,4 @@
-//! Which answer belongs to which request.
+//! Selection of the answer to a request.
 
 use segue_testkit::model::{Call, Model, Reply, Script, Seen};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ fn text(asked: Asked, answer: &Value) -> &str {
         .unwrap_or_default()
 }
 
-/// Three prompts' worth of conversation: the second has had a round of two calls.
+/// Creates a request with two prompts, the second of which was followed by a round of two tool calls.
 fn later(asked: Asked) -> (String, Value) {
     let (path, mut body) = asked.request("", false);
     let (field, messages) = match asked {
@@ -82,7 +82,7 @@ fn later(asked: Asked) -> (String, Value) {
     (path, body)
 }
 
-/// The calls at the end of a conversation, and what came of them, once more.
+/// Repeats the tool calls at the end of a conversation, with their results.
 fn another_round(asked: Asked, mut body: Value) -> Value {
     let (field, length) = match asked {
         Asked::Anthropic => ("messages", 2),

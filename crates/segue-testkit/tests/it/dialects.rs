@@ -1,4 +1,4 @@
-//! Answers in each dialect's own words.
+//! Answers in the format of each API.
 
 use segue_testkit::model::{Call, Dialect, Model, Reply, Script, Usage};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Failures on request, in each dialect's own words.
+//! Requested failures, in the format of each API.
 
 use std::time::Duration;
 
@@ -86,7 +86,7 @@ fn too_long_is_said_in_the_words_of_the_dialect() {
     );
 }
 
-/// Some text came, but not all, and no end.
+/// Asserts that the body contains the beginning of the text, but not its end and not the end of the answer.
 fn assert_begun(asked: Asked, body: &str) {
     assert!(
         body.contains("one") && !body.contains("four"),
@@ -121,7 +121,7 @@ fn a_stall_lasts_until_the_stub_ends() {
         assert!(!got.whole, "{asked:?} {got:?}");
         assert_begun(asked, &got.body);
     }
-    // Ten minutes, if the stub waited for what it is holding open.
+    // Dropping the stub would take ten minutes if it waited for the stalled answers.
     drop(model);
 }
 

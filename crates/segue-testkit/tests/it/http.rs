@@ -1,4 +1,4 @@
-//! The smallest client that can see everything.
+//! Minimal HTTP client that exposes the complete response.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -9,13 +9,13 @@ use serde_json::Value;
 
 use crate::Asked;
 
-/// What came back.
+/// Response of the stub.
 #[derive(Debug)]
 pub(crate) struct Got {
     pub(crate) status: u16,
     pub(crate) head: String,
     pub(crate) body: String,
-    /// Whether the body came to its end.
+    /// Whether the body was received completely.
     pub(crate) whole: bool,
 }
 
@@ -24,7 +24,7 @@ impl Got {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error} in {self:?}"))
     }
 
-    /// The data of all events.
+    /// Returns the data of all events.
     pub(crate) fn events(&self) -> Vec<Value> {
         let lines = self.body.lines();
         let data = lines.filter_map(|line| line.strip_prefix("data: "));
@@ -33,7 +33,7 @@ impl Got {
     }
 }
 
-/// Asks in one of the dialects.
+/// Sends a prompt in the format of one API.
 pub(crate) fn ask(model: &Model, asked: Asked, prompt: &str, streaming: bool) -> Got {
     let (path, body) = asked.request(prompt, streaming);
     post(model, &path, &body)
@@ -53,7 +53,7 @@ pub(crate) fn get(model: &Model, path: &str) -> Got {
     send(model, "GET", path, "", Duration::from_secs(20))
 }
 
-/// Reads until the connection ends, or nothing comes for some time.
+/// Sends a request and reads until the connection ends, or until no data arrives for `patience`.
 pub(crate) fn send(model: &Model, method: &str, path: &str, body: &str, patience: Duration) -> Got {
     let url = model.url();
     let address = url.strip_prefix("http://").unwrap();
@@ -66,7 +66,7 @@ pub(crate) fn send(model: &Model, method: &str, path: &str, body: &str, patience
     )
     .unwrap();
     let mut bytes = Vec::new();
-    // A connection that is cut or stalls is something to look at, not an error here.
+    // A cut or stalled connection is a result that tests check, not an error.
     let _ = stream.read_to_end(&mut bytes);
     got(&String::from_utf8(bytes).unwrap())
 }

@@ -1,4 +1,4 @@
-//! The model stub, seen through plain HTTP.
+//! Tests of the model stub over plain HTTP.
 
 #![allow(
     clippy::unwrap_used,
@@ -16,7 +16,7 @@ mod tools;
 
 use serde_json::{Value, json};
 
-/// The three dialects, each with its own way to ask.
+/// The three APIs of the stub.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asked {
     Anthropic,
@@ -27,7 +27,7 @@ enum Asked {
 const ALL: [Asked; 3] = [Asked::Anthropic, Asked::Responses, Asked::Gemini];
 
 impl Asked {
-    /// A request with one prompt and a shell on offer.
+    /// Returns the path and the body of a request with one prompt and a shell tool.
     fn request(self, prompt: &str, streaming: bool) -> (String, Value) {
         let schema = json!({"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]});
         match self {

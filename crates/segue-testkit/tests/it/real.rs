@@ -1,4 +1,4 @@
-//! The real CLIs on the stub: that each of them runs a turn, and fails when it is told to.
+//! The real CLIs with the stub: each runs a turn, and fails when the script requests it.
 
 mod acp;
 mod headless;

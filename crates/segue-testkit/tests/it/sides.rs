@@ -1,4 +1,4 @@
-//! What CLIs ask on their own account.
+//! Side requests, which CLIs send for their own purposes.
 
 use segue_testkit::model::{Model, Reply, Script, Side};
 use serde_json::{Value, json};

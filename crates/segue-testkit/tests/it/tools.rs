@@ -1,4 +1,4 @@
-//! Calls in the words of the tools on offer.
+//! Adaptation of calls to the offered tools.
 
 use segue_testkit::model::{Call, Model, Reply, Script};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::Asked;
 use crate::http::post;
 
-/// The items that answer a request with these tools.
+/// Returns the first output item of the answer to a request with these tools.
 fn called(call: Call, tools: Value) -> Value {
     let model = Model::start(Script::new().on("go", [Reply::calling(call)]));
     let (path, mut body) = Asked::Responses.request("go", false);

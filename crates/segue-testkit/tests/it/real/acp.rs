@@ -1,4 +1,4 @@
-//! Each agent over ACP, and `codex app-server`.
+//! Every agent over ACP, and `codex app-server`.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ fn runs_cancels_and_fails(cli: Cli) {
 
     assert_eq!(greeted.stop_reason(), Some("end_turn"), "{greeted:#?}");
     assert!(greeted.text().contains("It went well."), "{greeted:#?}");
-    // Gemini and Codex put something of their own before the thoughts.
+    // Gemini and Codex add text of their own before the thoughts.
     assert!(greeted.thoughts().ends_with("What to run?"), "{greeted:#?}");
     assert!(
         sandbox.project().join("made-by-tool").exists(),
@@ -60,9 +60,9 @@ fn runs_cancels_and_fails(cli: Cli) {
 
     agent.limit(Duration::from_secs(30));
     match cli {
-        // It repeats the request for more than a minute.
+        // opencode repeats a failed request for more than a minute.
         Cli::Opencode => {}
-        // The turn seems to have ended well, but for the usage that is missing.
+        // codex-acp reports success; only the missing usage shows the failure.
         Cli::CodexAcp => {
             let broken = agent.prompt(&session, "break").outcome.unwrap();
             assert_eq!(broken["usage"], Value::Null);

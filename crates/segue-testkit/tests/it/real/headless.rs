@@ -1,14 +1,14 @@
-//! Each CLI as it is run from a shell.
+//! Every CLI in headless mode, run as from a shell.
 
 use std::time::Duration;
 
 use segue_testkit::model::{Call, Failure, Reply, Script};
 use segue_testkit::sandbox::{Cli, Ran, Sandbox};
 
-/// With the retries turned down none needs a third of it.
+/// Time limit of a failing run. With reduced retries no CLI needs a third of it.
 const SOON: Duration = Duration::from_secs(45);
 
-/// The arguments for one prompt, with tools allowed and a line of JSON for each event.
+/// Returns the arguments for a single prompt, with tools allowed and events as JSON lines.
 fn args(cli: Cli) -> &'static [&'static str] {
     match cli {
         Cli::Gemini => &["--yolo", "-o", "stream-json"],
@@ -28,7 +28,7 @@ fn run(sandbox: &Sandbox, cli: Cli, prompt: &str) -> Ran {
     sandbox.run(cli, args(cli).iter().copied().chain([prompt]))
 }
 
-/// All that was said, whatever the events look like.
+/// Returns all text of the answer, in any of the event formats.
 fn said(ran: &Ran) -> String {
     let texts = ran.json_lines().into_iter().filter_map(|event| {
         let places = ["/content", "/item/text", "/part/text", "/result"];
@@ -97,7 +97,7 @@ macro_rules! real {
     )*};
 }
 
-// The tests of segue check how the others fail.
+// The tests of segue itself cover the failures of the other CLIs.
 real! {
     gemini_runs_a_turn: runs_a_turn(Cli::Gemini);
     claude_runs_a_turn: runs_a_turn(Cli::Claude);

@@ -1,4 +1,4 @@
-//! What the sandbox promises.
+//! Guarantees of the sandbox.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use segue_testkit::sandbox::{Cli, Ran, Sandbox};
 fn nothing_outlives_it_not_even_what_left_its_group() {
     let sandbox = Sandbox::new(Script::new());
     let mut command = sandbox.program("/bin/sh");
-    // Those that are still in the group when the shell ends are killed with it.
+    // Processes that are still in the group when the shell ends are killed, so the shell first waits for `setsid`.
     let leave = r#"setsid sh -c 'touch "$TMPDIR/left"; exec sleep 300' &
         until test -e "$TMPDIR/left"; do sleep 0.05; done; echo started"#;
     command.args(["-c", leave]);
@@ -53,7 +53,7 @@ fn nothing_of_the_developers_is_in_it() {
     let lines: Vec<&str> = ran.stdout.lines().collect();
     assert!(lines.contains(&format!("HOME={inside}/home").as_str()));
     assert!(lines.contains(&format!("PATH={inside}/bin").as_str()));
-    // The search path of the tests' own tools, and a directory beside the CLIs.
+    // Exceptions: the library path of the test tools, and the compile cache in the directory of the CLIs.
     let allowed = ["LD_LIBRARY_PATH=", "NODE_COMPILE_CACHE="];
     let leaks =
         |line: &&&str| line.contains(&home) && !allowed.iter().any(|name| line.starts_with(name));
