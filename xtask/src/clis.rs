@@ -10,7 +10,7 @@ use std::fs;
 use std::hash::Hasher;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -21,9 +21,6 @@ const FILES: [&str; 2] = ["package.json", "package-lock.json"];
 
 /// Maximum time for an install.
 const INSTALL_LIMIT: Duration = Duration::from_mins(15);
-
-/// Maximum time in which a program must print its version.
-const VERSION_LIMIT: Duration = Duration::from_mins(1);
 
 /// Programs that must run after an install.
 const PROGRAMS: [&str; 6] = [
@@ -45,7 +42,9 @@ pub(crate) fn prepare(root: &Path) -> Result<PathBuf> {
     }
     fs::create_dir_all(&cache).with_context(|| format!("cannot make {}", cache.display()))?;
     clear_away(&cache);
-    let draft = cache.join(format!(".draft-{}", std::process::id()));
+    // Process IDs repeat if containers share the cache.
+    let time = SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos();
+    let draft = cache.join(format!(".draft-{}-{time}", std::process::id()));
     println!(
         "installing the real CLIs into {} (more than 1 GB, once for each lock file)",
         place.display()
@@ -158,11 +157,8 @@ fn runs(draft: &Path, program: &str) -> bool {
         .arg("--version")
         .env_clear()
         .env("HOME", &home)
-        .envs(env::join_paths(paths).map(|path| ("PATH", path)))
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    processes::run_within(&mut command, VERSION_LIMIT).is_ok_and(|status| status.success())
+        .envs(env::join_paths(paths).map(|path| ("PATH", path)));
+    processes::prints_version(&mut command)
 }
 
 /// Removes the drafts of installs that were killed. An install never takes longer than a day.

@@ -19,6 +19,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::guard::{self, TestEnd};
+use crate::runner::{self, RunCounts};
 use crate::{processes, suite};
 
 /// Environment variable with the path of the file to which a call of rustdoc is recorded instead of being executed.
@@ -121,25 +123,49 @@ fn parse_call(line: &[u8]) -> Vec<OsString> {
     kept
 }
 
-/// Runs the tests in doc comments. Returns the number of those that passed.
-pub(crate) fn test(root: &Path, log: &Path) -> Result<usize> {
+/// Runs the tests in doc comments.
+pub(crate) fn test(root: &Path, log: &Path) -> Result<RunCounts> {
     let mut cargo = suite::cargo();
     cargo
-        .args(["test", "--workspace", "--doc"])
+        .args(["test", "--workspace", "--doc", "--no-fail-fast"])
         .envs(suite::build_variables())
-        .current_dir(root)
-        .stdout(File::create(log)?);
-    let status = processes::run_within(&mut cargo, LIMIT)?;
-    let output = fs::read_to_string(log).context("cannot read the output of the tests")?;
-    if !status.success() {
-        println!("{output}");
-        bail!("documentation tests failed");
+        .current_dir(root);
+    let report = guard::run(&cargo, LIMIT, log)?;
+    let output = fs::read(log).context("cannot read the output of the documentation tests")?;
+    let mut counts = count_results(&String::from_utf8_lossy(&output));
+    if report.end != (TestEnd::Exited { code: 0 }) || !report.left.is_empty() {
+        counts.failed = counts.failed.max(1);
+        println!(
+            "FAILED: documentation tests ({:?}), which left the processes {:?}\n\
+             their last output (all: {}):\n{}",
+            report.end,
+            report.left,
+            log.display(),
+            runner::last_lines(&guard::read_tail(log))
+        );
     }
-    let passed = |line: &str| -> Option<usize> {
-        let rest = line.strip_prefix("test result: ok. ")?;
-        rest.split(' ').next()?.parse().ok()
-    };
-    Ok(output.lines().filter_map(passed).sum())
+    Ok(counts)
+}
+
+/// Adds the numbers of all lines such as `test result: ok. 3 passed; 0 failed; …`.
+fn count_results(output: &str) -> RunCounts {
+    let mut counts = RunCounts::default();
+    for line in output.lines() {
+        let Some((_, result)) = line
+            .strip_prefix("test result: ")
+            .and_then(|result| result.split_once(". "))
+        else {
+            continue;
+        };
+        for part in result.split("; ") {
+            match part.split_once(' ') {
+                Some((count, "passed")) => counts.passed += count.parse().unwrap_or(0),
+                Some((count, "failed")) => counts.failed += count.parse().unwrap_or(0),
+                _ => {}
+            }
+        }
+    }
+    counts
 }
 
 #[cfg(test)]
@@ -150,5 +176,14 @@ mod tests {
     fn a_recorded_call_loses_the_options_of_a_test() {
         let line = b"--crate-name\0a b\0--test\0--test-run-directory\0/src\0lib.rs\0";
         assert_eq!(parse_call(line), ["--crate-name", "a b", "lib.rs"]);
+    }
+
+    #[test]
+    fn the_results_of_all_crates_are_added() {
+        let output = "running 4 tests\n\
+            test result: ok. 3 passed; 0 failed; 1 ignored; finished in 0.1s\n\
+            test result: FAILED. 1 passed; 2 failed; 0 ignored; finished in 0.1s\n";
+        let counts = count_results(output);
+        assert_eq!((counts.passed, counts.failed), (4, 2));
     }
 }

@@ -6,52 +6,60 @@
 //! ended.
 
 use std::fs::{self, File};
-use std::io::{self, Read};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, wait};
 use serde_json::{Value, json};
 
 use crate::processes::{self, Process, descendants, kill_descendants};
 
 /// Time for the processes of a test to end after the test itself.
-const EXIT_GRACE: Duration = Duration::from_secs(5);
+const EXIT_GRACE: Duration = Duration::from_secs(10);
 
 /// Time for the guard to end a test and report, in addition to the limit of the test.
 const REPORT_GRACE: Duration = Duration::from_mins(1);
 
+/// Time between two checks of a running test.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Maximum size of the output of a test. A test that writes without end would otherwise fill the disk.
+const MAX_OUTPUT_BYTES: u64 = 64 << 20;
+
+/// Size of the end of an output that is read for a report.
+const TAIL_BYTES: u64 = 64 << 10;
+
 /// The end of a test.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TestEnd {
     Exited { code: i32 },
     Killed { signal: i32 },
     TimedOut,
+    OutputTooLong,
 }
 
 /// A report on one run of a test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct GuardReport {
     pub(crate) end: TestEnd,
-    /// Processes that were still running when the test ended or exceeded its limit.
+    /// Processes that were still running when the test ended or was ended.
     pub(crate) left: Vec<String>,
     /// Processor time of the test and all processes that it started.
     pub(crate) cpu: Duration,
 }
 
 impl GuardReport {
-    pub(crate) fn is_success(&self) -> bool {
-        self.end == TestEnd::Exited { code: 0 } && self.left.is_empty()
-    }
-
     fn to_json(&self) -> Value {
         let (end, value) = match self.end {
             TestEnd::Exited { code } => ("exited", code),
             TestEnd::Killed { signal } => ("killed", signal),
             TestEnd::TimedOut => ("timed_out", 0),
+            TestEnd::OutputTooLong => ("output_too_long", 0),
         };
         let cpu = u64::try_from(self.cpu.as_millis()).unwrap_or(u64::MAX);
         json!({"end": end, "value": value, "left": self.left, "cpu_ms": cpu})
@@ -63,6 +71,7 @@ impl GuardReport {
             "exited" => TestEnd::Exited { code: number },
             "killed" => TestEnd::Killed { signal: number },
             "timed_out" => TestEnd::TimedOut,
+            "output_too_long" => TestEnd::OutputTooLong,
             _ => return None,
         };
         let left = value["left"].as_array()?.iter();
@@ -92,16 +101,22 @@ pub(crate) fn run(test: &Command, limit: Duration, log: &Path) -> Result<GuardRe
                 .filter_map(|(name, value)| Some((name, value?))),
         )
         .stdin(Stdio::piped())
-        .stdout(Stdio::piped());
+        .stdout(Stdio::piped())
+        // A signal to the group of the runner, such as Ctrl-C, leaves the guard alive, and the guard ends its test.
+        .process_group(0);
     if let Some(directory) = test.get_current_dir() {
         guard.current_dir(directory);
     }
     let mut guard = guard.spawn().context("cannot start the guard of a test")?;
     // The guard treats the end of this pipe as the end of the runner.
     let lifeline = guard.stdin.take();
-    let status = processes::wait_within(&mut guard, limit + REPORT_GRACE)?;
+    let status = processes::wait_within(&mut guard, limit.saturating_add(REPORT_GRACE))?;
     drop(lifeline);
-    ensure!(status.is_some(), "the guard of a test did not end");
+    if status.is_none() {
+        guard.kill()?;
+        guard.wait()?;
+        bail!("the guard did not end");
+    }
     let mut line = String::new();
     let output = guard.stdout.take().context("the guard has no output")?;
     io::BufReader::new(output).read_to_string(&mut line)?;
@@ -109,6 +124,19 @@ pub(crate) fn run(test: &Command, limit: Duration, log: &Path) -> Result<GuardRe
     report
         .and_then(|report| GuardReport::from_json(&report))
         .with_context(|| format!("the guard reported {line:?}"))
+}
+
+/// Reads the end of an output, at most [`TAIL_BYTES`]. Empty if the file cannot be read.
+pub(crate) fn read_tail(log: &Path) -> String {
+    let read = || -> io::Result<Vec<u8>> {
+        let mut file = File::open(log)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
+        let mut tail = Vec::new();
+        file.take(TAIL_BYTES).read_to_end(&mut tail)?;
+        Ok(tail)
+    };
+    String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
 }
 
 /// Returns a path that starts this program, even after a build has replaced its file.
@@ -128,42 +156,61 @@ pub(crate) fn serve(args: &[&str]) -> Result<()> {
     let limit = Duration::from_millis(limit.parse()?);
     adopt_orphans()?;
     end_with_runner();
-    let log = File::create(log).with_context(|| format!("cannot create {log}"))?;
+    let output = File::create(log).with_context(|| format!("cannot create {log}"))?;
     let mut command = Command::new(program);
     command
         .args(rest)
         .stdin(Stdio::null())
-        .stdout(log.try_clone()?)
-        .stderr(log)
+        .stdout(output.try_clone()?)
+        .stderr(output.try_clone()?)
         .process_group(0);
-    let report = watch(&mut command, limit)?;
-    println!("{}", report.to_json());
-    Ok(())
+    let report = watch(&mut command, limit, &output)?;
+    writeln!(io::stdout(), "{}", report.to_json()).context("the runner has ended")
 }
 
 /// Runs a command within a limit, and ends every process that it leaves running.
-fn watch(command: &mut Command, limit: Duration) -> Result<GuardReport> {
-    let mut child = command.spawn().context("cannot start the test")?;
-    let status = processes::wait_within(&mut child, limit)?;
+#[allow(
+    clippy::zombie_processes,
+    reason = "`reap` waits for the test together with the orphans that this process adopted"
+)]
+fn watch(command: &mut Command, limit: Duration, output: &File) -> Result<GuardReport> {
+    let test = command.spawn().context("cannot start the test")?.id();
+    let test = Pid::from_raw(i32::try_from(test)?).context("the test has no process ID")?;
+    let start = Instant::now();
+    let mut interval = Duration::from_millis(1);
+    let end = loop {
+        if let Some(end) = reap(test) {
+            break end;
+        }
+        if start.elapsed() >= limit {
+            break TestEnd::TimedOut;
+        }
+        if output.metadata()?.len() > MAX_OUTPUT_BYTES {
+            break TestEnd::OutputTooLong;
+        }
+        thread::sleep(interval);
+        interval = (interval * 2).min(POLL_INTERVAL);
+    };
     let own = std::process::id();
-    let left = match status {
-        Some(_) => wait_for_descendants(own),
-        None => descendants(own),
+    let left = match end {
+        TestEnd::Exited { .. } | TestEnd::Killed { .. } => wait_for_descendants(own),
+        TestEnd::TimedOut | TestEnd::OutputTooLong => {
+            let running = descendants(own);
+            // Without `/proc` the guard finds no descendants, so it ends the group of the test.
+            let _ = kill_process_group(test, Signal::KILL);
+            running
+        }
     };
-    kill_descendants(own);
-    let end = match status {
-        None => TestEnd::TimedOut,
-        Some(status) => match (status.code(), status.signal()) {
-            (Some(code), _) => TestEnd::Exited { code },
-            (None, signal) => TestEnd::Killed {
-                signal: signal.unwrap_or(0),
-            },
-        },
+    let survivors = kill_descendants(own);
+    reap(test);
+    let describe = |process: &Process| {
+        let is_alive = survivors.iter().any(|survivor| survivor.id == process.id);
+        let suffix = if is_alive { " (cannot be killed)" } else { "" };
+        format!("{process}{suffix}")
     };
-    reap();
     Ok(GuardReport {
         end,
-        left: left.iter().map(Process::to_string).collect(),
+        left: left.iter().map(describe).collect(),
         cpu: cpu_of_children(),
     })
 }
@@ -180,16 +227,16 @@ fn wait_for_descendants(ancestor: u32) -> Vec<Process> {
     }
 }
 
+/// Makes every orphan among the descendants of this process its child.
 #[cfg(target_os = "linux")]
-fn adopt_orphans() -> Result<()> {
+pub(crate) fn adopt_orphans() -> Result<()> {
     let own = rustix::process::getpid();
     rustix::process::set_child_subreaper(Some(own)).context("cannot adopt orphans")
 }
 
-/// Does nothing: on other systems the first process of the system adopts an orphan, and the guard ends only the other
-/// processes.
+/// Does nothing: on other systems the first process of the system adopts an orphan.
 #[cfg(not(target_os = "linux"))]
-fn adopt_orphans() -> Result<()> {
+pub(crate) fn adopt_orphans() -> Result<()> {
     Ok(())
 }
 
@@ -202,10 +249,21 @@ fn end_with_runner() {
     });
 }
 
-/// Waits for the children that have ended, so that their processor time is counted.
-fn reap() {
-    use rustix::process::{WaitOptions, wait};
-    while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
+/// Waits for every child that has ended: the test and the orphans that this process adopted. Returns the end of the
+/// test if it is among them.
+fn reap(test: Pid) -> Option<TestEnd> {
+    let mut end = None;
+    while let Ok(Some((child, status))) = wait(WaitOptions::NOHANG) {
+        if child == test {
+            end = Some(match status.exit_status() {
+                Some(code) => TestEnd::Exited { code },
+                None => TestEnd::Killed {
+                    signal: status.terminating_signal().unwrap_or(0),
+                },
+            });
+        }
+    }
+    end
 }
 
 /// Returns the processor time of all children that were waited for; zero on systems without `/proc`.
@@ -236,6 +294,7 @@ mod tests {
             TestEnd::Exited { code: 101 },
             TestEnd::Killed { signal: 9 },
             TestEnd::TimedOut,
+            TestEnd::OutputTooLong,
         ] {
             let report = GuardReport {
                 end,
@@ -244,5 +303,16 @@ mod tests {
             };
             assert_eq!(GuardReport::from_json(&report.to_json()), Some(report));
         }
+    }
+
+    #[test]
+    fn only_the_end_of_a_long_output_is_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let log = directory.path().join("log");
+        fs::write(&log, format!("first{}last", "\n".repeat(100_000))).unwrap();
+        let tail = read_tail(&log);
+        assert_eq!(tail.len(), 64 << 10);
+        assert!(tail.ends_with("last"));
+        assert_eq!(read_tail(&directory.path().join("missing")), "");
     }
 }

@@ -19,8 +19,10 @@ mod tidy;
 mod tools;
 
 use std::env;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -35,7 +37,7 @@ usage: cargo xtask COMMAND
 
   test [--quick] [--jobs N] [--limit SECONDS] [--program PATH] [WORD]…
             set up what the tests need and run every test, or those whose name contains every WORD;
-            --quick leaves out the real CLIs, --limit replaces the usual limit of each test,
+            --quick leaves out the real CLIs, --limit replaces the default limit of each test,
             --program runs the tests of one test program and builds nothing
   check     check formatting, lints and documentation; any warning is an error
   clis      install the real CLIs and print their directory, the value of SEGUE_CLIS for tests in `real`
@@ -61,17 +63,26 @@ pub fn run_program() -> ExitCode {
     }
     let args: Vec<String> = env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let outcome = match args.as_slice() {
-        ["test", rest @ ..] => test(rest),
-        ["check"] => check(),
-        ["fixtures"] => fixtures(),
-        ["peers"] => peers::prepare(&target_directory()).map(|path| println!("{}", path.display())),
-        ["clis"] => clis::prepare(&root()).map(|path| println!("{}", path.display())),
-        ["guard", rest @ ..] => guard::serve(rest),
-        _ => {
-            eprintln!("{USAGE}");
+    let command = match XtaskCommand::parse(&args) {
+        Ok(command) => command,
+        Err(error) => {
+            eprintln!("error: {error:#}\n\n{USAGE}");
             return ExitCode::from(2);
         }
+    };
+    let outcome = match command {
+        XtaskCommand::Help => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        XtaskCommand::Test(args) => test(&args),
+        XtaskCommand::Check => check(),
+        XtaskCommand::Fixtures => fixtures(),
+        XtaskCommand::Peers => {
+            peers::prepare(&target_directory()).map(|path| println!("{}", path.display()))
+        }
+        XtaskCommand::Clis => clis::prepare(&root()).map(|path| println!("{}", path.display())),
+        XtaskCommand::Guard(args) => guard::serve(args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -82,8 +93,48 @@ pub fn run_program() -> ExitCode {
     }
 }
 
+/// A command with its arguments.
+#[derive(Debug, PartialEq, Eq)]
+enum XtaskCommand<'a> {
+    Help,
+    Test(TestArgs<'a>),
+    Check,
+    Fixtures,
+    Peers,
+    Clis,
+    /// The guard process of a test, started by `cargo xtask test`.
+    Guard(&'a [&'a str]),
+}
+
+impl<'a> XtaskCommand<'a> {
+    fn parse(args: &'a [&'a str]) -> Result<Self> {
+        let (&name, rest) = args.split_first().context("no command given")?;
+        if name == "guard" {
+            return Ok(Self::Guard(rest));
+        }
+        if args
+            .iter()
+            .any(|arg| matches!(*arg, "help" | "--help" | "-h"))
+        {
+            return Ok(Self::Help);
+        }
+        let command = match name {
+            "test" => return Ok(Self::Test(TestArgs::parse(rest)?)),
+            "check" => Self::Check,
+            "fixtures" => Self::Fixtures,
+            "peers" => Self::Peers,
+            "clis" => Self::Clis,
+            _ => bail!("unknown command `{name}`"),
+        };
+        if let Some(extra) = rest.first() {
+            bail!("unexpected argument `{extra}`: `{name}` takes none");
+        }
+        Ok(command)
+    }
+}
+
 /// Arguments of `cargo xtask test`.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
 struct TestArgs<'a> {
     is_quick: bool,
     jobs: Option<usize>,
@@ -95,23 +146,25 @@ struct TestArgs<'a> {
 impl<'a> TestArgs<'a> {
     fn parse(args: &[&'a str]) -> Result<Self> {
         let mut parsed = Self::default();
-        let mut args = args.iter();
-        let number = |value: Option<&&str>, name: &str| -> Result<u64> {
-            let value = value.with_context(|| format!("{name} needs a number"))?;
-            let number = value.parse().with_context(|| format!("{name} {value}"))?;
-            ensure!(number > 0, "{name} must be at least 1");
-            Ok(number)
-        };
+        let mut args = args.iter().copied();
         while let Some(arg) = args.next() {
-            match *arg {
-                "--quick" => parsed.is_quick = true,
-                "--jobs" => parsed.jobs = Some(usize::try_from(number(args.next(), arg)?)?),
-                "--limit" => parsed.limit = Some(Duration::from_secs(number(args.next(), arg)?)),
-                "--program" => {
-                    let path: &&'a str = args.next().context("--program needs a path")?;
-                    parsed.program = Some(Path::new(*path));
+            let (name, inline_value) = match arg.split_once('=') {
+                Some((name, value)) if name.starts_with("--") => (name, Some(value)),
+                _ => (arg, None),
+            };
+            let mut value = || {
+                let value = inline_value.or_else(|| args.next());
+                value.with_context(|| format!("`{name}` needs a value"))
+            };
+            match name {
+                "--quick" if inline_value.is_none() => parsed.is_quick = true,
+                "--jobs" => parsed.jobs = Some(parse_number(name, value()?)?),
+                "--limit" => {
+                    let seconds: u32 = parse_number(name, value()?)?;
+                    parsed.limit = Some(Duration::from_secs(seconds.into()));
                 }
-                option if option.starts_with('-') => bail!("unknown option {option}\n{USAGE}"),
+                "--program" => parsed.program = Some(Path::new(value()?)),
+                _ if name.starts_with('-') => bail!("unknown option `{arg}`"),
                 word => parsed.words.push(word),
             }
         }
@@ -119,44 +172,69 @@ impl<'a> TestArgs<'a> {
     }
 }
 
+/// Parses the value of an option: a number that is greater than 0.
+fn parse_number<T: FromStr + Default + PartialEq>(option: &str, value: &str) -> Result<T> {
+    let number = value.parse().ok().filter(|number| *number != T::default());
+    number.with_context(|| format!("`{option} {value}` is not a number greater than 0"))
+}
+
 /// Runs every test, or those that the arguments select.
-fn test(args: &[&str]) -> Result<()> {
-    let args = TestArgs::parse(args)?;
-    let mut phases = Phases::default();
-    let outcome = run_tests(&args, &mut phases);
+fn test(args: &TestArgs<'_>) -> Result<()> {
+    let mut phases = Phases::start();
+    let outcome = run_tests(args, &mut phases);
     phases.print();
     let (counts, skipped) = outcome?;
-    if args.is_quick && skipped > 0 {
+    if skipped > 0 {
         println!("left out (--quick): {skipped} tests with the real CLIs");
     }
     println!(
         "\n{} passed, {} failed, {skipped} skipped",
         counts.passed, counts.failed
     );
-    ensure!(counts.passed + counts.failed > 0, "no test has this name");
     ensure!(counts.failed == 0 && counts.not_run == 0, "tests failed");
     Ok(())
 }
 
 fn run_tests(args: &TestArgs<'_>, phases: &mut Phases) -> Result<(RunCounts, usize)> {
-    let (binaries, variables) = match args.program {
-        Some(program) => (vec![TestBinary::at(program)?], Vec::new()),
-        None => prepare_tests(args.is_quick, phases)?,
+    let (binaries, variables, logs) = if let Some(program) = args.program {
+        let binary = TestBinary::at(program)?;
+        let logs = binary.program.with_extension("logs");
+        (vec![binary], Vec::new(), logs)
+    } else {
+        let (binaries, variables) = prepare_tests(args.is_quick, phases)?;
+        (binaries, variables, target_directory().join("test-logs"))
     };
-    let suite = suite::list(&binaries, &args.words, !args.is_quick)?;
+    // Logs of tests that no longer exist would mislead.
+    let _ = fs::remove_dir_all(&logs);
+    fs::create_dir_all(&logs).with_context(|| format!("cannot create {}", logs.display()))?;
+    let suite = phases.run("list tests", || {
+        suite::list(&binaries, &args.words, args.is_quick, &logs)
+    })?;
+    if suite.cases.is_empty() {
+        let matching = match args.words.join(" ") {
+            words if words.is_empty() => String::new(),
+            words => format!(" that match `{words}`"),
+        };
+        match suite.skipped {
+            0 => bail!("found no tests{matching}"),
+            count => bail!("--quick leaves out all {count} tests{matching}"),
+        }
+    }
     let cores = std::thread::available_parallelism()?.get();
     let options = RunOptions {
         jobs: args.jobs.unwrap_or(cores + 2),
         real_jobs: REAL_JOBS,
         limit: args.limit,
         variables,
-        logs: target_directory().join("test-logs"),
+        logs,
     };
     let mut counts = phases.run("tests", || runner::run(suite.cases, &options))?;
     if args.program.is_none() && args.words.is_empty() {
-        counts.passed += phases.run("documentation tests", || {
+        let documentation = phases.run("documentation tests", || {
             documentation::test(&root(), &options.logs.join("documentation.log"))
         })?;
+        counts.passed += documentation.passed;
+        counts.failed += documentation.failed;
     }
     Ok((counts, suite.skipped))
 }
@@ -217,7 +295,7 @@ fn target_directory() -> PathBuf {
 
 /// Checks formatting, lints and documentation.
 fn check() -> Result<()> {
-    let mut phases = Phases::default();
+    let mut phases = Phases::start();
     let outcome = run_checks(&mut phases);
     phases.print();
     outcome
@@ -267,7 +345,6 @@ mod tests {
 
     #[test]
     fn test_arguments_are_options_and_words() {
-        let args = TestArgs::parse(&["--quick", "kills", "--jobs", "3", "--limit", "600"]);
         let expected = TestArgs {
             is_quick: true,
             jobs: Some(3),
@@ -275,14 +352,42 @@ mod tests {
             program: None,
             words: vec!["kills"],
         };
-        assert_eq!(args.unwrap(), expected);
-        for wrong in [
-            &["--fast"][..],
-            &["--jobs"],
-            &["--jobs", "0"],
-            &["--limit", "x"],
+        for args in [
+            &["test", "--quick", "kills", "--jobs", "3", "--limit", "600"][..],
+            &["test", "--jobs=3", "--limit=600", "--quick", "kills"],
         ] {
-            assert!(TestArgs::parse(wrong).is_err(), "{wrong:?}");
+            let command = XtaskCommand::parse(args).unwrap();
+            assert_eq!(command, XtaskCommand::Test(expected.clone()));
+        }
+        assert_eq!(
+            XtaskCommand::parse(&["test", "--help"]).unwrap(),
+            XtaskCommand::Help
+        );
+    }
+
+    #[test]
+    fn wrong_arguments_are_named() {
+        for (args, expected) in [
+            (&[][..], "no command given"),
+            (&["tets"], "unknown command `tets`"),
+            (
+                &["check", "--quick"],
+                "unexpected argument `--quick`: `check` takes none",
+            ),
+            (&["test", "--fast"], "unknown option `--fast`"),
+            (&["test", "--quick=1"], "unknown option `--quick=1`"),
+            (&["test", "--jobs"], "`--jobs` needs a value"),
+            (
+                &["test", "--jobs", "0"],
+                "`--jobs 0` is not a number greater than 0",
+            ),
+            (
+                &["test", "--limit=18446744073709551615"],
+                "`--limit 18446744073709551615` is not a number greater than 0",
+            ),
+        ] {
+            let error = XtaskCommand::parse(args).unwrap_err();
+            assert_eq!(error.to_string(), expected);
         }
     }
 }

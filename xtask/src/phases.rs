@@ -7,10 +7,20 @@ use anyhow::Result;
 use crate::runner::seconds;
 
 /// Phases that have ended, in order.
-#[derive(Default)]
-pub(crate) struct Phases(Vec<(&'static str, Duration)>);
+pub(crate) struct Phases {
+    start: Instant,
+    times: Vec<(&'static str, Duration)>,
+}
 
 impl Phases {
+    /// Starts the clock of a run.
+    pub(crate) fn start() -> Self {
+        Self {
+            start: Instant::now(),
+            times: Vec::new(),
+        }
+    }
+
     /// Runs a phase and records its time, also if it fails.
     pub(crate) fn run<T>(
         &mut self,
@@ -20,17 +30,16 @@ impl Phases {
         println!("== {name}");
         let start = Instant::now();
         let outcome = phase();
-        self.0.push((name, start.elapsed()));
+        self.times.push((name, start.elapsed()));
         outcome
     }
 
     /// Prints the table of phases.
     pub(crate) fn print(&self) {
         println!("\n{:>9}  phase", "time");
-        for (name, time) in &self.0 {
+        for (name, time) in &self.times {
             println!("{:>9}  {name}", seconds(*time));
         }
-        let total: Duration = self.0.iter().map(|(_, time)| *time).sum();
-        println!("{:>9}  in all", seconds(total));
+        println!("{:>9}  in all", seconds(self.start.elapsed()));
     }
 }

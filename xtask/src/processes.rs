@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::fs;
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,12 @@ use rustix::process::{Pid, Signal, kill_process};
 
 /// Time between two checks of a process that is expected to end.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Time for a killed process to end. A process that waits for a device takes longer.
+const KILL_GRACE: Duration = Duration::from_secs(5);
+
+/// Maximum time in which a program must print its version.
+const VERSION_LIMIT: Duration = Duration::from_mins(1);
 
 /// Maximum length of a command line in a report.
 const MAX_COMMAND_CHARS: usize = 200;
@@ -59,7 +65,9 @@ pub(crate) fn descendants(ancestor: u32) -> Vec<Process> {
 
 /// Reads a process and the ID of its parent; `None` if it has ended.
 fn read_process(id: u32) -> Option<(u32, Process)> {
-    let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    // The kernel may cut the name inside a character.
+    let stat = fs::read(format!("/proc/{id}/stat")).ok()?;
+    let stat = String::from_utf8_lossy(&stat);
     let (state, parent, name) = parse_stat(&stat)?;
     let line = fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
     let line = String::from_utf8_lossy(&line).replace('\0', " ");
@@ -80,19 +88,20 @@ fn parse_stat(line: &str) -> Option<(char, u32, &str)> {
     Some((state, fields.next()?.parse().ok()?, name))
 }
 
-/// Kills every descendant of `ancestor`, including those that start in the meantime. Gives up after 100 attempts.
-pub(crate) fn kill_descendants(ancestor: u32) {
-    // A process that cannot be killed waits for a device; no other means exists.
+/// Kills every descendant of `ancestor`, including those that start in the meantime. Gives up after 100 attempts and
+/// returns the processes that survived: they wait for a device, or start others faster than this function kills them.
+pub(crate) fn kill_descendants(ancestor: u32) -> Vec<Process> {
     for _ in 0..100 {
         let living = descendants(ancestor);
         if living.is_empty() {
-            return;
+            return living;
         }
         for process in &living {
             kill(process.id);
         }
         thread::sleep(POLL_INTERVAL);
     }
+    descendants(ancestor)
 }
 
 /// Kills a process. An error means that it has already ended, and is ignored.
@@ -120,33 +129,40 @@ pub(crate) fn wait_within(child: &mut Child, limit: Duration) -> Result<Option<E
 
 /// Runs a command to its end, and kills it with all its descendants once `limit` has passed.
 pub(crate) fn run_within(command: &mut Command, limit: Duration) -> Result<ExitStatus> {
-    let name = command.get_program().to_string_lossy().into_owned();
     let mut child = command
         .spawn()
-        .with_context(|| format!("cannot start {name}"))?;
+        .with_context(|| format!("cannot start {}", command.get_program().display()))?;
     if let Some(status) = wait_within(&mut child, limit)? {
         return Ok(status);
     }
     let mut running = descendants(child.id());
     running.sort_by_key(|process| process.id);
+    kill_descendants(child.id());
     kill(child.id());
-    for process in &running {
-        kill(process.id);
-    }
-    child.wait()?;
-    let running: Vec<String> = running.iter().map(Process::to_string).collect();
-    anyhow::bail!(
-        "{name} did not end within {} s and was killed, with {} processes it had started\n{}",
+    wait_within(&mut child, KILL_GRACE)?;
+    let args = command.get_args().map(|arg| arg.display().to_string());
+    let mut lines = vec![format!(
+        "`{} {}` did not end within {} s and was killed, with {} processes it had started",
+        command.get_program().display(),
+        args.collect::<Vec<_>>().join(" "),
         limit.as_secs(),
         running.len(),
-        running.join("\n")
-    )
+    )];
+    lines.extend(running.iter().map(Process::to_string));
+    anyhow::bail!(lines.join("\n"))
+}
+
+/// Returns `true` if a command that prints the version of a program succeeds within a minute. Discards its output.
+pub(crate) fn prints_version(command: &mut Command) -> bool {
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    run_within(command, VERSION_LIMIT).is_ok_and(|status| status.success())
 }
 
 #[cfg(test)]
 mod tests {
-    use std::process::Stdio;
-
     use super::*;
 
     #[test]
@@ -159,9 +175,9 @@ mod tests {
     #[test]
     fn a_grandchild_in_a_session_of_its_own_is_a_descendant_and_is_killed() {
         let mut shell = Command::new("sh");
-        shell.args(["-c", "setsid sleep 300 & wait"]);
+        shell.args(["-c", "setsid sleep 400 & wait"]);
         let mut child = shell.stdin(Stdio::null()).spawn().unwrap();
-        let sleeps = |process: &Process| process.command.starts_with("sleep 300");
+        let sleeps = |process: &Process| process.command.starts_with("sleep 400");
         let mut found = None;
         while found.is_none() {
             found = descendants(child.id()).into_iter().find(sleeps);
@@ -183,13 +199,16 @@ mod tests {
         let mut shell = Command::new("sh");
         shell.args(["-c", "sleep 301 & sleep 302"]);
 
-        let error = run_within(&mut shell, Duration::from_millis(300)).unwrap_err();
+        let error = run_within(&mut shell, Duration::from_secs(2)).unwrap_err();
 
         let message = error.to_string();
-        assert!(message.contains("sh did not end within 0 s"), "{message}");
+        let start = "`sh -c sleep 301 & sleep 302` did not end within 2 s and was killed";
+        assert!(message.starts_with(start), "{message}");
         assert!(
-            message.contains("sleep 301") && message.contains("sleep 302"),
+            message.contains("S sleep 301") && message.contains("S sleep 302"),
             "{message}"
         );
+        let is_left = |process: &Process| process.command.starts_with("sleep 30");
+        assert!(!descendants(std::process::id()).iter().any(is_left));
     }
 }

@@ -11,14 +11,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 use crate::guard::{self, GuardReport, TestEnd};
+use crate::processes::kill_descendants;
 use crate::suite::TestCase;
 use crate::tools::Variables;
 
 /// Time limit of an ordinary test.
 const TEST_LIMIT: Duration = Duration::from_mins(2);
 
-/// Time limit of a test with the real CLIs.
-const REAL_TEST_LIMIT: Duration = Duration::from_mins(4);
+/// Time limit of a test with the real CLIs. Some of these tests wait for the next minute of the clock, up to three times.
+const REAL_TEST_LIMIT: Duration = Duration::from_mins(6);
 
 /// Number of tests that exceeded their limit after which no further test starts, because they have a common cause.
 const MAX_TIMEOUTS: usize = 3;
@@ -28,6 +29,9 @@ const SLOW_AFTER: Duration = Duration::from_secs(30);
 
 /// Maximum number of output lines that are printed of a failed test.
 const MAX_OUTPUT_LINES: usize = 80;
+
+/// Maximum length of a printed line of output.
+const MAX_LINE_CHARS: usize = 1000;
 
 /// Number of lines in the table of the slowest tests.
 const SLOWEST_TESTS: usize = 25;
@@ -49,9 +53,20 @@ pub(crate) struct RunOptions {
 /// A test that has run.
 struct TestRun {
     case: TestCase,
-    report: GuardReport,
+    failure: Option<Failure>,
     time: Duration,
+    cpu: Duration,
     log: PathBuf,
+}
+
+/// The reason why a test failed.
+#[derive(Debug, PartialEq, Eq)]
+struct Failure {
+    /// Continuation of a sentence that begins with the name of the test.
+    reason: String,
+    /// Processes that the test left running.
+    left: Vec<String>,
+    is_timeout: bool,
 }
 
 /// Numbers of passed, failed and unstarted tests of a run.
@@ -80,8 +95,8 @@ struct Run<'a> {
 
 /// Runs all tests, prints each failure when it occurs, and ends with a table of the slowest tests.
 pub(crate) fn run(cases: Vec<TestCase>, options: &RunOptions) -> Result<RunCounts> {
-    fs::create_dir_all(&options.logs)
-        .with_context(|| format!("cannot create {}", options.logs.display()))?;
+    // If a guard dies, this process adopts the processes of its test.
+    guard::adopt_orphans()?;
     // The longest tests start first, so that none of them runs alone at the end.
     let (real, ordinary): (Vec<_>, Vec<_>) = cases.into_iter().partition(TestCase::is_real);
     let run = Run {
@@ -102,11 +117,10 @@ pub(crate) fn run(cases: Vec<TestCase>, options: &RunOptions) -> Result<RunCount
         run.report_slow_tests(|| workers.iter().all(thread::ScopedJoinHandle::is_finished));
         workers
             .into_iter()
-            .try_for_each(|worker| match worker.join() {
-                Ok(outcome) => outcome,
-                Err(_) => anyhow::bail!("a worker of the test runner panicked"),
-            })
+            .try_for_each(thread::ScopedJoinHandle::join)
+            .map_err(|_| anyhow::anyhow!("a worker of the test runner panicked"))
     })?;
+    kill_descendants(std::process::id());
     let queue = run
         .queue
         .into_inner()
@@ -119,7 +133,7 @@ pub(crate) fn run(cases: Vec<TestCase>, options: &RunOptions) -> Result<RunCount
 /// Writes the time and the processor time of every test, in seconds.
 fn write_times(runs: &[TestRun], file: &Path) -> Result<()> {
     let line = |run: &TestRun| {
-        let [time, cpu] = [run.time, run.report.cpu].map(|time| time.as_secs_f64());
+        let [time, cpu] = [run.time, run.cpu].map(|time| time.as_secs_f64());
         format!("{time:.2}\t{cpu:.2}\t{}\n", run.case.full_name())
     };
     fs::write(file, runs.iter().map(line).collect::<String>())
@@ -131,21 +145,31 @@ impl Run<'_> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn work(&self) -> Result<()> {
+    fn work(&self) {
         while let Some(case) = self.next() {
             let start = Instant::now();
+            let limit = self.limit(&case);
             let log = log_file(&self.options.logs, &case);
-            let report = guard::run(&self.command(&case), self.limit(&case), &log)
-                .with_context(|| format!("cannot run {}", case.full_name()))?;
-            let time = start.elapsed();
-            self.finish(TestRun {
+            let outcome = guard::run(&self.command(&case), limit, &log);
+            let output = guard::read_tail(&log);
+            let cpu = outcome.as_ref().map_or(Duration::ZERO, |report| report.cpu);
+            let run = TestRun {
+                failure: find_failure(&outcome, &output, limit),
                 case,
-                report,
-                time,
+                time: start.elapsed(),
+                cpu,
                 log,
-            });
+            };
+            let description = run
+                .failure
+                .as_ref()
+                .map(|failure| describe_failure(&run, failure, &output));
+            self.finish(run);
+            // Printing comes last, because it panics if nothing reads this output any more.
+            if let Some(description) = description {
+                println!("{description}");
+            }
         }
-        Ok(())
     }
 
     /// Takes the next test that may run now. Waits if only tests with the real CLIs remain and too many of them run;
@@ -178,10 +202,8 @@ impl Run<'_> {
         let mut queue = self.queue();
         queue.running.remove(&run.case.full_name());
         queue.real_running -= usize::from(run.case.is_real());
-        queue.timeouts += usize::from(run.report.end == TestEnd::TimedOut);
-        if !run.report.is_success() {
-            println!("{}", describe_failure(&run, self.limit(&run.case)));
-        }
+        let is_timeout = run.failure.as_ref().is_some_and(|found| found.is_timeout);
+        queue.timeouts += usize::from(is_timeout);
         queue.done.push(run);
         self.changed.notify_all();
     }
@@ -219,11 +241,15 @@ impl Run<'_> {
     fn report_slow_tests(&self, is_finished: impl Fn() -> bool) {
         while !is_finished() {
             thread::sleep(Duration::from_millis(200));
+            let mut slow = Vec::new();
             for (name, (start, reported)) in &mut self.queue().running {
                 if !*reported && start.elapsed() > SLOW_AFTER {
-                    println!("runs for more than {} s: {name}", SLOW_AFTER.as_secs());
                     *reported = true;
+                    slow.push(name.clone());
                 }
+            }
+            for name in slow {
+                println!("runs for more than {} s: {name}", SLOW_AFTER.as_secs());
             }
         }
     }
@@ -235,37 +261,65 @@ fn log_file(logs: &Path, case: &TestCase) -> PathBuf {
     logs.join(format!("{name}.log"))
 }
 
-/// Describes a failure: the test, its end, the processes it left running, and the last lines of its output.
-fn describe_failure(run: &TestRun, limit: Duration) -> String {
-    let end = match run.report.end {
+/// Decides whether a test failed, from the report of its guard and the end of its output; `None` if it passed.
+fn find_failure(outcome: &Result<GuardReport>, output: &str, limit: Duration) -> Option<Failure> {
+    let failure = |reason: String| Failure {
+        reason,
+        left: Vec::new(),
+        is_timeout: false,
+    };
+    let report = match outcome {
+        Ok(report) => report,
+        Err(error) => return Some(failure(format!("could not be guarded ({error:#})"))),
+    };
+    let reason = match report.end {
+        // A test program also exits with code 0 if it finds no test with this name, or if the code under test exits.
+        TestEnd::Exited { code: 0 } if !output.contains("test result: ok. 1 passed;") => {
+            "exited with code 0 before the test had ended".to_owned()
+        }
+        TestEnd::Exited { code: 0 } if report.left.is_empty() => return None,
         TestEnd::Exited { code: 0 } => "passed, but left processes running".to_owned(),
         TestEnd::Exited { code } => format!("failed (exit code {code})"),
         TestEnd::Killed { signal } => format!("was killed by signal {signal}"),
         TestEnd::TimedOut => format!("exceeded its limit of {} s and was ended", limit.as_secs()),
+        TestEnd::OutputTooLong => "wrote too much output and was ended".to_owned(),
     };
+    Some(Failure {
+        left: report.left.clone(),
+        is_timeout: report.end == TestEnd::TimedOut,
+        ..failure(reason)
+    })
+}
+
+/// Describes a failure: the test, its end, the processes it left running, and the last lines of its output.
+fn describe_failure(run: &TestRun, failure: &Failure, output: &str) -> String {
     let mut lines = vec![
         String::new(),
         format!(
-            "FAILED: {} {end} after {}",
+            "FAILED: {} {} after {}",
             run.case.full_name(),
+            failure.reason,
             seconds(run.time)
         ),
     ];
-    let left = &run.report.left;
-    if !left.is_empty() {
+    if !failure.left.is_empty() {
         lines.push("processes that it left, now ended (ID, state, command):".to_owned());
-        lines.extend(left.iter().map(|process| format!("    {process}")));
+        lines.extend(failure.left.iter().map(|process| format!("    {process}")));
     }
-    let output = fs::read(&run.log).unwrap_or_default();
-    let output = String::from_utf8_lossy(&output);
+    lines.push(format!("its last output (all: {}):", run.log.display()));
+    lines.push(last_lines(output));
+    lines.join("\n")
+}
+
+/// Returns the last lines of an output, indented and shortened.
+pub(crate) fn last_lines(output: &str) -> String {
     let all: Vec<&str> = output.lines().collect();
     let first = all.len().saturating_sub(MAX_OUTPUT_LINES);
-    let log = run.log.display();
-    lines.push(match first {
-        0 => "its output:".to_owned(),
-        _ => format!("last {MAX_OUTPUT_LINES} lines of its output, all of which is in {log}:"),
-    });
-    lines.extend(all.iter().skip(first).map(|line| format!("    {line}")));
+    let shorten = |line: &&str| {
+        let end: String = line.chars().take(MAX_LINE_CHARS).collect();
+        format!("    {end}")
+    };
+    let lines: Vec<String> = all[first..].iter().map(shorten).collect();
     lines.join("\n")
 }
 
@@ -275,12 +329,12 @@ fn summarise(queue: &Queue) -> RunCounts {
         passed: queue
             .done
             .iter()
-            .filter(|run| run.report.is_success())
+            .filter(|run| run.failure.is_none())
             .count(),
         failed: queue
             .done
             .iter()
-            .filter(|run| !run.report.is_success())
+            .filter(|run| run.failure.is_some())
             .count(),
         not_run: queue.waiting.len(),
     };
@@ -293,7 +347,7 @@ fn summarise(queue: &Queue) -> RunCounts {
         let (tests, time, cpu) = programs.entry(key).or_default();
         *tests += 1;
         *time += run.time;
-        *cpu += run.report.cpu;
+        *cpu += run.cpu;
     }
     println!(
         "\n{:>6}  {:>9}  {:>9}  test program",
@@ -310,11 +364,11 @@ fn summarise(queue: &Queue) -> RunCounts {
     slowest.sort_by_key(|run| std::cmp::Reverse(run.time));
     println!("\n{:>6}  {:>9}  {:>9}  slowest tests", "", "time", "CPU");
     for run in slowest.iter().take(SLOWEST_TESTS) {
-        let (time, cpu) = (seconds(run.time), seconds(run.report.cpu));
+        let (time, cpu) = (seconds(run.time), seconds(run.cpu));
         println!("{:>6}  {time:>9}  {cpu:>9}  {}", "", run.case.full_name());
     }
     println!();
-    for run in queue.done.iter().filter(|run| !run.report.is_success()) {
+    for run in queue.done.iter().filter(|run| run.failure.is_some()) {
         println!("FAILED: {} ({})", run.case.full_name(), run.log.display());
     }
     if counts.not_run > 0 {
@@ -329,4 +383,64 @@ fn summarise(queue: &Queue) -> RunCounts {
 /// Formats a duration as seconds with one decimal.
 pub(crate) fn seconds(time: Duration) -> String {
     format!("{:.1} s", time.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_passes_only_if_it_ran_and_left_nothing() {
+        const PASSED: &str = "test a ... ok\n\ntest result: ok. 1 passed; 0 failed; 0 ignored";
+        const NO_TEST: &str = "test result: ok. 0 passed; 0 failed; 0 ignored";
+        let reason = |end, left: &[&str], output| {
+            let left = left.iter().map(|line| (*line).to_owned()).collect();
+            let cpu = Duration::ZERO;
+            let outcome = Ok(GuardReport { end, left, cpu });
+            find_failure(&outcome, output, Duration::from_secs(9)).map(|failure| failure.reason)
+        };
+        let exited = |code| TestEnd::Exited { code };
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(reason(exited(0), &[], PASSED), None);
+        assert_eq!(
+            reason(exited(0), &["7 S sleep"], PASSED),
+            some("passed, but left processes running")
+        );
+        for output in [NO_TEST, ""] {
+            assert_eq!(
+                reason(exited(0), &[], output),
+                some("exited with code 0 before the test had ended")
+            );
+        }
+        assert_eq!(reason(exited(101), &[], ""), some("failed (exit code 101)"));
+        assert_eq!(
+            reason(TestEnd::Killed { signal: 11 }, &[], ""),
+            some("was killed by signal 11")
+        );
+        assert_eq!(
+            reason(TestEnd::TimedOut, &[], ""),
+            some("exceeded its limit of 9 s and was ended")
+        );
+        assert_eq!(
+            reason(TestEnd::OutputTooLong, &[], ""),
+            some("wrote too much output and was ended")
+        );
+    }
+
+    #[test]
+    fn a_guard_that_fails_fails_its_test() {
+        let outcome = Err(anyhow::anyhow!("no such file"));
+        let failure = find_failure(&outcome, "", Duration::ZERO).unwrap();
+        assert_eq!(failure.reason, "could not be guarded (no such file)");
+        assert!(!failure.is_timeout);
+    }
+
+    #[test]
+    fn the_last_lines_of_an_output_are_shortened() {
+        let output = format!("{}\n{}\nend", "first\n".repeat(100), "x".repeat(5000));
+        let lines = last_lines(&output);
+        assert_eq!(lines.lines().count(), MAX_OUTPUT_LINES);
+        assert!(lines.lines().all(|line| line.len() <= MAX_LINE_CHARS + 4));
+        assert!(lines.ends_with("\n    end"));
+    }
 }

@@ -1,17 +1,26 @@
 //! The tests of the workspace: builds them once, with lints, and lists them.
 
+use std::fs;
 use std::io::{self, BufRead, BufReader, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use crate::processes;
+use crate::guard::{self, TestEnd};
+use crate::{processes, runner};
 
 /// Maximum time for a build.
 const BUILD_LIMIT: Duration = Duration::from_mins(30);
+
+/// Time for the last messages of a build to arrive after its end.
+const MESSAGE_GRACE: Duration = Duration::from_secs(30);
+
+/// Maximum time in which a test program must list its tests.
+const LIST_LIMIT: Duration = Duration::from_mins(1);
 
 /// Module of the tests that start the real CLIs.
 const REAL_MODULE: &str = "real::";
@@ -97,16 +106,18 @@ pub(crate) fn build(root: &Path, targets: &[&str]) -> Result<Build> {
         .stdout(Stdio::piped());
     let mut child = cargo.spawn().context("cannot start cargo")?;
     let output = child.stdout.take().context("cargo has no output")?;
-    let reader = std::thread::spawn(move || read_messages(BufReader::new(output)));
+    let (sender, build) = mpsc::channel();
+    std::thread::spawn(move || sender.send(read_messages(BufReader::new(output))));
     let Some(status) = processes::wait_within(&mut child, BUILD_LIMIT)? else {
         processes::kill_descendants(std::process::id());
         bail!("the build did not end within {} s", BUILD_LIMIT.as_secs());
     };
+    // The last messages are printed before the outcome. A process that cargo started may keep the pipe open.
+    let build = build.recv_timeout(MESSAGE_GRACE);
     ensure!(status.success(), "the build failed");
-    let build = reader
-        .join()
-        .map_err(|_| anyhow::anyhow!("cannot read cargo's messages"))?;
-    build.context("cannot read cargo's messages")
+    build
+        .context("cargo's messages have no end")?
+        .context("cannot read cargo's messages")
 }
 
 /// Returns the `cargo` that started this program.
@@ -129,12 +140,7 @@ pub(crate) fn build_variables() -> Vec<(&'static str, &'static str)> {
 
 /// Returns `true` if clippy is installed. Without it the tests are built by the compiler, without lints.
 pub(crate) fn has_clippy() -> bool {
-    let mut command = Command::new("clippy-driver");
-    command
-        .arg("--version")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    command.status().is_ok_and(|status| status.success())
+    processes::prints_version(Command::new("clippy-driver").arg("--version"))
 }
 
 /// Returns the format of cargo's messages. Diagnostics have colours if stderr is a terminal.
@@ -192,15 +198,26 @@ fn test_binary(message: &Value) -> Option<TestBinary> {
 
 /// Lists the tests of `binaries` whose full name contains every word of `filter`.
 ///
-/// Tests with the real CLIs are marked as ignored, so that `cargo test` skips them; `real` includes them.
-pub(crate) fn list(binaries: &[TestBinary], filter: &[&str], real: bool) -> Result<Suite> {
+/// Tests with the real CLIs are marked as ignored, so that `cargo test` skips them; `is_quick` skips every ignored test.
+/// The output of the test programs goes to `logs`.
+pub(crate) fn list(
+    binaries: &[TestBinary],
+    filter: &[&str],
+    is_quick: bool,
+    logs: &Path,
+) -> Result<Suite> {
     let mut suite = Suite {
         cases: Vec::new(),
         skipped: 0,
     };
     for binary in binaries {
-        let all = list_names(binary, &[])?;
-        let ignored = list_names(binary, &["--ignored"])?;
+        let log = logs.join(format!("list-{}-{}.log", binary.package, binary.target));
+        let all = list_names(binary, &[], &log)?;
+        let ignored = if is_quick {
+            list_names(binary, &["--ignored"], &log)?
+        } else {
+            Vec::new()
+        };
         for name in all {
             let case = TestCase {
                 binary: binary.clone(),
@@ -210,7 +227,7 @@ pub(crate) fn list(binaries: &[TestBinary], filter: &[&str], real: bool) -> Resu
             if !filter.iter().all(|word| full_name.contains(word)) {
                 continue;
             }
-            if ignored.contains(&case.name) && !(real && case.is_real()) {
+            if ignored.contains(&case.name) {
                 suite.skipped += 1;
             } else {
                 suite.cases.push(case);
@@ -220,20 +237,22 @@ pub(crate) fn list(binaries: &[TestBinary], filter: &[&str], real: bool) -> Resu
     Ok(suite)
 }
 
-fn list_names(binary: &TestBinary, args: &[&str]) -> Result<Vec<String>> {
-    let output = Command::new(&binary.program)
+fn list_names(binary: &TestBinary, args: &[&str], log: &Path) -> Result<Vec<String>> {
+    let mut command = Command::new(&binary.program);
+    command
         .args(["--list", "--format=terse"])
         .args(args)
-        .current_dir(&binary.directory)
-        .stdin(Stdio::null())
-        .output()
-        .with_context(|| format!("cannot start {}", binary.program.display()))?;
+        .current_dir(&binary.directory);
+    let program = binary.program.display();
+    let report = guard::run(&command, LIST_LIMIT, log)
+        .with_context(|| format!("cannot list the tests of {program}"))?;
     ensure!(
-        output.status.success(),
-        "{} cannot list its tests",
-        binary.program.display()
+        report.end == TestEnd::Exited { code: 0 },
+        "{program} cannot list its tests ({:?}); its output:\n{}",
+        report.end,
+        runner::last_lines(&guard::read_tail(log))
     );
-    let text = String::from_utf8(output.stdout)?;
+    let text = fs::read_to_string(log)?;
     let names = text.lines().filter_map(|line| line.strip_suffix(": test"));
     Ok(names.map(str::to_owned).collect())
 }

@@ -91,6 +91,7 @@ fn packages() -> BTreeMap<String, BTreeSet<String>> {
         .current_dir(root())
         .output()
         .unwrap();
+    assert!(output.status.success(), "{output:?}");
     let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
     let name = |value: &Value| value["name"].as_str().unwrap().to_owned();
     let normal = |package: &Value| {
@@ -264,7 +265,9 @@ fn fenced_dependencies_stay_behind_their_fence() {
 #[test]
 fn libraries_are_told_about_the_world() {
     for library in LIBRARIES {
-        for path in sources(&root().join("crates").join(library).join("src")) {
+        let files = sources(&root().join("crates").join(library).join("src"));
+        assert!(!files.is_empty(), "{library} has no source files");
+        for path in files {
             let text = fs::read_to_string(&path).unwrap();
             // Comments are excluded, because an example in the documentation acts as a caller.
             let is_code = |line: &&str| !line.trim_start().starts_with("//");
@@ -282,8 +285,10 @@ fn libraries_are_told_about_the_world() {
 
 #[test]
 fn every_integration_test_is_part_of_its_binary() {
-    for directory in fs::read_dir(root().join("crates")).unwrap().flatten() {
-        let tests = directory.path().join("tests/it");
+    let crates = fs::read_dir(root().join("crates")).unwrap().flatten();
+    let directories = crates.map(|entry| entry.path());
+    for directory in directories.chain([root().join("xtask")]) {
+        let tests = directory.join("tests/it");
         for path in sources(&tests) {
             let name = path.file_stem().unwrap().to_string_lossy().into_owned();
             let within = path.parent().unwrap();
@@ -294,8 +299,9 @@ fn every_integration_test_is_part_of_its_binary() {
                 within.with_extension("rs")
             };
             let listing = fs::read_to_string(&parent).unwrap_or_default();
+            let declaration = format!("mod {name};");
             assert!(
-                name == "main" || listing.contains(&format!("mod {name};")),
+                name == "main" || listing.lines().any(|line| line.trim() == declaration),
                 "{} is not listed in {}, so it never runs",
                 path.display(),
                 parent.display()

@@ -80,13 +80,11 @@ fn variables(tools: &Path) -> Result<Variables> {
 }
 
 fn runs(program: &str, argument: &str, variables: &[(&str, OsString)]) -> bool {
-    Command::new(program)
+    let mut command = Command::new(program);
+    command
         .arg(argument)
-        .envs(variables.iter().map(|(name, value)| (name, value)))
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success())
+        .envs(variables.iter().map(|(name, value)| (name, value)));
+    processes::prints_version(&mut command)
 }
 
 /// Downloads packages and unpacks them without installing them.
@@ -101,11 +99,9 @@ fn unpack(packages: &[&str], tools: &Path) -> Result<()> {
     for entry in fs::read_dir(tools)?.flatten() {
         let path = entry.path();
         if path.extension().is_some_and(|extension| extension == "deb") {
-            Command::new("dpkg")
-                .arg("-x")
-                .arg(&path)
-                .arg(tools)
-                .status()?;
+            let mut dpkg = Command::new("dpkg");
+            dpkg.arg("-x").arg(&path).arg(tools);
+            processes::run_within(&mut dpkg, INSTALL_LIMIT)?;
             fs::remove_file(path)?;
         }
     }
