@@ -154,7 +154,7 @@ fn a_signal_to_the_group_of_the_runner_ends_its_tests() {
     wait_until(|| runs(&seconds));
 
     let group = Pid::from_raw(i32::try_from(runner.id()).unwrap()).unwrap();
-    kill_process_group(group, Signal::INT).unwrap();
+    kill_process_group(group, Signal::TERM).unwrap();
 
     assert!(!runner.wait().unwrap().success());
     wait_until(|| !runs(&seconds));
