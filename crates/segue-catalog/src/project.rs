@@ -32,12 +32,21 @@ pub fn project_at(cwd: &Path) -> Option<Project> {
     })
 }
 
+/// Returns the top of the git work tree that contains a directory. `None` outside of git.
+///
+/// An empty `.git` directory is not a repository for git, and neither is it for segue: Codex's sandbox creates one in
+/// `/tmp` while a command runs.
+#[must_use]
+pub fn work_tree_root(cwd: &Path) -> Option<&Path> {
+    cwd.ancestors().find(|directory| {
+        let dot_git = directory.join(".git");
+        dot_git.is_file() || dot_git.join("HEAD").symlink_metadata().is_ok()
+    })
+}
+
 /// Returns the git directory that all worktrees of a repository share. `None` outside of git.
 fn git_common_dir(cwd: &Path) -> Option<PathBuf> {
-    let dot_git = cwd
-        .ancestors()
-        .map(|directory| directory.join(".git"))
-        .find(|path| path.exists())?;
+    let dot_git = work_tree_root(cwd)?.join(".git");
     if dot_git.is_dir() {
         return dot_git.canonicalize().ok();
     }
@@ -49,5 +58,23 @@ fn git_common_dir(cwd: &Path) -> Option<PathBuf> {
     match fs::read_to_string(own.join("commondir")) {
         Ok(common) => own.join(common.trim()).canonicalize().ok(),
         Err(_) => own.canonicalize().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_git_directory_is_not_a_repository() {
+        let directory = tempfile::tempdir().unwrap();
+        let top = directory.path().canonicalize().unwrap();
+        let inner = top.join("inner");
+        fs::create_dir_all(inner.join(".git")).unwrap();
+        fs::create_dir(top.join(".git")).unwrap();
+        assert_eq!(project_key(&inner), inner);
+        fs::write(top.join(".git/HEAD"), "ref: refs/heads/main").unwrap();
+        assert_eq!(work_tree_root(&inner), Some(top.as_path()));
+        assert_eq!(project_key(&inner), top.join(".git"));
     }
 }

@@ -247,9 +247,7 @@ fn news(gathered: &Gathered) -> Option<String> {
 
 /// Returns the root of the repository that contains a directory, or the directory itself if no repository does.
 fn root_of(cwd: &Path) -> PathBuf {
-    let mut above = cwd.ancestors();
-    let root = above.find(|directory| directory.join(".git").exists());
-    root.unwrap_or(cwd).to_owned()
+    segue_catalog::work_tree_root(cwd).unwrap_or(cwd).to_owned()
 }
 
 /// Returns the sources of a context, each with a stamp that changes when the source does.

@@ -31,9 +31,7 @@ pub(crate) struct Source {
 
 /// Returns the directory whose `segue.toml` applies: the top of the git work tree, or `cwd` outside of git.
 pub(crate) fn project_root(cwd: &Path) -> &Path {
-    cwd.ancestors()
-        .find(|directory| directory.join(".git").exists())
-        .unwrap_or(cwd)
+    segue_catalog::work_tree_root(cwd).unwrap_or(cwd)
 }
 
 /// Reads a file. `None` if an optional file does not exist.

@@ -21,6 +21,11 @@ impl Machine {
         let directory = tempfile::tempdir().unwrap();
         fs::create_dir_all(directory.path().join("project/.git")).unwrap();
         fs::create_dir_all(directory.path().join("project/deep")).unwrap();
+        fs::write(
+            directory.path().join("project/.git/HEAD"),
+            "ref: refs/heads/main",
+        )
+        .unwrap();
         let machine = Self(directory);
         fs::write(machine.user(), user).unwrap();
         fs::write(machine.project(), project).unwrap();

@@ -204,7 +204,7 @@ fn the_project_is_the_work_tree() {
     let machine = Machine::new("", "");
     let root = machine.0.path().join("project");
     assert_eq!(project_root(&root.join("deep")), root);
-    fs::remove_dir(root.join(".git")).unwrap();
+    fs::remove_dir_all(root.join(".git")).unwrap();
     assert_eq!(project_root(&root.join("deep")), root.join("deep"));
     fs::write(root.join(".git"), "gitdir: /elsewhere").unwrap();
     assert_eq!(project_root(&root.join("deep")), root);
