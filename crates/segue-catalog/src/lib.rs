@@ -50,7 +50,7 @@ pub use head::{Head, Kind};
 pub use index::Index;
 pub use mark::{Mark, MarkError};
 pub use opencode::Opencode;
-pub use project::{project_at, project_key, work_tree_root};
+pub use project::{is_work_tree_root, project_at, project_key, work_tree_root};
 #[cfg(test)]
 pub(crate) use reader::turn;
 pub use reader::{ReadError, Reader, conversation, in_full, outline, replay};

@@ -33,15 +33,20 @@ pub fn project_at(cwd: &Path) -> Option<Project> {
 }
 
 /// Returns the top of the git work tree that contains a directory. `None` outside of git.
-///
-/// An empty `.git` directory is not a repository for git, and neither is it for segue: Codex's sandbox creates one in
-/// `/tmp` while a command runs.
 #[must_use]
 pub fn work_tree_root(cwd: &Path) -> Option<&Path> {
-    cwd.ancestors().find(|directory| {
-        let dot_git = directory.join(".git");
-        dot_git.is_file() || dot_git.join("HEAD").symlink_metadata().is_ok()
-    })
+    cwd.ancestors()
+        .find(|directory| is_work_tree_root(directory))
+}
+
+/// Returns whether a directory is the top of a git work tree.
+///
+/// Git ignores a `.git` directory without `HEAD`, and so does segue. Codex's sandbox creates an empty one in `/tmp` while
+/// a command runs.
+#[must_use]
+pub fn is_work_tree_root(directory: &Path) -> bool {
+    let dot_git = directory.join(".git");
+    dot_git.is_file() || dot_git.join("HEAD").symlink_metadata().is_ok()
 }
 
 /// Returns the git directory that all worktrees of a repository share. `None` outside of git.

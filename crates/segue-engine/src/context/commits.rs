@@ -24,7 +24,7 @@ const ELSEWHERE: [&str; 4] = [
 /// Lists the newest commits of a repository, newest first. Empty if `root` is no repository or has no commits. The
 /// error is the reason why git cannot list them.
 pub(super) async fn newest(git: Option<&Path>, root: &Path) -> Result<Vec<Commit>, String> {
-    if segue_catalog::work_tree_root(root) != Some(root) {
+    if !segue_catalog::is_work_tree_root(root) {
         return Ok(Vec::new());
     }
     let Some(git) = git else {

@@ -139,7 +139,7 @@ pub(super) fn project_of(folder: &Path, here: &Project) -> Project {
             .is_some_and(|name| name == FOLDER || name == WORKTREES)
     });
     let mut around = around.filter_map(Path::parent);
-    let repository = around.find(|path| segue_catalog::work_tree_root(path) == Some(path));
+    let repository = around.find(|path| segue_catalog::is_work_tree_root(path));
     let project = repository.and_then(project_at);
     project.unwrap_or_else(|| here.clone())
 }
