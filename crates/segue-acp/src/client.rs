@@ -11,16 +11,16 @@ use agent_client_protocol::{
 };
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use segue_core::{
-    AgentEvent, Capabilities, How, PermissionAnswer, PermissionKind, PermissionOption,
-    PermissionRequest, StopReason, TurnEnd, Usage,
+use segue_core::agent::{
+    Capabilities, How, PermissionAnswer, PermissionKind, PermissionOption, PermissionRequest,
 };
+use segue_core::session::{AgentEvent, StopReason, TurnEnd, Usage};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::AcpError;
-use crate::lines::{self, Incoming};
+use crate::incoming::{self, Incoming};
 use crate::session::Choices;
 use crate::tool_calls::ToolCalls;
 use crate::update;
@@ -154,7 +154,7 @@ impl Client {
     ) -> Result<Self, AcpError> {
         let (line_sender, lines) = mpsc::channel(WAITING);
         let (ask_sender, asks) = mpsc::unbounded_channel();
-        let transport = Lines::new(line_sink(input), lines::messages(output, line_sender));
+        let transport = Lines::new(line_sink(input), incoming::messages(output, line_sender));
         let (connected, connection) = oneshot::channel();
         let (stop, stopped) = oneshot::channel::<()>();
         let driver = tokio::spawn(async move {

@@ -3,7 +3,7 @@
 use agent_client_protocol::{
     Error as ProtocolError, ErrorCode, is_connection_terminated, is_incoming_transport_closed,
 };
-use segue_core::IdError;
+use segue_core::id::IdError;
 
 /// Reason why a request to an agent failed.
 #[derive(Debug, thiserror::Error)]

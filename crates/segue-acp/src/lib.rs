@@ -6,7 +6,7 @@
 
 mod client;
 mod error;
-mod lines;
+mod incoming;
 pub mod rehearsal;
 mod session;
 mod tool_calls;

@@ -4,9 +4,9 @@
 //! demonstrations and tests (see [`script`]). Its native sessions are its own files, as with any agent. It runs as a
 //! separate process; the client calls no function of this module.
 
+mod player;
 pub mod script;
 mod sessions;
-mod stage;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use agent_client_protocol::v1::schema as acp;
 use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{Client, Error, Lines};
 use jiff::Timestamp;
-use segue_core::NativeId;
+use segue_core::id::NativeId;
 use tokio::io::AsyncBufReadExt;
 
+use player::{Output, Stage};
 use sessions::{Conversation, Sessions};
-use stage::{Output, Stage};
 
 /// Dependencies of the agent.
 pub struct Surroundings {

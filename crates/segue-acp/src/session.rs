@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use agent_client_protocol::UntypedMessage;
 use agent_client_protocol::v1::schema as acp;
 use jiff::Timestamp;
-use segue_core::{Capabilities, How, McpReach, McpServer, NativeId};
+use segue_core::agent::{Capabilities, How, McpReach, McpServer};
+use segue_core::id::NativeId;
 use serde_json::json;
 
 use crate::{AcpError, Client};

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use agent_client_protocol::v1::schema as acp;
-use segue_core::{Diff, Json, ToolCall, ToolStatus};
+use segue_core::json::Json;
+use segue_core::session::{Diff, ToolCall, ToolStatus};
 use serde::Serialize;
 use serde_json::value::to_raw_value;
 use similar::TextDiff;

@@ -4,10 +4,12 @@ use agent_client_protocol::schema::MaybeUndefined;
 use agent_client_protocol::v1::schema::{
     CompactionStatus, ContentBlock, PlanEntry, PlanEntryStatus, SessionUpdate,
 };
-use segue_core::{AgentEvent, InlineData, PlanStatus, PlanStep, ToolCall, ToolStatus, Usage};
+use segue_core::session::{
+    AgentEvent, InlineData, PlanStatus, PlanStep, ToolCall, ToolStatus, Usage,
+};
 
 use crate::client::plausible;
-use crate::lines::Incoming;
+use crate::incoming::Incoming;
 use crate::tool_calls::ToolCalls;
 
 /// Returns `true` if [`translate`] can translate an update; other updates are passed on as JSON.

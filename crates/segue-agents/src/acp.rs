@@ -9,10 +9,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use segue_acp::{AcpError, Canceller, Client, Terms};
-use segue_core::{
-    AgentEvent, Capabilities, FailureClass, How, NativeId, Opened, ProcessMark, ProviderId,
-    StopReason, TurnEnd,
-};
+use segue_core::agent::{Capabilities, How, ProcessMark};
+use segue_core::id::{NativeId, ProviderId};
+use segue_core::session::{AgentEvent, FailureClass, Opened, StopReason, TurnEnd};
 use tokio::sync::watch;
 
 use crate::classify;

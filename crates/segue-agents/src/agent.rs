@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use segue_core::{
-    AgentEvent, Capabilities, McpServer, NativeId, Opened, PermissionAnswer, PermissionPolicy,
-    PermissionRequest, ProcessMark, ProviderId, RoleDescription, TurnEnd,
+use segue_core::agent::{
+    Capabilities, McpServer, PermissionAnswer, PermissionPolicy, PermissionRequest, ProcessMark,
+    RoleDescription,
 };
+use segue_core::id::{NativeId, ProviderId};
+use segue_core::session::{AgentEvent, Opened, TurnEnd};
 
 use tokio::sync::watch;
 

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, test_kill_process};
-use segue_core::NativeId;
+use segue_core::id::NativeId;
 use serde::Deserialize;
 
 /// A process that is using a native session.

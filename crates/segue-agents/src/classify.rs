@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use segue_core::FailureClass;
+use segue_core::session::FailureClass;
 
 /// An error that an agent returned.
 #[derive(Debug, Clone, PartialEq, Eq)]

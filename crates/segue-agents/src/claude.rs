@@ -15,7 +15,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use segue_core::{Capabilities, FailureClass, How, McpServer, NativeId, Opened, ProviderId};
+use segue_core::agent::{Capabilities, How, McpServer};
+use segue_core::id::{NativeId, ProviderId};
+use segue_core::session::{FailureClass, Opened};
 use serde_json::json;
 use tokio::time::Instant;
 

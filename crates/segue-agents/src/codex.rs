@@ -19,7 +19,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use segue_core::{Capabilities, FailureClass, How, NativeId, ProviderId};
+use segue_core::agent::{Capabilities, How};
+use segue_core::id::{NativeId, ProviderId};
+use segue_core::session::FailureClass;
 
 use self::acp::Adapter;
 use self::app_server::AppServer;

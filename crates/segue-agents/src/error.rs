@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use segue_acp::AcpError;
-use segue_core::{Failure, FailureClass, Hint};
+use segue_core::hint::Hint;
+use segue_core::session::{Failure, FailureClass};
 
 use crate::Exit;
 use crate::classify::{self, Refusal};

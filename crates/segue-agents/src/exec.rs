@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use segue_core::NativeId;
+use segue_core::id::NativeId;
 
 /// Returns the arguments with which an agent's own program resumes a native session; `None` if they are unknown.
 #[must_use]

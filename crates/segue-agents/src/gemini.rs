@@ -23,7 +23,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use segue_core::{NativeId, ProviderId};
+use segue_core::id::{NativeId, ProviderId};
 
 use self::acp::GeminiAcp;
 pub use self::entrust::Entrust;

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use segue_core::NativeId;
+use segue_core::id::NativeId;
 use tokio::io::AsyncReadExt;
 
 use crate::exec;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
-use segue_core::ProcessMark;
+use segue_core::agent::ProcessMark;
 
 use crate::leash::GRACE;
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, kill_process_group};
-use segue_core::ProcessMark;
+use segue_core::agent::ProcessMark;
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use crate::leash::GRACE;

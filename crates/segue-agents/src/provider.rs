@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use segue_core::ProviderId;
+use segue_core::id::ProviderId;
 
 use crate::{Agent, AgentError, Defaults, Leash, Listed, OpenRequest, Opening, Probe};
 

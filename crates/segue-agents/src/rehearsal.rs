@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use segue_core::{How, ProviderId};
+use segue_core::agent::How;
+use segue_core::id::ProviderId;
 
 use crate::{AcpAgent, Leash};
 

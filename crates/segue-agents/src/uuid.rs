@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use segue_core::NativeId;
+use segue_core::id::NativeId;
 
 /// Returns a new UUID.
 pub(crate) fn v4(random: fn() -> u32) -> NativeId {

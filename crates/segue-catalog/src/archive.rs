@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use segue_core::{NativeId, ProviderId};
+use segue_core::id::{NativeId, ProviderId};
 
 pub use self::error::KeepError;
 pub use self::manifest::{Called, Manifest, Packed, WentWith};

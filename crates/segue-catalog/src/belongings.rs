@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use segue_core::NativeId;
+use segue_core::id::NativeId;
 
 use crate::{Found, KeepError, Reader};
 

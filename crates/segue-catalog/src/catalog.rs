@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 
 use jiff::Timestamp;
-use segue_core::{NativeId, ProviderId};
+use segue_core::id::{NativeId, ProviderId};
 
 use crate::head::{head_of, nothing_said};
 use crate::index::{self, Texts};

@@ -19,9 +19,10 @@ use std::path::PathBuf;
 
 use jiff::Timestamp;
 use memchr::memmem;
-use segue_core::{
-    Cost, InlineData, Json, Message, NativeId, Part, Role, Title, TitleSource, TurnState,
-};
+use segue_core::id::NativeId;
+use segue_core::json::Json;
+use segue_core::session::{InlineData, Message, Part, Role, Title, TitleSource, TurnState};
+use segue_core::spend::Cost;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 

@@ -21,7 +21,8 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
 use memchr::memmem;
-use segue_core::{NativeId, Title, TitleSource};
+use segue_core::id::NativeId;
+use segue_core::session::{Title, TitleSource};
 
 use self::history::History;
 use self::home::Home;

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use jiff::Timestamp;
-use segue_core::{Cost, Message, Title, TurnState, Usage};
+use segue_core::session::{Message, Title, TurnState, Usage};
+use segue_core::spend::Cost;
 
 use crate::record::Back;
 use crate::{Event, Mark, Record, Said};

@@ -24,7 +24,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use segue_core::NativeId;
+use segue_core::id::NativeId;
 
 use self::cwd::Cwds;
 use self::document::DocumentRecords;

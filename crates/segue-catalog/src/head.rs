@@ -1,7 +1,10 @@
 //! Metadata of a native session that is available without reading the complete session.
 
 use jiff::Timestamp;
-use segue_core::{NativeId, Sent, Title, is_summariser};
+use segue_core::brief::Sent;
+use segue_core::checkpoint::is_summariser;
+use segue_core::id::NativeId;
+use segue_core::session::Title;
 
 use crate::{Found, ReadError, Reader};
 

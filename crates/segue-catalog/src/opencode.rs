@@ -15,7 +15,8 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use segue_core::{NativeId, Title};
+use segue_core::id::NativeId;
+use segue_core::session::Title;
 use serde::Deserialize;
 
 use self::database::Database;

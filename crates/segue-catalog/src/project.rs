@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use segue_core::Project;
+use segue_core::session::Project;
 
 /// Returns the path that identifies a project: the git directory that all worktrees of a repository share, or the
 /// directory itself outside of git.

@@ -1,7 +1,8 @@
 //! Records of a native session.
 
 use jiff::Timestamp;
-use segue_core::{Cost, Message, Title, TurnState, Usage};
+use segue_core::session::{Message, Title, TurnState, Usage};
+use segue_core::spend::Cost;
 
 use crate::{Mark, ReadError};
 

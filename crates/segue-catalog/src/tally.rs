@@ -5,7 +5,8 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use jiff::Timestamp;
-use segue_core::{Cost, Usage};
+use segue_core::session::Usage;
+use segue_core::spend::Cost;
 
 use crate::{Event, ReadError, Record, Records};
 
@@ -149,7 +150,7 @@ fn hash(what: &impl Hash) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use segue_core::{Message, Part, Role};
+    use segue_core::session::{Message, Part, Role};
 
     use super::*;
     use crate::{Back, Mark, Said};

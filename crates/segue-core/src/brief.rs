@@ -6,21 +6,29 @@
 //! its brief stays equal as long as possible: the omitted part changes in coarse increments (`choose`), so that a
 //! provider's prompt cache can reuse the beginning.
 
-mod added;
-mod choose;
+mod added_messages;
+mod first_prompt;
+mod message_text;
 mod reminder;
-mod sent;
-mod told;
+mod turn_selection;
 
 use std::fmt::Write as _;
 
-use crate::{Message, figure};
-pub use added::with_added;
-pub use choose::{Missing, least_tokens};
+use crate::number_format::figure;
+use crate::session::Message;
+pub use added_messages::with_added;
+pub use calibration::{Calibration, Sample, budget_within, calibrate};
+pub use first_prompt::Sent;
+pub use message_text::told;
+pub(crate) use message_text::{both_ends, clean, is_tool_talk, quoted};
+pub use piped_input::with_piped;
+pub use project_context::{
+    Commit, Context, ContextError, Document, FeatureContext, KeptContext, Source, Structure,
+    TaskContext, TaskSummary, changed_sources, decode_context, encode_context, excerpt,
+};
 pub use reminder::with_reminder;
-pub use sent::Sent;
-pub use told::told;
-pub(crate) use told::{both_ends, clean, is_tool_talk, quoted};
+pub use tool_text::{noted_answer, noted_call};
+pub use turn_selection::{Missing, least_tokens};
 
 /// Line that separates the brief from the prompt.
 pub const END_OF_RECORD: &str = "[End of the record. The user now says:]";
@@ -92,7 +100,7 @@ pub enum Section {
     Prompt,
 }
 
-crate::names::names!(Section {
+crate::enum_names::names!(Section {
     Heading => "heading",
     Role => "role",
     Context => "context",
@@ -257,7 +265,7 @@ fn headed(heading: &str) -> String {
 
 /// Renders a section with one text; `None` if the text is empty.
 fn section(frame: &str, text: &str) -> Option<String> {
-    let text = told::clean(text);
+    let text = message_text::clean(text);
     let text = text.trim_matches('\n');
     if text.trim().is_empty() {
         return None;
@@ -278,7 +286,7 @@ fn messages(
 ) -> (String, u64, u32, Missing) {
     let mut room = room;
     loop {
-        let chosen = choose::choose(story.turns, room, count);
+        let chosen = turn_selection::choose(story.turns, room, count);
         let first = story.turns.first().map_or(1, |turn| turn.n);
         let newest = story.turns.last().map_or(0, |turn| turn.n);
         let not_shown = chosen.first.map_or(newest, |n| n - 1).max(first - 1);
@@ -310,5 +318,9 @@ fn remark(not_shown: u32, missing: Missing, look_up: Option<&str>) -> Option<Str
     Some(format!("({what}{})", where_to.unwrap_or_default()))
 }
 
+mod calibration;
+pub(crate) mod piped_input;
+mod project_context;
 #[cfg(test)]
 mod tests;
+pub(crate) mod tool_text;

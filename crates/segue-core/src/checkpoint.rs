@@ -7,42 +7,42 @@
 mod chat;
 mod cues;
 mod delta;
+mod delta_encoding;
+mod edit_form;
 mod everyday;
 mod extract;
-mod form;
+mod file_moves;
 mod goal;
+mod line_kind;
 mod merge;
-mod moved;
 mod novelty;
-mod numbers;
-mod pasted;
-mod question;
+mod numbering;
+mod render;
 mod said;
-mod saved;
 mod settled;
-mod stored;
 mod summary;
-mod tasks;
-mod tools;
-mod units;
+mod summary_prompt;
+mod task_lists;
+mod text_units;
+mod token_savings;
+mod tool_actions;
 mod version;
 mod voice;
 mod withdrawn;
-mod written;
 
-use crate::names::names;
+use crate::enum_names::names;
 
 pub use delta::Delta;
+pub use delta_encoding::{DeltaError, decode_delta, encode_delta};
+pub use edit_form::{Slip, carried_over, form, formed};
 pub use extract::extract;
-pub use form::{Slip, carried_over, form, formed};
 pub use merge::merge;
-pub use numbers::newly_numbered;
-pub use question::{Piece, SUMMARISER, again, is_summariser, pieces, question};
-pub use saved::total_saved;
-pub use stored::{DeltaError, decode_delta, encode_delta};
+pub use numbering::newly_numbered;
+pub use render::{headed, written};
 pub use summary::{Objection, Summary, summary};
+pub use summary_prompt::{Piece, SUMMARISER, again, is_summariser, pieces, question};
+pub use token_savings::total_saved;
 pub use version::{Occasion, Version};
-pub use written::{headed, written};
 
 /// Kind of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -221,11 +221,5 @@ impl Checkpoint {
     }
 }
 
-#[cfg(test)]
-mod changes;
-#[cfg(test)]
-mod prompts;
-#[cfg(test)]
-mod properties;
 #[cfg(test)]
 mod tests;

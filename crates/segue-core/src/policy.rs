@@ -5,18 +5,19 @@
 
 mod admission;
 mod compaction;
-mod limits;
+mod context_limits;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::{Failure, FailureClass, ProviderId};
+use crate::id::ProviderId;
+use crate::session::{Failure, FailureClass};
 
 pub use admission::{
     Admission, Arrival, Haste, LONGEST_WAIT, Next, Pause, Refused, admit, after_refusal,
     is_policy_stop,
 };
 pub use compaction::{AutoCompaction, is_due, is_worth_it};
-pub use limits::{ContextLimits, is_full};
+pub use context_limits::{ContextLimits, is_full};
 
 /// Maximum number of legs that may end by errors without a success in between: after one, segue starts a new leg; after
 /// two, it does not.

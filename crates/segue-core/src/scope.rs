@@ -1,17 +1,19 @@
 //! Purpose of a session: its scope, the role of its agent, and the key by which segue finds it for reuse.
 
-mod sighting;
-mod tags;
+mod feature_links;
+mod native_match;
+mod prompt_header;
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
 
+use crate::id::{FeatureId, IdError};
 use crate::id::{check_name, text_id};
-use crate::{FeatureId, IdError};
 
-pub use sighting::{Evidence, RECENT, Sighting, is_recent};
-pub use tags::Tagged;
+pub use feature_links::{FeatureLinks, Linked, TaskLinks, links};
+pub use native_match::{Evidence, RECENT, Sighting, is_recent};
+pub use prompt_header::Tagged;
 
 /// Name of the task of a session. It has the same syntax as the name of a feature.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -138,9 +140,9 @@ impl Purpose {
     /// slash.
     #[must_use]
     pub fn key(&self) -> String {
-        let scope = tags::of_scope(&self.scope);
+        let scope = prompt_header::of_scope(&self.scope);
         let scope = scope.unwrap_or_else(|| "[Project]".to_owned());
-        match tags::of_role(self.role.as_ref()) {
+        match prompt_header::of_role(self.role.as_ref()) {
             Some(role) => format!("{scope} {role}"),
             None => scope,
         }

@@ -1,12 +1,46 @@
 //! Sessions, segue's durable record of conversations.
 
+mod agent_event;
+mod failure;
+mod file_effects;
+mod head_move;
+mod leg;
+mod message;
+mod project;
+mod resolution_step;
+mod session_ref;
+mod tag;
+mod turn;
+mod turn_chain;
+mod usage;
+
 use jiff::Timestamp;
 
-use crate::names::names;
-use crate::piped::without_piped;
-use crate::{
-    FeatureId, NativeId, Project, ProviderId, Purpose, Sent, SessionId, Tag, TurnId, TurnState,
+use crate::brief::Sent;
+use crate::brief::piped_input::without_piped;
+use crate::enum_names::names;
+use crate::id::{FeatureId, NativeId, ProviderId, SessionId, TurnId};
+use crate::scope::Purpose;
+
+pub use agent_event::{
+    AgentEvent, Decision, DecisionKind, Diff, PlanStatus, PlanStep, StopReason, ToolCall,
+    ToolStatus, TurnEnd,
 };
+pub use failure::{Failure, FailureClass};
+pub use file_effects::{Change, Effects, Touched, effects};
+pub use head_move::{ForkedOff, HeadMove, HeadMoveKind, Lineage};
+pub use leg::{Leg, LegEnd, Opened};
+pub use message::{InlineData, Message, Part, Role};
+pub use project::Project;
+pub use resolution_step::{Step, StepKind};
+pub use session_ref::{Candidate, MatchedBy, Pick, SessionRef, pick};
+pub use tag::Tag;
+pub use turn::{Attempt, Turn, TurnState};
+pub use turn_chain::{
+    TurnNumberError, can_be_branched, can_be_taken_up, can_go_on, close_open_calls, plan_fork,
+    plan_revert, untold,
+};
+pub use usage::Usage;
 
 /// Source of a session's title. A later variant takes precedence over an earlier variant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

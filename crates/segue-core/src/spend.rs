@@ -1,15 +1,18 @@
 //! Token usage and cost by day, provider, model and project.
 
-mod group;
+mod cost;
+mod grouping;
 mod price;
 #[cfg(test)]
 mod tests;
 
 use jiff::civil::Date;
 
-use crate::{Cost, ProviderId, Usage};
+use crate::id::ProviderId;
+use crate::session::Usage;
 
-pub use group::{By, Group, Key, Spending};
+pub use cost::Cost;
+pub use grouping::{By, Group, Key, Spending};
 use price::Exact;
 pub use price::{Price, Prices};
 

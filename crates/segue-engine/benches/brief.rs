@@ -16,14 +16,13 @@ use std::time::Instant;
 
 use jiff::{SignedDuration, Timestamp};
 use segue_catalog::Catalog;
-use segue_core::{
-    Json, Message, NativeId, Part, Project, ProviderId, Role, SessionId, SessionStatus, Title,
-    TurnState, Usage,
-};
+use segue_core::id::{NativeId, ProviderId, SessionId};
+use segue_core::json::Json;
+use segue_core::session::{Message, Part, Project, Role, SessionStatus, Title, TurnState, Usage};
 use segue_engine::{Conversation, Engine, World};
 use segue_sqlite::SqliteStore;
 use segue_store::{Adopted, AdoptedTurn, NewSession, Store};
-use segue_testkit::figures::{Extent, print_table, quantile, verdict};
+use segue_testkit::benchmark::{Extent, print_table, quantile, verdict};
 use tempfile::TempDir;
 use tokio::runtime::Builder;
 
@@ -138,7 +137,7 @@ fn turn(n: usize, words: usize, at: Timestamp) -> AdoptedTurn {
         Message::text(Role::Assistant, text(n, words), at),
     ];
     for message in &mut messages {
-        message.tokens = Some(segue_tokens::count(&segue_core::told(message)));
+        message.tokens = Some(segue_tokens::count(&segue_core::brief::told(message)));
     }
     AdoptedTurn {
         mark: None,

@@ -10,7 +10,8 @@ mod program;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use segue_core::{Project, ProviderId};
+use segue_core::id::ProviderId;
+use segue_core::session::Project;
 use segue_engine::{ChatRequest, Engine, Target, TurnReport};
 use tokio::sync::mpsc;
 

@@ -12,7 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use segue_core::{FeatureId, Project, ProviderId, Purpose, Scope};
+use segue_core::id::{FeatureId, ProviderId};
+use segue_core::scope::{Purpose, Scope};
+use segue_core::session::Project;
 use segue_engine::{ChatRequest, Conversation, Engine, EngineError, Freshness, Target, TurnReport};
 use segue_store::Filter;
 use tokio::sync::mpsc;

@@ -11,7 +11,9 @@ mod program;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use segue_core::{FeatureId, Project, Purpose, Scope};
+use segue_core::id::FeatureId;
+use segue_core::scope::{Purpose, Scope};
+use segue_core::session::Project;
 use segue_engine::{ChatRequest, Engine, Speaker, Target};
 use tokio::sync::mpsc;
 

@@ -11,7 +11,7 @@ use std::io::{Write, stdout};
 use std::process::ExitCode;
 
 use anyhow::Result;
-use segue_core::Project;
+use segue_core::session::Project;
 use segue_engine::{ChatRequest, Engine, Stop, Target, TurnEvent};
 use tokio::sync::{mpsc, watch};
 

@@ -4,7 +4,9 @@
 //! the chain, can be reverted and forked at, and is part of every brief. A leg that is resumed has not received it, so
 //! the next prompt includes it (`untold` in segue-core).
 
-use segue_core::{Decision, Message, Role, SessionId, ToldTurn, Turn, untold, with_added};
+use segue_core::brief::{ToldTurn, with_added};
+use segue_core::id::SessionId;
+use segue_core::session::{Decision, Message, Role, Turn, untold};
 
 use crate::outside::Ahead;
 use crate::pieces::joined;

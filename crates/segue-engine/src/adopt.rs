@@ -4,9 +4,11 @@ use std::ops::ControlFlow;
 
 use segue_agents::known::KNOWN;
 use segue_catalog::NativeTurn;
-use segue_core::{
-    Decision, DecisionKind, Message, NativeId, Part, Project, ProviderId, Purpose, Role, Sent,
-    Session, SessionId, Title, TurnState,
+use segue_core::brief::Sent;
+use segue_core::id::{NativeId, ProviderId, SessionId};
+use segue_core::scope::Purpose;
+use segue_core::session::{
+    Decision, DecisionKind, Message, Part, Project, Role, Session, Title, TurnState,
 };
 use segue_store::{Adopted, AdoptedTurn, NewSession, StoreError};
 

@@ -5,9 +5,11 @@ use std::ops::ControlFlow;
 
 use segue_agents::{NativePoint, Opening};
 use segue_catalog::{Event, NativeSession, NativeTurn, Start};
-use segue_core::{
-    Decision, DecisionKind, Leg, LegEnd, NativeId, ProviderId, Role, Session, SessionId, Turn,
-    TurnState, can_be_branched, can_be_taken_up, can_go_on, native_turns,
+use segue_core::id::{NativeId, ProviderId, SessionId};
+use segue_core::reconcile::native_turns;
+use segue_core::session::{
+    Decision, DecisionKind, Leg, LegEnd, Role, Session, Turn, TurnState, can_be_branched,
+    can_be_taken_up, can_go_on,
 };
 use segue_store::{Lease, NewLeg, StoreError};
 
@@ -119,7 +121,7 @@ impl Engine {
             prompts.push(
                 messages
                     .first()
-                    .map_or(String::new(), segue_core::Message::words),
+                    .map_or(String::new(), segue_core::session::Message::words),
             );
         }
         for (owner, leg) in self.legs_with(session, last).await? {
@@ -246,7 +248,7 @@ fn place(
         sent.push(
             asked
                 .next()
-                .map_or(String::new(), segue_core::Message::words),
+                .map_or(String::new(), segue_core::session::Message::words),
         );
         ControlFlow::Continue(())
     })

@@ -3,10 +3,12 @@
 
 use std::collections::HashSet;
 
-use segue_core::{
-    Author, Checkpoint, Decision, Occasion, Session, SessionId, SessionStatus, TurnId, Version,
-    can_go_on, figure, newly_numbered, total_saved, written,
+use segue_core::checkpoint::{
+    Author, Checkpoint, Occasion, Version, newly_numbered, total_saved, written,
 };
+use segue_core::id::{SessionId, TurnId};
+use segue_core::number_format::figure;
+use segue_core::session::{Decision, Session, SessionStatus, can_go_on};
 use segue_store::NewVersion;
 
 use crate::hold::Hold;

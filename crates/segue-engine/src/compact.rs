@@ -1,10 +1,13 @@
 //! Compaction: turns become a checkpoint, and the leg whose native session contains them in full ends.
 
-use segue_core::{
-    Author, Checkpoint, Decision, DecisionKind, Leg, LegEnd, LegId, Occasion, ProviderId, Session,
-    SessionId, ToldTurn, Turn, TurnId, Version, can_go_on, extract, figure, is_due, is_worth_it,
-    merge, newly_numbered, written,
+use segue_core::brief::ToldTurn;
+use segue_core::checkpoint::{
+    Author, Checkpoint, Occasion, Version, extract, merge, newly_numbered, written,
 };
+use segue_core::id::{LegId, ProviderId, SessionId, TurnId};
+use segue_core::number_format::figure;
+use segue_core::policy::{is_due, is_worth_it};
+use segue_core::session::{Decision, DecisionKind, Leg, LegEnd, Session, Turn, can_go_on};
 use segue_store::NewVersion;
 
 use crate::hold::Hold;

@@ -7,10 +7,10 @@ mod structure;
 
 use std::path::{Path, PathBuf};
 
-use segue_core::{
-    Commit, Context, Decision, DecisionKind, KeptContext, RoleDescription, RoleName, Scope,
-    Session, Source, changed_sources,
-};
+use segue_core::agent::RoleDescription;
+use segue_core::brief::{Commit, Context, KeptContext, Source, changed_sources};
+use segue_core::scope::{RoleName, Scope};
+use segue_core::session::{Decision, DecisionKind, Session};
 
 use crate::{Engine, EngineError};
 

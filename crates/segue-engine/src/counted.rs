@@ -1,6 +1,7 @@
 //! Token counts of messages, made without delaying the task that reads an agent's events.
 
-use segue_core::{Message, Part, told};
+use segue_core::brief::told;
+use segue_core::session::{Message, Part};
 
 use crate::pieces::PIECE;
 

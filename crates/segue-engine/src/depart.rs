@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use segue_agents::busy::Busy;
 use segue_agents::exec::resume_args;
 use segue_catalog::index::State;
-use segue_core::{Leg, NativeId, ProviderId, Session, Turn, can_go_on};
+use segue_core::id::{NativeId, ProviderId};
+use segue_core::session::{Leg, Session, Turn, can_go_on};
 use segue_store::Holder;
 
 use crate::native::keeper;
@@ -194,7 +195,9 @@ fn departure(native: &Native, is_copy: bool, ours: Option<&str>) -> Result<Depar
 mod tests {
     use jiff::Timestamp;
     use segue_catalog::{Found, Head, IdHint, NativeSession};
-    use segue_core::{LegEnd, LegId, ProcessMark, TurnId, TurnState, Usage};
+    use segue_core::agent::ProcessMark;
+    use segue_core::id::{LegId, TurnId};
+    use segue_core::session::{LegEnd, TurnState, Usage};
 
     use super::*;
 

@@ -3,7 +3,11 @@
 use jiff::Timestamp;
 use segue_agents::OwnError;
 use segue_catalog::{KeepError, ReadError};
-use segue_core::{BriefError, Pause, ProviderId, RoleName, SessionId, TurnNumberError};
+use segue_core::brief::BriefError;
+use segue_core::id::{ProviderId, SessionId};
+use segue_core::policy::Pause;
+use segue_core::scope::RoleName;
+use segue_core::session::TurnNumberError;
 use segue_store::StoreError;
 
 use crate::{CheckpointError, ConversationId, Fitting, Obstacle};

@@ -1,6 +1,8 @@
 //! Reminder after an agent compacts its own context: the next prompt repeats, once, what the agent may have lost.
 
-use segue_core::{Checkpoint, Leg, Session, Turn, with_reminder};
+use segue_core::brief::with_reminder;
+use segue_core::checkpoint::Checkpoint;
+use segue_core::session::{Leg, Session, Turn};
 
 use crate::{Engine, EngineError};
 

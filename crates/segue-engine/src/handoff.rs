@@ -1,6 +1,7 @@
 //! Handoff of a session to another agent.
 
-use segue_core::{Decision, DecisionKind, Leg, ProviderId, Session, can_be_taken_up};
+use segue_core::id::ProviderId;
+use segue_core::session::{Decision, DecisionKind, Leg, Session, can_be_taken_up};
 
 use crate::outside::Ahead;
 use crate::{ChatRequest, Engine, EngineError};

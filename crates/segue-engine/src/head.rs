@@ -3,7 +3,9 @@
 use std::ops::ControlFlow;
 
 use segue_catalog::NativeSession;
-use segue_core::{Decision, Effects, Leg, Message, Session, Title, Turn, effects, plan_revert};
+use segue_core::session::{
+    Decision, Effects, Leg, Message, Session, Title, Turn, effects, plan_revert,
+};
 use segue_store::Lease;
 
 use crate::hold::held;

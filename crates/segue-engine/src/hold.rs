@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use segue_agents::{Life, end_agent, life, wait_until_gone};
-use segue_core::{Decision, DecisionKind, ProcessMark, SessionId};
+use segue_core::agent::ProcessMark;
+use segue_core::id::SessionId;
+use segue_core::session::{Decision, DecisionKind};
 use segue_store::{Holder, Lease, LeaseRequest, Store, StoreError};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;

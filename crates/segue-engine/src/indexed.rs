@@ -8,7 +8,8 @@ use segue_catalog::index::{
     IndexError, OwnMark, OwnSession, OwnTurn, Progress, Refreshed, Row, State, Which, Work,
 };
 use segue_catalog::{Catalog, Index, NativeSession};
-use segue_core::{ProviderId, Session, SessionId, TurnState, Usage};
+use segue_core::id::{ProviderId, SessionId};
+use segue_core::session::{Session, TurnState, Usage};
 use segue_store::Filter;
 
 use crate::native::keeper;

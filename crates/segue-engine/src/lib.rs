@@ -84,7 +84,7 @@
 //! arrived.
 //!
 //! **Errors.** A turn that the agent failed is a [`TurnReport`] with a failure. [`EngineError`] means that no turn ran,
-//! or that its record could not be written. An automatic choice of segue is a [`Decision`](segue_core::Decision): one
+//! or that its record could not be written. An automatic choice of segue is a [`Decision`](segue_core::session::Decision): one
 //! line for the user.
 //!
 //! **Runtime.** The engine needs a tokio runtime with time and I/O enabled; one thread is enough. [`Engine`] is `Send`
@@ -132,7 +132,10 @@ use std::sync::Arc;
 
 use segue_agents::Agent;
 use segue_catalog::{Catalog, Index, NativeSession};
-use segue_core::{DEFAULT_BUDGET, McpServer, NativeId, Policy, ProviderId, Roles, SessionId};
+use segue_core::agent::{McpServer, Roles};
+use segue_core::brief::DEFAULT_BUDGET;
+use segue_core::id::{NativeId, ProviderId, SessionId};
+use segue_core::policy::Policy;
 use segue_store::Store;
 use tokio::sync::Mutex;
 

@@ -8,7 +8,8 @@ use std::path::Path;
 use segue_catalog::{
     Catalog, NativeSession, NativeTurn, Natives, Skipped, Start, outline, project_key, replay,
 };
-use segue_core::{NativeId, ProviderId, Session, SessionId, SessionRef, SessionStatus, Title};
+use segue_core::id::{NativeId, ProviderId, SessionId};
+use segue_core::session::{Session, SessionRef, SessionStatus, Title};
 use segue_store::{Filter, Page};
 
 use crate::{Engine, EngineError, Fitting, Freshness, Known, Standpoint, Target};

@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use segue_agents::{AgentError, Conversation, OpenRequest, Opening, Timeouts};
-use segue_core::{
-    Decision, Leg, LegEnd, LegId, Opened, PermissionPolicy, ProviderId, Section, Session, Turn,
-    TurnId, can_go_on,
-};
+use segue_core::agent::PermissionPolicy;
+use segue_core::brief::Section;
+use segue_core::id::{LegId, ProviderId, TurnId};
+use segue_core::session::{Decision, Leg, LegEnd, Opened, Session, Turn, can_go_on};
 use segue_store::NewLeg;
 
 use crate::hold::Hold;

@@ -8,10 +8,8 @@ use jiff::Timestamp;
 use segue_catalog::{
     Catalog, Mark, NativeSession, NativeTurn, ReadError, Start, conversation, since,
 };
-use segue_core::{
-    Changed, Decision, Leg, Message, Ours, Session, Theirs, Turn, TurnState, Verdict, can_go_on,
-    verdict, whose,
-};
+use segue_core::reconcile::{Changed, Ours, Theirs, Verdict, verdict, whose};
+use segue_core::session::{Decision, Leg, Message, Session, Turn, TurnState, can_go_on};
 use segue_store::StoreError;
 
 use self::place::Place;

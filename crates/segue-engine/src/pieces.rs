@@ -3,7 +3,7 @@
 //! A streamed message that grows beyond [`PIECE`] is stored as several messages, each marked as incomplete. [`joined`]
 //! merges them into one message when they are read.
 
-use segue_core::{Message, Part, Role};
+use segue_core::session::{Message, Part, Role};
 
 /// Size in bytes from which a streamed message continues in another stored message.
 pub(crate) const PIECE: usize = 1024 * 1024;

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use jiff::Timestamp;
 use segue_agents::Timeouts;
-use segue_core::{
-    Admission, Arrival, Decision, DecisionKind, Pause, PermissionPolicy, ProviderId, SessionId,
-    Standing, admit,
-};
+use segue_core::agent::PermissionPolicy;
+use segue_core::id::{ProviderId, SessionId};
+use segue_core::policy::{Admission, Arrival, Pause, Standing, admit};
+use segue_core::session::{Decision, DecisionKind};
 
 use crate::error::moment;
 use crate::{ChatRequest, Engine, EngineError};

@@ -3,10 +3,11 @@
 use std::collections::HashSet;
 
 use jiff::Timestamp;
-use segue_core::{
-    Checkpoint, Decision, DecisionKind, MatchedBy, Message, NativeId, Occasion, Part, Project,
-    ProviderId, Role, Session, SessionId, Title, TurnId, TurnState, Usage, Version, total_saved,
-    written,
+use segue_core::checkpoint::{Checkpoint, Occasion, Version, total_saved, written};
+use segue_core::id::{NativeId, ProviderId, SessionId, TurnId};
+use segue_core::session::{
+    Decision, DecisionKind, MatchedBy, Message, Part, Project, Role, Session, Title, TurnState,
+    Usage,
 };
 use segue_formats::{Kept, Lack, Line, Portable, Recap, There};
 use segue_store::{

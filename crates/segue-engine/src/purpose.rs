@@ -1,6 +1,8 @@
 //! Lookup of the session for a purpose or a request, without a turn.
 
-use segue_core::{Decision, DecisionKind, Project, ProviderId, Purpose, Session, Step, Title};
+use segue_core::id::ProviderId;
+use segue_core::scope::Purpose;
+use segue_core::session::{Decision, DecisionKind, Project, Session, Step, Title};
 use segue_store::{Filter, NewSession, StoreError};
 
 use crate::resolve::{Resolved, Trail, having};

@@ -8,7 +8,8 @@ mod page;
 mod plain;
 mod search;
 
-use segue_core::{SessionId, Title, TitleSource};
+use segue_core::id::SessionId;
+use segue_core::session::{Title, TitleSource};
 use segue_store::StoreError;
 
 use crate::Engine;
@@ -21,7 +22,7 @@ pub use search::{FoundIn, FoundTurn, SearchReport, SearchRequest};
 pub enum DescribeError {
     /// The text is not a valid title.
     #[error(transparent)]
-    Title(#[from] segue_core::TitleError),
+    Title(#[from] segue_core::session::TitleError),
     /// The text contains control characters, such as line breaks.
     #[error("a description is one line, without control characters")]
     ControlCharacters,

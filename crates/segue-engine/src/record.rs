@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use segue_core::{Json, Message, Part, Role, ToolCall, ToolStatus, TurnId, close_open_calls};
+use segue_core::id::TurnId;
+use segue_core::json::Json;
+use segue_core::session::{Message, Part, Role, ToolCall, ToolStatus, close_open_calls};
 use segue_store::{Draft, DraftKind, Entry, Lease, Store, StoreError};
 use tokio::time::Instant;
 

@@ -1,6 +1,6 @@
 //! Recovery of interrupted turns.
 
-use segue_core::{
+use segue_core::session::{
     Decision, DecisionKind, Failure, FailureClass, Message, Session, Turn, TurnState, Usage,
     close_open_calls,
 };

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use segue_core::{
-    Decision, Failure, Haste, NativeId, Opened, PermissionAnswer, PermissionPolicy,
-    PermissionRequest, PlanStep, Project, ProviderId, Purpose, SessionId, Step, ToolCall,
-    TurnState, Usage,
+use segue_core::agent::{PermissionAnswer, PermissionPolicy, PermissionRequest};
+use segue_core::id::{NativeId, ProviderId, SessionId};
+use segue_core::policy::Haste;
+use segue_core::scope::Purpose;
+use segue_core::session::{
+    Decision, Failure, Opened, PlanStep, Project, Step, ToolCall, TurnState, Usage,
 };
 use tokio::sync::{oneshot, watch};
 
@@ -115,7 +117,7 @@ impl ChatRequest {
     ///
     /// ```
     /// # use segue_engine::{ChatRequest, Target};
-    /// # fn in_project(project: segue_core::Project) -> ChatRequest {
+    /// # fn in_project(project: segue_core::session::Project) -> ChatRequest {
     /// ChatRequest { target: Target::New, ..ChatRequest::new("list the open bugs", project) }
     /// # }
     /// ```

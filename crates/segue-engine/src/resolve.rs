@@ -9,7 +9,8 @@ mod scoped;
 mod trail;
 
 use segue_agents::SessionDefault;
-use segue_core::{DecisionKind, NativeId, ProviderId, Session, SessionRef, StepKind};
+use segue_core::id::{NativeId, ProviderId};
+use segue_core::session::{DecisionKind, Session, SessionRef, StepKind};
 use segue_store::Filter;
 
 pub use reference::{Fitting, Standpoint};

@@ -1,9 +1,12 @@
 //! Operations on sessions other than turns.
 
 use segue_agents::{Life, life};
-use segue_core::{
-    Decision, Effects, Leg, Lineage, Message, Project, ProviderId, Purpose, Session, SessionId,
-    SessionStatus, Standing, Title, Turn, TurnState, plan_fork, plan_revert,
+use segue_core::id::{ProviderId, SessionId};
+use segue_core::policy::Standing;
+use segue_core::scope::Purpose;
+use segue_core::session::{
+    Decision, Effects, Leg, Lineage, Message, Project, Session, SessionStatus, Title, Turn,
+    TurnState, plan_fork, plan_revert,
 };
 use segue_store::{Cursor, Filter, ForkPoint, Holder, Origin, Page, Retag, StoreError, TagCount};
 

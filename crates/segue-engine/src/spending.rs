@@ -6,8 +6,10 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use segue_catalog::{Catalog, Originals, ReadError, Request, Start, Tally};
+use segue_core::id::{LegId, NativeId, ProviderId, TurnId};
+use segue_core::session::{Leg, Session, Turn, TurnState, Usage};
+use segue_core::spend::Cost;
 use segue_core::spend::Spent;
-use segue_core::{Cost, Leg, LegId, NativeId, ProviderId, Session, Turn, TurnId, TurnState, Usage};
 use segue_store::{Filter, Page};
 
 use crate::native::keeper;

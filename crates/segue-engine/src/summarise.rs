@@ -9,11 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use segue_agents::Agent;
-use segue_core::{
-    Author, Checkpoint, Decision, DecisionKind, Delta, Objection, Occasion, Piece, ProviderId,
-    Session, SessionId, Summary, TurnId, Version, figure, newly_numbered, pieces, question,
-    summary, written,
+use segue_core::checkpoint::{
+    Author, Checkpoint, Delta, Objection, Occasion, Piece, Summary, Version, newly_numbered,
+    pieces, question, summary, written,
 };
+use segue_core::id::{ProviderId, SessionId, TurnId};
+use segue_core::number_format::figure;
+use segue_core::session::{Decision, DecisionKind, Session};
 use segue_store::NewVersion;
 
 use crate::error::moment;

@@ -3,11 +3,13 @@
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
-use segue_core::{
-    Brief, Calibration, Checkpoint, Decision, DecisionKind, Message, ProviderId, Purpose, Role,
-    Sample, Session, SessionId, Story, ToldTurn, Turn, TurnId, TurnState, Version, budget_within,
-    calibrate, compose, least_tokens, merge, written,
+use segue_core::brief::{
+    Brief, Calibration, Sample, Story, ToldTurn, budget_within, calibrate, compose, least_tokens,
 };
+use segue_core::checkpoint::{Checkpoint, Version, merge, written};
+use segue_core::id::{ProviderId, SessionId, TurnId};
+use segue_core::scope::Purpose;
+use segue_core::session::{Decision, DecisionKind, Message, Role, Session, Turn, TurnState};
 use segue_store::{Said, TokenCount};
 
 use crate::adopt::bare;
@@ -436,7 +438,7 @@ fn count_all(recent: &mut [Said]) -> Vec<TokenCount> {
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
-    use segue_core::{Author, Occasion};
+    use segue_core::checkpoint::{Author, Occasion};
 
     use super::*;
 

@@ -12,9 +12,10 @@ mod tokens;
 use std::collections::HashSet;
 
 use segue_agents::{Conversation, Timeouts};
-use segue_core::{
-    Decision, DecisionKind, Failure, Leg, LegId, Message, PermissionPolicy, ProviderId, Role,
-    RoleDescription, Session, StepKind, Turn, TurnId, TurnState, Usage,
+use segue_core::agent::{PermissionPolicy, RoleDescription};
+use segue_core::id::{LegId, ProviderId, TurnId};
+use segue_core::session::{
+    Decision, DecisionKind, Failure, Leg, Message, Role, Session, StepKind, Turn, TurnState, Usage,
 };
 use segue_store::StoreError;
 use tokio::sync::{mpsc, watch};

@@ -12,7 +12,8 @@ use std::path::PathBuf;
 use segue_agents::Own;
 use segue_agents::busy::Busy;
 use segue_catalog::{Archive, Belongings, Entry, NativeSession, Trash};
-use segue_core::{Decision, NativeId, ProviderId, Session};
+use segue_core::id::{NativeId, ProviderId};
+use segue_core::session::{Decision, Session};
 
 use crate::{ConversationId, Engine, EngineError};
 

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use segue_agents::Conversation;
-use segue_core::{Leg, LegId, PermissionPolicy, SessionId, TurnId};
+use segue_core::agent::PermissionPolicy;
+use segue_core::id::{LegId, SessionId, TurnId};
+use segue_core::session::Leg;
 use tokio::sync::Mutex;
 
 use crate::Engine;

@@ -1,7 +1,7 @@
 //! Environment of the engine: inputs that it does not obtain itself.
 
 use jiff::Timestamp;
-use segue_core::ProcessMark;
+use segue_core::agent::ProcessMark;
 
 /// Clock, random numbers and the identity of the process.
 #[derive(Clone)]

@@ -15,14 +15,14 @@
 //!
 //! Sessions without a feature are in `.dagent/` itself.
 
-pub(crate) mod kind;
-mod odd;
+mod context;
 mod read;
-mod shape;
+mod schema;
+pub(crate) mod session_type;
 mod summary;
-mod surroundings;
 #[cfg(test)]
 mod tests;
+mod warnings;
 mod write;
 
 pub use read::{Folder, Reading, read};

@@ -5,13 +5,13 @@
 //! cannot be read adds a remark, and never prevents reading the others.
 
 pub mod dagent;
-mod fields;
-mod kept;
+mod extra_fields;
+mod import_match;
+mod json_fields;
+pub mod legacy;
 pub mod markdown;
-pub mod old;
-mod overlap;
 mod portable;
 
-pub use kept::Kept;
-pub use overlap::{Lack, There};
+pub use extra_fields::Kept;
+pub use import_match::{Lack, There};
 pub use portable::{Line, Portable, Read, Recap};

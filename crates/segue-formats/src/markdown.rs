@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use segue_core::{Message, Part, Role, Session, Turn, noted_call};
+use segue_core::brief::noted_call;
+use segue_core::session::{Message, Part, Role, Session, Turn};
 
 /// Renders a session as Markdown.
 #[must_use]

@@ -1,13 +1,16 @@
 //! A session that is exported to or imported from another program.
 
 use jiff::Timestamp;
-use segue_core::{
-    Checkpoint, KeptContext, Linked, ProviderId, Purpose, Role, RoleDescription, Tag, Title,
-};
+use segue_core::agent::RoleDescription;
+use segue_core::brief::KeptContext;
+use segue_core::checkpoint::Checkpoint;
+use segue_core::id::ProviderId;
+use segue_core::scope::{Linked, Purpose};
+use segue_core::session::{Role, Tag, Title};
 use serde_json::{Map, Value};
 
 use crate::Kept;
-use crate::fields::iso;
+use crate::json_fields::iso;
 
 /// A session that is exported or imported.
 #[derive(Debug, Clone)]

@@ -3,10 +3,10 @@
 //! The layer is thin: `tools.rs` defines the tools and converts their arguments to calls of the engine, which returns
 //! text. Only this crate uses `rmcp`, and it exposes none of its types. Start at [`serve`].
 
-mod desk;
+mod lenient_transport;
 mod server;
+mod tool_context;
 mod tools;
-mod transport;
 
-pub use desk::{Desk, LazyDesk};
 pub use server::{ServeError, serve};
+pub use tool_context::{Desk, LazyDesk};

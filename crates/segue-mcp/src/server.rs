@@ -12,7 +12,7 @@ use rmcp::service::{QuitReason, RequestContext, ServerInitializeError};
 use rmcp::{ErrorData, RoleServer, ServerHandler, ServiceExt};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::transport::Patient;
+use crate::lenient_transport::Patient;
 use crate::{LazyDesk, tools};
 
 /// Reason why the server ended before its input did.

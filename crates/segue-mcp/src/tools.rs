@@ -3,7 +3,8 @@
 use std::error::Error;
 
 use rmcp::model::{self, MetaObject, ToolAnnotations};
-use segue_core::{SessionId, SessionRef};
+use segue_core::id::SessionId;
+use segue_core::session::SessionRef;
 use segue_engine::{
     Conversation, Described, Detail, EngineError, Freshness, Order, SearchRequest, Turns,
 };

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 use segue_store::StoreError;
 
-use crate::fault::Fault;
+use crate::error::Fault;
 use crate::schema;
 
 /// Name of the store's file.

@@ -6,7 +6,7 @@
 //! segue waits for it. Only this crate uses `rusqlite`.
 
 mod connection;
-mod fault;
+mod error;
 mod ops;
 mod reader;
 mod rows;
@@ -18,10 +18,13 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use rusqlite::Connection;
-use segue_core::{
-    Attempt, Candidate, Checkpoint, Decision, Failure, KeptContext, Leg, LegEnd, LegId, Lineage,
-    Message, NativeId, ProcessMark, ProviderId, Rest, Session, SessionId, Standing, Title, Turn,
-    TurnId, Version,
+use segue_core::agent::ProcessMark;
+use segue_core::brief::KeptContext;
+use segue_core::checkpoint::{Checkpoint, Version};
+use segue_core::id::{LegId, NativeId, ProviderId, SessionId, TurnId};
+use segue_core::policy::{Rest, Standing};
+use segue_core::session::{
+    Attempt, Candidate, Decision, Failure, Leg, LegEnd, Lineage, Message, Session, Title, Turn,
 };
 use segue_store::{
     Adopted, Entry, Filter, Finish, ForkPoint, Found, Granted, Holder, Imported, Lease,
@@ -29,7 +32,7 @@ use segue_store::{
     Retag, Said, Settled, Started, Store, TagCount, TakenIn, TokenCount,
 };
 
-use fault::Fault;
+use error::Fault;
 use reader::Readers;
 use writer::{Outlives, Writer};
 
@@ -182,18 +185,22 @@ impl Store for SqliteStore {
 
     async fn find(&self, filter: &Filter, page: Page) -> Result<Found> {
         let filter = filter.clone();
-        self.read("search", move |db| ops::find::find(db, &filter, &page))
-            .await
+        self.read("search", move |db| {
+            ops::session_query::find(db, &filter, &page)
+        })
+        .await
     }
 
     async fn candidates(&self, text: &str) -> Result<Vec<Candidate>> {
         let text = text.to_owned();
-        self.read("search", move |db| ops::find::candidates(db, &text))
-            .await
+        self.read("search", move |db| {
+            ops::session_query::candidates(db, &text)
+        })
+        .await
     }
 
     async fn marks(&self) -> Result<Vec<Mark>> {
-        self.read("look through", ops::find::marks).await
+        self.read("look through", ops::session_query::marks).await
     }
 
     async fn carried(
@@ -201,7 +208,7 @@ impl Store for SqliteStore {
         natives: &[(ProviderId, NativeId)],
     ) -> Result<Vec<(ProviderId, NativeId)>> {
         let natives = natives.to_vec();
-        self.read("search", move |db| ops::find::carried(db, natives))
+        self.read("search", move |db| ops::session_query::carried(db, natives))
             .await
     }
 
@@ -267,13 +274,13 @@ impl Store for SqliteStore {
 
     async fn mark_end(&self, lease: &Lease, turn: TurnId, mark: &str) -> Result<()> {
         let (lease, mark) = (lease.clone(), mark.to_owned());
-        self.write(move |db| ops::outside::mark_end(db, &lease, turn, &mark))
+        self.write(move |db| ops::reconcile::mark_end(db, &lease, turn, &mark))
             .await
     }
 
     async fn take_in(&self, lease: &Lease, taken: TakenIn) -> Result<Session> {
         let lease = lease.clone();
-        self.write(move |db| ops::outside::take_in(db, &lease, &taken))
+        self.write(move |db| ops::reconcile::take_in(db, &lease, &taken))
             .await
     }
 
@@ -285,7 +292,7 @@ impl Store for SqliteStore {
         taken: TakenIn,
     ) -> Result<Session> {
         let lease = lease.clone();
-        self.write(move |db| ops::outside::take_aside(db, &lease, &new, &owner, &taken))
+        self.write(move |db| ops::reconcile::take_aside(db, &lease, &new, &owner, &taken))
             .await
     }
 
@@ -436,8 +443,10 @@ impl Store for SqliteStore {
 
     async fn standing(&self, id: &SessionId, provider: &ProviderId) -> Result<Standing> {
         let (id, provider) = (id.clone(), provider.clone());
-        self.read("read", move |db| ops::policy::standing(db, &id, &provider))
-            .await
+        self.read("read", move |db| {
+            ops::provider_health::standing(db, &id, &provider)
+        })
+        .await
     }
 
     async fn set_standing(
@@ -447,32 +456,35 @@ impl Store for SqliteStore {
         standing: Standing,
     ) -> Result<()> {
         let (lease, provider) = (lease.clone(), provider.clone());
-        self.write(move |db| ops::policy::set_standing(db, &lease, &provider, &standing))
+        self.write(move |db| ops::provider_health::set_standing(db, &lease, &provider, &standing))
             .await
     }
 
     async fn rest(&self, rest: Rest) -> Result<()> {
-        self.write(move |db| ops::policy::rest(db, &rest)).await
+        self.write(move |db| ops::provider_health::rest(db, &rest))
+            .await
     }
 
     async fn wake(&self, provider: &ProviderId) -> Result<()> {
         let provider = provider.clone();
-        self.write(move |db| ops::policy::wake(db, &provider)).await
+        self.write(move |db| ops::provider_health::wake(db, &provider))
+            .await
     }
 
     async fn rests(&self) -> Result<Vec<Rest>> {
-        self.read("read", ops::policy::rests).await
+        self.read("read", ops::provider_health::rests).await
     }
 
     async fn revert(&self, lease: &Lease, to: TurnId, at: Timestamp) -> Result<Session> {
         let lease = lease.clone();
-        self.write(move |db| ops::head::revert(db, &lease, to, at))
+        self.write(move |db| ops::revert::revert(db, &lease, to, at))
             .await
     }
 
     async fn undo(&self, lease: &Lease, at: Timestamp) -> Result<Session> {
         let lease = lease.clone();
-        self.write(move |db| ops::head::undo(db, &lease, at)).await
+        self.write(move |db| ops::revert::undo(db, &lease, at))
+            .await
     }
 
     async fn lineage(&self, id: &SessionId) -> Result<Lineage> {
@@ -509,13 +521,13 @@ impl Store for SqliteStore {
 
     async fn note(&self, lease: &Lease, decision: &Decision, at: Timestamp) -> Result<()> {
         let (lease, decision) = (lease.clone(), decision.clone());
-        self.write(move |db| ops::log::note(db, &lease, &decision, at))
+        self.write(move |db| ops::decisions::note(db, &lease, &decision, at))
             .await
     }
 
     async fn decisions(&self, id: &SessionId, limit: u32) -> Result<Vec<(Timestamp, Decision)>> {
         let id = id.clone();
-        self.read("read", move |db| ops::log::newest(db, &id, limit))
+        self.read("read", move |db| ops::decisions::newest(db, &id, limit))
             .await
     }
 }

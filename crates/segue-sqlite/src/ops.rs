@@ -3,15 +3,15 @@
 pub(crate) mod adopt;
 pub(crate) mod checkpoints;
 pub(crate) mod context;
-pub(crate) mod find;
-pub(crate) mod head;
+pub(crate) mod decisions;
 pub(crate) mod import;
 pub(crate) mod lease;
 pub(crate) mod legs;
 pub(crate) mod lineage;
-pub(crate) mod log;
-pub(crate) mod outside;
-pub(crate) mod policy;
+pub(crate) mod provider_health;
+pub(crate) mod reconcile;
+pub(crate) mod revert;
+pub(crate) mod session_query;
 pub(crate) mod sessions;
 pub(crate) mod tags;
 pub(crate) mod tokens;
@@ -19,7 +19,7 @@ pub(crate) mod turns;
 
 use rusqlite::Connection;
 
-use crate::fault::Fault;
+use crate::error::Fault;
 use crate::{Health, schema};
 
 type Outcome<T> = Result<T, Fault>;

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use segue_store::{Result, StoreError};
 
 use crate::connection;
-use crate::fault::Fault;
+use crate::error::Fault;
 
 /// Maximum number of idle connections in the pool.
 const KEPT: usize = 4;

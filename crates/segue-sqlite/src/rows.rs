@@ -5,10 +5,14 @@ use std::str::FromStr;
 use jiff::Timestamp;
 use rusqlite::Row;
 use rusqlite::types::Type;
-use segue_core::{
-    Attempt, Failure, FailureClass, FeatureId, Hint, Leg, LegEnd, LegId, Message, NativeId,
-    ProcessMark, Project, ProviderId, Purpose, Role, RoleName, Scope, Session, SessionId, Tag,
-    TaskId, TaskState, Title, TitleSource, Turn, TurnId, TurnState, Usage, stored,
+use segue_core::agent::ProcessMark;
+use segue_core::encoding;
+use segue_core::hint::Hint;
+use segue_core::id::{FeatureId, LegId, NativeId, ProviderId, SessionId, TurnId};
+use segue_core::scope::{Purpose, RoleName, Scope, TaskId, TaskState};
+use segue_core::session::{
+    Attempt, Failure, FailureClass, Leg, LegEnd, Message, Project, Role, Session, Tag, Title,
+    TitleSource, Turn, TurnState, Usage,
 };
 use segue_store::{BoxError, Holder, Mark};
 
@@ -203,7 +207,7 @@ pub(crate) fn message(row: &Row<'_>, first: usize) -> Outcome<Message> {
     Ok(Message {
         role: named(row, first, Role::from_name)?,
         complete: row.get(first + 1)?,
-        parts: stored::decode(row.get_ref(first + 2)?.as_str()?),
+        parts: encoding::decode(row.get_ref(first + 2)?.as_str()?),
         at: time(row, first + 3)?,
         tokens: row.get(first + 4)?,
     })

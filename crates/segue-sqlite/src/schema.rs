@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rusqlite::{Connection, TransactionBehavior};
 use segue_store::StoreError;
 
-use crate::fault::{Fault, classify};
+use crate::error::{Fault, classify};
 
 /// SQLite application id of a segue store ("SEGU"). It distinguishes a store from an SQLite file of another program.
 const APPLICATION_ID: i64 = 0x5345_4755;

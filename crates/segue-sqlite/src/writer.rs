@@ -13,7 +13,7 @@ use segue_store::{Result, StoreError};
 use tokio::sync::oneshot;
 
 use crate::connection;
-use crate::fault::{Fault, classify};
+use crate::error::{Fault, classify};
 
 /// Maximum number of jobs in one commit.
 const BATCH: usize = 512;

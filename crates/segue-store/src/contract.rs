@@ -13,11 +13,11 @@
 
 mod checkpoints;
 mod context;
-mod head;
 mod import;
 mod lease;
-mod outside;
-mod policy;
+mod provider_health;
+mod reconcile;
+mod revert;
 mod scopes;
 mod sessions;
 mod tags;
@@ -25,10 +25,9 @@ mod tokens;
 mod turns;
 
 use jiff::{SignedDuration, Timestamp};
-use segue_core::{
-    Message, NativeId, ProcessMark, Project, ProviderId, Role, Session, SessionId, Title, Turn,
-    TurnState, Usage,
-};
+use segue_core::agent::ProcessMark;
+use segue_core::id::{NativeId, ProviderId, SessionId};
+use segue_core::session::{Message, Project, Role, Session, Title, Turn, TurnState, Usage};
 
 use crate::{Finish, Lease, LeaseRequest, NewLeg, NewSession, Store};
 
@@ -38,24 +37,24 @@ pub use checkpoints::{
     every_version_of_a_checkpoint_can_be_read,
 };
 pub use context::a_context_is_kept_with_its_session;
-pub use head::{
-    a_fork_shares_and_then_goes_its_own_way, a_leg_is_taken_up_again,
-    a_revert_moves_the_head_and_undo_moves_it_back, an_undo_survives_turns_made_in_between,
-    deleting_a_session_keeps_what_its_forks_share, undoing_twice_walks_back_through_reverts,
-    what_a_head_left_can_be_forked,
-};
 pub use import::{an_imported_session_is_there_whole, the_same_is_imported_once};
 pub use lease::{
     a_dead_holder_is_taken_over, a_lease_excludes_others_until_released,
     a_silent_holder_loses_its_lease, a_stale_lease_writes_nothing, one_claim_wins_when_many_race,
 };
-pub use outside::{
+pub use provider_health::{
+    a_session_is_handed_over, a_standing_is_kept_for_each_agent,
+    a_turn_ends_with_what_follows_from_it, rests_are_of_the_agent_alone,
+};
+pub use reconcile::{
     a_leg_knows_the_record_it_ended_at, turns_made_elsewhere_become_a_session_of_their_own,
     what_a_native_session_adds_is_taken_in_at_once,
 };
-pub use policy::{
-    a_session_is_handed_over, a_standing_is_kept_for_each_agent,
-    a_turn_ends_with_what_follows_from_it, rests_are_of_the_agent_alone,
+pub use revert::{
+    a_fork_shares_and_then_goes_its_own_way, a_leg_is_taken_up_again,
+    a_revert_moves_the_head_and_undo_moves_it_back, an_undo_survives_turns_made_in_between,
+    deleting_a_session_keeps_what_its_forks_share, undoing_twice_walks_back_through_reverts,
+    what_a_head_left_can_be_forked,
 };
 pub use scopes::{
     a_fork_has_its_own_purpose, a_purpose_finds_the_newest_by_who_carries_it,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use segue_core::SessionId;
+use segue_core::id::SessionId;
 
 use crate::Holder;
 

@@ -1,7 +1,10 @@
 //! Sessions that are imported from another program.
 
 use jiff::Timestamp;
-use segue_core::{Checkpoint, Decision, Json, SessionId, Tag};
+use segue_core::checkpoint::Checkpoint;
+use segue_core::id::SessionId;
+use segue_core::json::Json;
+use segue_core::session::{Decision, Tag};
 
 use crate::AdoptedTurn;
 

@@ -1,7 +1,9 @@
 //! Leases on sessions, which allow one turn at a time.
 
 use jiff::{SignedDuration, Timestamp};
-use segue_core::{ProcessMark, Session, SessionId, Turn};
+use segue_core::agent::ProcessMark;
+use segue_core::id::SessionId;
+use segue_core::session::{Session, Turn};
 
 /// The right to write to a session. Every write requires it, and a newer lease invalidates it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,29 +6,32 @@
 
 mod error;
 mod import;
+mod input;
 mod lease;
 mod query;
-mod write;
 
 #[cfg(feature = "contract")]
 pub mod contract;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use segue_core::{
-    Attempt, Candidate, Checkpoint, Decision, Failure, KeptContext, Leg, LegEnd, LegId, Lineage,
-    Message, NativeId, ProcessMark, ProviderId, Rest, Session, SessionId, Standing, Title, Turn,
-    TurnId, Version,
+use segue_core::agent::ProcessMark;
+use segue_core::brief::KeptContext;
+use segue_core::checkpoint::{Checkpoint, Version};
+use segue_core::id::{LegId, NativeId, ProviderId, SessionId, TurnId};
+use segue_core::policy::{Rest, Standing};
+use segue_core::session::{
+    Attempt, Candidate, Decision, Failure, Leg, LegEnd, Lineage, Message, Session, Title, Turn,
 };
 
 pub use error::{BoxError, StoreError};
 pub use import::{Imported, ImportedCheckpoint, Origin};
-pub use lease::{Granted, Holder, Lease, LeaseRequest, Started};
-pub use query::{Cursor, Filter, Found, Mark, Measured, Page, Said, TagCount};
-pub use write::{
+pub use input::{
     Adopted, AdoptedTurn, Draft, DraftKind, Entry, Finish, ForkPoint, Memory, NewLeg, NewSession,
     NewVersion, Retag, Settled, TakenIn, TokenCount,
 };
+pub use lease::{Granted, Holder, Lease, LeaseRequest, Started};
+pub use query::{Cursor, Filter, Found, Mark, Measured, Page, Said, TagCount};
 
 /// Result of a store operation.
 pub type Result<T> = std::result::Result<T, StoreError>;

@@ -1,10 +1,9 @@
 //! Queries for sessions, and their results.
 
 use jiff::Timestamp;
-use segue_core::{
-    FeatureId, Message, ProviderId, Purpose, RoleName, Session, SessionId, Tag, TaskId, TurnId,
-    TurnState,
-};
+use segue_core::id::{FeatureId, ProviderId, SessionId, TurnId};
+use segue_core::scope::{Purpose, RoleName, TaskId};
+use segue_core::session::{Message, Session, Tag, TurnState};
 
 /// Filter for sessions. Every field that is set must match.
 #[derive(Debug, Clone, Default)]

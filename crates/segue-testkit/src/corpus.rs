@@ -6,16 +6,16 @@
 
 pub mod claude;
 pub mod codex;
-pub(crate) mod draw;
+mod file_writer;
 pub mod gemini;
 mod home;
+pub(crate) mod prng;
 mod session;
 mod texts;
 mod vocabulary;
-mod written;
 
-pub use draw::mixed;
 pub use home::{Corpus, Counts};
+pub use prng::mixed;
 pub use session::{Age, Extent, Session, uuid};
 pub use texts::Texts;
 pub use vocabulary::Vocabulary;

@@ -14,11 +14,11 @@
     reason = "a test kit: a panic is how it speaks"
 )]
 
+pub mod benchmark;
 pub mod corpus;
-pub mod figures;
+pub mod fact_sessions;
 pub mod model;
 mod output;
-pub mod planted;
 mod processes;
 pub mod sandbox;
 

@@ -18,19 +18,19 @@
 //! assert!(model.requests().is_empty());
 //! ```
 
-mod answer;
 mod anthropic;
 mod frame;
 mod gemini;
 mod record;
+mod reply;
 mod request;
 mod responses;
 mod route;
 mod script;
-mod seen;
 mod server;
-mod side;
+mod side_requests;
 mod tools;
+mod transcript;
 
 use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -43,8 +43,8 @@ use tokio::sync::oneshot;
 use record::Record;
 pub use request::{Dialect, ModelRequest};
 pub use script::{Call, Failure, Reply, Rule, Script, Usage};
-pub use seen::Seen;
-pub use side::Side;
+pub use side_requests::Side;
+pub use transcript::Seen;
 
 /// A running model server, which stops when this value is dropped.
 pub struct Model {

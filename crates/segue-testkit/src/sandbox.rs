@@ -28,7 +28,7 @@ mod acp;
 mod app_server;
 mod cli;
 mod config;
-mod wire;
+mod json_lines;
 
 use std::ffi::OsStr;
 use std::fs;
@@ -49,7 +49,7 @@ use crate::{find, processes};
 pub use acp::{AcpDriver, Permission, Prompted};
 pub use app_server::{AppServer, Turned};
 pub use cli::Cli;
-pub use wire::RpcError;
+pub use json_lines::RpcError;
 
 /// Default time limit of a CLI. It is generous, because the slowest CLI needs five seconds to start and the machine may
 /// be busy.

@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use std::hint::black_box;
 use std::time::Instant;
 
-use segue_testkit::figures::{Compared, Contestant, Extent, print_table, take_turns};
+use segue_testkit::benchmark::{Compared, Contestant, Extent, print_table, take_turns};
 use tiktoken_rs::o200k_base_singleton;
 
 /// Length of a message in bytes, about that of a long answer.

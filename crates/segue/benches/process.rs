@@ -17,16 +17,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use jiff::{SignedDuration, Timestamp};
-use segue_core::{
-    Message, NativeId, ProcessMark, Project, ProviderId, Role, Session, SessionId, Title,
-    TurnState, Usage,
-};
+use segue_core::agent::ProcessMark;
+use segue_core::id::{NativeId, ProviderId, SessionId};
+use segue_core::session::{Message, Project, Role, Session, Title, TurnState, Usage};
 use segue_sqlite::{FILE_NAME, SqliteStore};
 use segue_store::{Finish, LeaseRequest, NewLeg, NewSession, Store};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
-use segue_testkit::figures::{
+use segue_testkit::benchmark::{
     Compared, Contestant, Extent, print_table, quantile, take_turns, verdict,
 };
 

@@ -4,21 +4,21 @@ mod archive;
 mod checkpoint;
 mod compact;
 mod context;
+mod conversation;
 mod delete;
 mod handoff;
-mod head;
 mod index;
-mod order;
+mod output_mode;
 mod preview;
 mod resume;
+mod revert;
 mod role;
 mod scope;
 mod search;
+mod sort;
 mod stats;
 mod tag;
-mod talk;
 mod transfer;
-mod typed;
 
 use std::ffi::{OsStr, OsString};
 use std::num::IntErrorKind;
@@ -26,27 +26,30 @@ use std::path::PathBuf;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
-use segue_core::{FeatureId, PermissionPolicy, ProviderId, RoleName, SessionRef, Tag, TaskId};
+use segue_core::agent::PermissionPolicy;
+use segue_core::id::{FeatureId, ProviderId};
+use segue_core::scope::{RoleName, TaskId};
+use segue_core::session::{SessionRef, Tag};
 
 pub(crate) use archive::{ArchiveArgs, RestoreArgs};
 pub(crate) use checkpoint::{CheckpointArgs, CheckpointCommand};
 pub(crate) use compact::{CompactArgs, SumsUp};
 pub(crate) use context::ContextArgs;
+pub(crate) use conversation::{ReplArgs, TalkArgs, TermsArgs};
 pub(crate) use delete::{DeleteArgs, ForgetArgs};
 pub(crate) use handoff::HandoffArgs;
-pub(crate) use head::{ForkArgs, RevertArgs, UndoArgs};
 pub(crate) use index::{IndexArgs, IndexCommand, IndexOutput};
-pub(crate) use order::{OrderArgs, SortBy};
+pub(crate) use output_mode::Reader;
 pub(crate) use preview::PreviewArgs;
 pub(crate) use resume::ResumeArgs;
+pub(crate) use revert::{ForkArgs, RevertArgs, UndoArgs};
 pub(crate) use role::{RoleArgs, RoleCommand, RoleListArgs, RoleShowArgs};
 pub(crate) use scope::ScopeArgs;
 pub(crate) use search::SearchArgs;
+pub(crate) use sort::{OrderArgs, SortBy};
 pub(crate) use stats::StatsArgs;
 pub(crate) use tag::TagArgs;
-pub(crate) use talk::{ReplArgs, TalkArgs, TermsArgs};
 pub(crate) use transfer::{ExportArgs, Format, ImportArgs, MigrateArgs};
-pub(crate) use typed::Reader;
 
 /// The session layer for AI coding agents: sessions that outlive the agent's process.
 ///

@@ -21,7 +21,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use segue_core::{PermissionPolicy, Roles};
+use segue_core::agent::{PermissionPolicy, Roles};
 
 use crate::error::CliError;
 use accept::Base;

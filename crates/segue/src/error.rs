@@ -1,6 +1,6 @@
 //! Errors as the user sees them: message, cause and hints.
 
-mod about;
+mod subject;
 
 use std::error::Error;
 use std::fmt::Write;
@@ -12,13 +12,17 @@ use segue_agents::exec::unarchive_command;
 use segue_agents::known::KNOWN;
 use segue_catalog::KeepError;
 use segue_catalog::index::Remedy;
-use segue_core::{BriefError, Hint, NextStep, ProviderId, RoleName, Section, SessionId, Title};
+use segue_core::brief::{BriefError, Section};
+use segue_core::hint::{Hint, NextStep};
+use segue_core::id::{ProviderId, SessionId};
+use segue_core::scope::RoleName;
+use segue_core::session::Title;
 use segue_engine::{CheckpointError, ConversationId, EngineError, Fitting, Obstacle};
 use segue_store::{Holder, StoreError};
 
-use about::About;
+use subject::About;
 
-use crate::front::Front;
+use crate::frontend::Front;
 use crate::terminal::{Style, ago, clean, one_line, say};
 
 /// Kind of a failure, which decides the exit code.

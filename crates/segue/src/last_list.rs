@@ -7,7 +7,8 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use segue_core::{NativeId, Project, ProviderId, SessionId};
+use segue_core::id::{NativeId, ProviderId, SessionId};
+use segue_core::session::Project;
 use segue_engine::ConversationId;
 
 const FILE: &str = "last-list";

@@ -3,17 +3,17 @@
 //! The crate chooses the implementations. It is the only crate that accesses the terminal, the environment, the clock
 //! and the source of randomness.
 
-mod catch_up;
+mod app;
 mod cli;
 mod commands;
 mod config;
 mod error;
-mod front;
+mod frontend;
+mod index_refresh;
+mod json_output;
 mod last_list;
 mod picker;
-mod setup;
 mod terminal;
-mod wire;
 
 use std::process::ExitCode;
 
@@ -22,7 +22,7 @@ use clap::{CommandFactory, Parser};
 use cli::{Cli, Command, Hidden, Reader};
 use commands::chat::Form;
 use error::CliError;
-use front::Front;
+use frontend::Front;
 
 /// Runs the command that the arguments of this process name, and returns its exit code.
 #[must_use]
@@ -53,7 +53,7 @@ pub fn run_program() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             if reader == Reader::Program {
-                wire::print_error(&error);
+                json_output::print_error(&error);
             }
             error.report(Front::Shell)
         }
@@ -66,7 +66,7 @@ fn mistaken(error: &clap::Error, reader: Reader) -> ! {
         let mistake = CliError::mistyped(error);
         match reader {
             Reader::Person => {}
-            Reader::Program => wire::print_error(&mistake),
+            Reader::Program => json_output::print_error(&mistake),
             Reader::Chat => commands::chat::print_mistake(&mistake, Form::Json),
             Reader::Events => commands::chat::print_mistake(&mistake, Form::Events),
         }
@@ -83,7 +83,7 @@ enum Asked {
 
 async fn run(asked: Asked) -> Result<ExitCode, CliError> {
     match asked {
-        Asked::Nothing if commands::pick::is_possible() => commands::pick::run().await,
+        Asked::Nothing if commands::picker::is_possible() => commands::picker::run().await,
         Asked::Nothing => {
             // Without a terminal the user cannot choose a session, so segue prints the help and an error.
             let help = Cli::command().render_help();
@@ -103,7 +103,7 @@ async fn run(asked: Asked) -> Result<ExitCode, CliError> {
         Asked::Command(Command::Config(args)) => commands::config::run(&args),
         Asked::Command(Command::Trust(args)) => commands::trust::run(&args),
         Asked::Command(Command::Completions(args)) => commands::completions::run(&args),
-        Asked::Hidden(Hidden::RehearsalAgent(args)) => commands::hidden::rehearsal(args).await,
-        Asked::Hidden(Hidden::Leash(args)) => commands::hidden::leash(args).await,
+        Asked::Hidden(Hidden::RehearsalAgent(args)) => commands::internal::rehearsal(args).await,
+        Asked::Hidden(Hidden::Leash(args)) => commands::internal::leash(args).await,
     }
 }

@@ -4,15 +4,15 @@
 //! the data source ([`work`]), and the loop that connects them. The [`Shelf`] provides the conversations. The caller
 //! acts on the choice.
 
+mod data_source;
 mod draw;
 mod keys;
 mod layout;
-mod line;
+mod line_editor;
+mod local_source;
 mod screen;
-mod shelf;
-mod source;
 mod state;
-mod work;
+mod workers;
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -21,12 +21,12 @@ use jiff::Timestamp;
 
 use crate::error::{CliError, Kind};
 use crate::terminal::{clean, say};
+pub(crate) use data_source::{Chosen, Next, Options, Order, Place, Shelf};
+pub(crate) use local_source::{Machine, reference};
 use screen::Screen;
 pub(crate) use screen::is_possible;
-pub(crate) use shelf::{Machine, reference};
-pub(crate) use source::{Chosen, Next, Options, Order, Place, Shelf};
 use state::{Ask, State};
-use work::Workers;
+use workers::Workers;
 
 /// Time that the first frame waits for rows, so that it is not empty.
 const FIRST: Duration = Duration::from_millis(40);

@@ -7,7 +7,7 @@ mod time;
 use std::io::{IsTerminal, Write};
 use std::ops::ControlFlow;
 
-use segue_core::Decision;
+use segue_core::session::Decision;
 
 pub(crate) use table::{Table, shorten};
 pub(crate) use time::ago;

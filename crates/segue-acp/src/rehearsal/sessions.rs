@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
-use segue_core::NativeId;
+use segue_core::id::NativeId;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 

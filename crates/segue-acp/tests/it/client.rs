@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use segue_acp::{AcpError, Step};
-use segue_core::{AgentEvent, How, NativeId, PermissionAnswer, StopReason, ToolStatus};
+use segue_core::agent::{How, PermissionAnswer};
+use segue_core::id::NativeId;
+use segue_core::session::{AgentEvent, StopReason, ToolStatus};
 use serde_json::json;
 
 use crate::peer::{connected, ends_turn, here, prompted, text, to_the_end};

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use segue_acp::{AcpError, Client, Step, Terms};
-use segue_core::{AgentEvent, StopReason};
+use segue_core::session::{AgentEvent, StopReason};
 use serde_json::{Value, json};
 use tokio::io::{
     AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf, split,

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use segue_acp::{AcpError, Client, Step, Terms};
-use segue_core::{AgentEvent, How, McpReach, McpServer, PlanStatus, Usage};
+use segue_core::agent::{How, McpReach, McpServer};
+use segue_core::session::{AgentEvent, PlanStatus, Usage};
 use serde_json::{Value, json};
 
 use crate::peer::{Peer, connected, ends_turn, here, prompted, text, to_the_end};

@@ -1,6 +1,7 @@
 //! Permission requests of Claude Code, and the conversion of their answers.
 
-use segue_core::{PermissionAnswer, PermissionKind, PermissionOption, PermissionRequest, ToolCall};
+use segue_core::agent::{PermissionAnswer, PermissionKind, PermissionOption, PermissionRequest};
+use segue_core::session::ToolCall;
 use serde_json::{Value, json};
 
 /// A permission request of Claude Code, with the data that its answer needs.

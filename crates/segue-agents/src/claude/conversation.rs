@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use segue_core::{AgentEvent, NativeId, ProcessMark};
+use segue_core::agent::ProcessMark;
+use segue_core::id::NativeId;
+use segue_core::session::AgentEvent;
 use serde_json::{Value, json};
 
 use super::ask;

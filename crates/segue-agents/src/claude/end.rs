@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use segue_core::{FailureClass, StopReason, TurnEnd, Usage};
+use segue_core::session::{FailureClass, StopReason, TurnEnd, Usage};
 use serde_json::Value;
 
 use crate::AgentError;

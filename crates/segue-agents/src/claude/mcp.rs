@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use segue_core::{McpReach, McpServer};
+use segue_core::agent::{McpReach, McpServer};
 use serde_json::{Map, Value, json};
 
 /// A file that exists until the program has read it. Dropping this value deletes the file.

@@ -1,6 +1,7 @@
 //! Command lines that start Claude Code.
 
-use segue_core::{McpReach, PermissionPolicy, RoleDescription, RoleName};
+use segue_core::agent::{McpReach, PermissionPolicy, RoleDescription};
+use segue_core::scope::RoleName;
 use tokio::sync::watch;
 
 use super::*;

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
-use segue_core::{Diff, Json, PlanStatus, PlanStep, RoleDescription, ToolCall, ToolStatus};
+use segue_core::agent::RoleDescription;
+use segue_core::json::Json;
+use segue_core::session::{Diff, PlanStatus, PlanStep, ToolCall, ToolStatus};
 use serde_json::Value;
 
 /// Tool calls of one turn, with the data received so far.

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use segue_core::{AgentEvent, Json, StopReason, TurnEnd, Usage};
+use segue_core::json::Json;
+use segue_core::session::{AgentEvent, StopReason, TurnEnd, Usage};
 use serde_json::Value;
 
 use super::ask::Asked;

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use segue_core::{FailureClass, How, PermissionPolicy, ProviderId};
+use segue_core::agent::{How, PermissionPolicy};
+use segue_core::id::ProviderId;
+use segue_core::session::FailureClass;
 
 use self::doubt::Doubted;
 use super::program::{self, Version};

@@ -11,7 +11,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use segue_core::{FailureClass, NativeId, Opened, ProviderId, RoleDescription};
+use segue_core::agent::RoleDescription;
+use segue_core::id::{NativeId, ProviderId};
+use segue_core::session::{FailureClass, Opened};
 use serde_json::{Value, json};
 
 use self::talk::Talk;

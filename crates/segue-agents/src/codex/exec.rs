@@ -6,10 +6,9 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use segue_core::{
-    AgentEvent, Capabilities, FailureClass, How, NativeId, Opened, PermissionPolicy, ProcessMark,
-    ProviderId, StopReason, TurnEnd,
-};
+use segue_core::agent::{Capabilities, How, PermissionPolicy, ProcessMark};
+use segue_core::id::{NativeId, ProviderId};
+use segue_core::session::{AgentEvent, FailureClass, Opened, StopReason, TurnEnd};
 use serde_json::Value;
 use tokio::time::Instant;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use segue_core::FailureClass;
+use segue_core::session::FailureClass;
 use serde_json::Value;
 
 use crate::classify::{self, Refusal};

@@ -2,7 +2,8 @@
 //!
 //! `app-server` and `exec` report the same items in two spellings; this module reads both.
 
-use segue_core::{Diff, Json, ToolCall, ToolStatus};
+use segue_core::json::Json;
+use segue_core::session::{Diff, ToolCall, ToolStatus};
 use serde_json::{Value, json};
 
 /// Converts an item to a tool call; `None` if the item is not one. `over` is needed because not every item contains its

@@ -1,6 +1,6 @@
 //! Configuration overrides for Codex, above all its MCP servers.
 
-use segue_core::{McpReach, McpServer};
+use segue_core::agent::{McpReach, McpServer};
 use serde_json::{Map, Value, json};
 
 /// Name of segue's own MCP server. Its tools need no permission, because the user requested them by using segue.

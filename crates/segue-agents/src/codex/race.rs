@@ -38,7 +38,7 @@ fn is_lost(error: &AgentError) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use segue_core::FailureClass;
+    use segue_core::session::FailureClass;
 
     use super::*;
     use crate::Exit;

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
-use segue_core::NativeId;
+use segue_core::id::NativeId;
 use serde_json::Value;
 
 use super::program::Version;

@@ -1,6 +1,6 @@
 //! Usage of a turn, computed from the thread's running total, because Codex reports only that total.
 
-use segue_core::Usage;
+use segue_core::session::Usage;
 use serde_json::Value;
 
 /// Token usage of a thread so far.

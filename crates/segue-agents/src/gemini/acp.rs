@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use segue_core::{How, ProviderId};
+use segue_core::agent::How;
+use segue_core::id::ProviderId;
 
 use crate::{AcpAgent, Agent, AgentError, Host, OpenRequest, Opening, Probe, Settings};
 

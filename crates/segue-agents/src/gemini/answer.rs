@@ -1,6 +1,7 @@
 //! Conversion of the output of `gemini -o json`: one object, possibly with other text around it.
 
-use segue_core::{AgentEvent, FailureClass, NativeId, TurnEnd, Usage};
+use segue_core::id::NativeId;
+use segue_core::session::{AgentEvent, FailureClass, TurnEnd, Usage};
 use serde_json::{Value, json};
 
 use super::stream::{end, is_limit, other_id};

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use segue_core::NativeId;
+use segue_core::id::NativeId;
 use serde::Deserialize;
 
 use super::record::{self, Story};

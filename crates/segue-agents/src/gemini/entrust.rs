@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use segue_core::NativeId;
+use segue_core::id::NativeId;
 
 use super::KEPT;
 use super::keep::Keep;

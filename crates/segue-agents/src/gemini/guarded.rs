@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use segue_core::{AgentEvent, FailureClass, NativeId, ProcessMark, ProviderId, TurnEnd};
+use segue_core::agent::ProcessMark;
+use segue_core::id::{NativeId, ProviderId};
+use segue_core::session::{AgentEvent, FailureClass, TurnEnd};
 use tokio::sync::watch;
 
 use super::keep::Keep;

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use segue_core::{
-    Capabilities, FailureClass, How, NativeId, Opened, PermissionPolicy, ProcessMark, ProviderId,
-};
+use segue_core::agent::{Capabilities, How, PermissionPolicy, ProcessMark};
+use segue_core::id::{NativeId, ProviderId};
+use segue_core::session::{FailureClass, Opened};
 
 use self::turn::Turn;
 use super::keep::Keep;

@@ -16,7 +16,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use jiff::{SignedDuration, Timestamp};
-use segue_core::NativeId;
+use segue_core::id::NativeId;
 
 pub(super) use self::danger::Danger;
 use self::files::{

@@ -1,6 +1,6 @@
 //! Classification of failures of Gemini CLI, by its exit code and its output.
 
-use segue_core::FailureClass;
+use segue_core::session::FailureClass;
 use serde_json::Value;
 
 use crate::classify::{self, Refusal};

@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 
-use segue_core::{
-    AgentEvent, FailureClass, Json, NativeId, StopReason, ToolCall, ToolStatus, TurnEnd, Usage,
+use segue_core::id::NativeId;
+use segue_core::json::Json;
+use segue_core::session::{
+    AgentEvent, FailureClass, StopReason, ToolCall, ToolStatus, TurnEnd, Usage,
 };
 use serde_json::Value;
 

@@ -1,6 +1,6 @@
 //! Names of tools that Gemini CLI reports only by a title.
 
-use segue_core::ToolCall;
+use segue_core::session::ToolCall;
 
 /// Tools that only record what the model plans.
 const PLANNERS: [&str; 2] = ["write_todos", "update_topic"];
@@ -32,7 +32,8 @@ pub(super) fn name_plainly(call: &mut ToolCall) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use segue_core::{Json, ToolStatus};
+    use segue_core::json::Json;
+    use segue_core::session::ToolStatus;
 
     #[test]
     fn a_title_becomes_a_name_if_the_id_agrees() {

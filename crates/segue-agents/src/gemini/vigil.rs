@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use segue_core::{NativeId, ProcessMark};
+use segue_core::agent::ProcessMark;
+use segue_core::id::NativeId;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, spawn_blocking};
 

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use segue_core::{NativeId, PermissionPolicy};
+use segue_core::agent::PermissionPolicy;
+use segue_core::id::NativeId;
 use tokio::sync::watch;
 
 use super::keep::Keep;

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use segue_catalog::{Catalog, Found, IdHint, Kind, Reader};
+use segue_testkit::benchmark::{Compared, Contestant, Extent, print_table, take_turns, verdict};
 use segue_testkit::corpus::{Texts, mixed};
-use segue_testkit::figures::{Compared, Contestant, Extent, print_table, take_turns, verdict};
 
 use crate::format::{Format, Shape};
 use crate::{directory, opencode};

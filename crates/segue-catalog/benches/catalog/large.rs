@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use segue_catalog::{Found, Reader};
-use segue_testkit::figures::{Extent, print_table, quantile, verdict};
+use segue_testkit::benchmark::{Extent, print_table, quantile, verdict};
 
 use crate::format::{FORMATS, Format};
 use crate::transcripts::{records, turns};

@@ -21,7 +21,7 @@ mod transcripts;
 use tempfile::TempDir;
 
 use format::{FORMATS, Format};
-use segue_testkit::figures::Extent;
+use segue_testkit::benchmark::Extent;
 
 const PARTS: [&str; 3] = ["heads", "transcripts", "large"];
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use segue_catalog::{Found, Reader, Start, outline};
-use segue_testkit::figures::{Compared, Contestant, Extent, print_table, take_turns, verdict};
+use segue_testkit::benchmark::{Compared, Contestant, Extent, print_table, take_turns, verdict};
 
 use crate::format::{Format, Shape};
 use crate::opencode;

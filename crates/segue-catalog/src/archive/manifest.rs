@@ -5,7 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
-use segue_core::{NativeId, ProviderId, SessionId, Tag, Title, TitleSource};
+use segue_core::id::{NativeId, ProviderId, SessionId};
+use segue_core::session::{Tag, Title, TitleSource};
 use serde::{Deserialize, Serialize};
 
 use super::KeepError;

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-use segue_core::{SessionId, Tag, Title, TitleSource};
+use segue_core::id::SessionId;
+use segue_core::session::{Tag, Title, TitleSource};
 use tempfile::TempDir;
 
 use super::*;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use memchr::memmem;
-use segue_core::NativeId;
+use segue_core::id::NativeId;
 
 use super::Claude;
 use crate::belongings::{Gathering, entries};

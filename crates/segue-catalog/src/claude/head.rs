@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io::{self, Read, Seek};
 
 use memchr::memmem;
-use segue_core::{NativeId, Title};
+use segue_core::id::NativeId;
+use segue_core::session::Title;
 
 use super::{Line, Lines, has};
 use crate::found::IdHint;

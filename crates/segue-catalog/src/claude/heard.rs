@@ -1,6 +1,6 @@
 //! Texts that a record attributes to the user, although the user did not write many of them.
 
-use segue_core::Part;
+use segue_core::session::Part;
 
 use crate::injected::{BY_CLAUDE, begins_with};
 

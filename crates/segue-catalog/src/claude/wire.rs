@@ -1,7 +1,7 @@
 //! Lines of Claude Code's files, with the fields that segue reads.
 
 use jiff::Timestamp;
-use segue_core::Usage;
+use segue_core::session::Usage;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 

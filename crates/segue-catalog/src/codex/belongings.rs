@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use segue_core::NativeId;
+use segue_core::id::NativeId;
 
 use super::{Codex, home};
 use crate::belongings::Gathering;

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use segue_core::NativeId;
+use segue_core::id::NativeId;
 use serde::Deserialize;
 
 use crate::found::IdHint;

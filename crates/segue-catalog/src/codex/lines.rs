@@ -8,7 +8,8 @@ use std::collections::{HashMap, HashSet};
 
 use jiff::Timestamp;
 use memchr::memmem;
-use segue_core::{InlineData, Json, Message, Part, Role, Title, TitleSource, TurnState, Usage};
+use segue_core::json::Json;
+use segue_core::session::{InlineData, Message, Part, Role, Title, TitleSource, TurnState, Usage};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 

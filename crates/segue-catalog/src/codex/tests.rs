@@ -2,7 +2,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
-use segue_core::{Part, TitleSource, TurnState};
+use segue_core::session::{Part, TitleSource, TurnState};
 use serde_json::{Value, json};
 
 use super::*;

@@ -1,4 +1,4 @@
-use segue_core::{Part, Role};
+use segue_core::session::{Part, Role};
 
 use super::*;
 

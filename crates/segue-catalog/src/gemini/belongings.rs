@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use segue_core::NativeId;
+use segue_core::id::NativeId;
 
 use super::{Gemini, begins, head, stem};
 use crate::belongings::{Gathering, entries};

@@ -4,7 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use jiff::Timestamp;
-use segue_core::{Json, Message, Part, Role, Title, TitleSource, TurnState};
+use segue_core::json::Json;
+use segue_core::session::{Message, Part, Role, Title, TitleSource, TurnState};
 
 use super::line::{FunctionResponse, Line, Piece, Pieces, ToolCall};
 use crate::injected::{BY_GEMINI, begins_with};

@@ -5,7 +5,8 @@ use std::io::{self, Read, Seek};
 
 use jiff::Timestamp;
 use memchr::memmem;
-use segue_core::{NativeId, Title};
+use segue_core::id::NativeId;
+use segue_core::session::Title;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -247,7 +248,7 @@ fn again(bytes: &[u8], seen: &mut Seen) {
     let turns = fold.into_turns();
     seen.said = turns.iter().any(|turn| turn.said > 0);
     let prompts = turns.iter().filter_map(|turn| turn.messages.first());
-    let mut prompts = prompts.map(segue_core::Message::words);
+    let mut prompts = prompts.map(segue_core::session::Message::words);
     let first = prompts.find(|prompt| !is_command(prompt));
     seen.first_prompt = first.as_deref().map(opening);
 }

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use jiff::Timestamp;
-use segue_core::{InlineData, Json, Part, Usage};
+use segue_core::json::Json;
+use segue_core::session::{InlineData, Part, Usage};
 use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;

@@ -1,7 +1,7 @@
 //! Output of `gemini --list-sessions`, which is the last resort if its files can't be read.
 
 use jiff::{SignedDuration, Timestamp};
-use segue_core::NativeId;
+use segue_core::id::NativeId;
 
 /// Parsed output of `gemini --list-sessions`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -3,7 +3,7 @@ use std::fs;
 
 use jiff::Timestamp;
 use proptest::prelude::*;
-use segue_core::{Message, Part, Role};
+use segue_core::session::{Message, Part, Role};
 
 use super::*;
 use crate::Fold;

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use rusqlite::OptionalExtension;
-use segue_core::{Message, NativeId, SessionId, Title};
+use segue_core::id::{NativeId, SessionId};
+use segue_core::session::{Message, Title};
 
 use super::read::{Passage, Placed};
 use super::texts::Texts;

@@ -1,7 +1,7 @@
 //! Search queries: words, "phrases", pref*, -without, and filters such as `provider:codex`.
 
 use jiff::Timestamp;
-use segue_core::Role;
+use segue_core::session::Role;
 
 use super::texts::spaced;
 

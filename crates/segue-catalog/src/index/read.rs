@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use jiff::Timestamp;
-use segue_core::Usage;
+use segue_core::session::Usage;
 
 use super::texts::{Bounded, Texts};
 use crate::head::{head_of, nothing_said};

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use rusqlite::OptionalExtension;
-use segue_core::ProviderId;
+use segue_core::id::ProviderId;
 
 use self::bring::{Bringing, fetch};
 use self::copies::take_copy;

@@ -6,7 +6,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension};
-use segue_core::{NativeId, ProviderId, Title, TitleSource, Usage};
+use segue_core::id::{NativeId, ProviderId};
+use segue_core::session::{Title, TitleSource, Usage};
 
 use super::read::project_of;
 use super::{Index, IndexError, OWN, schema};

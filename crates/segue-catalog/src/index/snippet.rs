@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use segue_core::Role;
+use segue_core::session::Role;
 
 use super::Words;
 use super::fold::{folded, runs};

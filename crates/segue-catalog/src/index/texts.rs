@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use segue_core::{Json, Message, Part, Role};
+use segue_core::json::Json;
+use segue_core::session::{Message, Part, Role};
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 
 use crate::{Event, ReadError, Record, Records, Skipped};

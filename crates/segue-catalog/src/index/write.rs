@@ -4,7 +4,8 @@ mod places;
 
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
-use segue_core::{Sent, Title, TitleSource, Usage};
+use segue_core::brief::Sent;
+use segue_core::session::{Title, TitleSource, Usage};
 
 pub(super) use places::{Noted, Verdict, nanoseconds};
 

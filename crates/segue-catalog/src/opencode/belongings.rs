@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use segue_core::NativeId;
+use segue_core::id::NativeId;
 
 use super::Opencode;
 use super::database::Database;

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use rusqlite::config::DbConfig;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Params, Row};
-use segue_core::NativeId;
+use segue_core::id::NativeId;
 
 use super::store::{Span, TOO_LONG};
 use crate::found::IdHint;

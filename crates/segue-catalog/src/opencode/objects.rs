@@ -1,9 +1,9 @@
 //! Objects of opencode, and their conversion to events.
 
 use jiff::Timestamp;
-use segue_core::{
-    Cost, InlineData, Json, Message, Part, Role, Title, TitleSource, TurnState, Usage,
-};
+use segue_core::json::Json;
+use segue_core::session::{InlineData, Message, Part, Role, Title, TitleSource, TurnState, Usage};
+use segue_core::spend::Cost;
 use serde::Deserialize;
 use serde_json::Number;
 use serde_json::value::RawValue;

@@ -4,7 +4,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use proptest::prelude::*;
 use rusqlite::Connection;
-use segue_core::{Cost, Part, TitleSource, Usage};
+use segue_core::session::{Part, TitleSource, Usage};
+use segue_core::spend::Cost;
 
 use super::database::beside;
 use super::objects::Tokens;

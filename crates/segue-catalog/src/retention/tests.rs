@@ -1,6 +1,6 @@
 //! Tests of agents' settings, and of the resulting limits.
 
-use segue_core::{NativeId, ProviderId};
+use segue_core::id::{NativeId, ProviderId};
 
 use super::*;
 use crate::{Found, Head, IdHint};

@@ -1,7 +1,7 @@
 //! Tests of a long first prompt, such as one with a brief: readers find it, and the user's text in it.
 
 use segue_catalog::Kind;
-use segue_core::END_OF_RECORD;
+use segue_core::brief::END_OF_RECORD;
 use serde_json::json;
 
 use crate::agents::{AGENTS, Agent};

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use segue_catalog::NativeTurn;
-use segue_core::{Part, Role};
+use segue_core::session::{Part, Role};
 
 /// Formats the turns of a session.
 pub(crate) fn story(turns: &[NativeTurn]) -> String {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use segue_catalog::index::Which;
 use segue_catalog::{Catalog, Index, Reader};
-use segue_core::{Checkpoint, question};
+use segue_core::checkpoint::{Checkpoint, question};
 
 use crate::agents::AGENTS;
 use crate::long_prompts::beginning_with;

@@ -1,7 +1,7 @@
 //! Reminder of the user's rules, for an agent that compacted its own context.
 
 use super::{END_OF_RECORD, section};
-use crate::{Author, Checkpoint, Item, ItemKind, written};
+use crate::checkpoint::{Author, Checkpoint, Item, ItemKind, written};
 
 /// First line of the reminder.
 const REMINDER: &str = "[Your context was made smaller since. What the user wants kept in mind, from the record of this \
@@ -32,7 +32,7 @@ pub fn with_reminder(known: &Checkpoint, added: Option<&str>, prompt: &str) -> O
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::prompt_after_brief;
+    use crate::brief::prompt_after_brief;
 
     fn item(id: u32, kind: ItemKind, text: &str) -> Item {
         Item {

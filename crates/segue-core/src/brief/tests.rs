@@ -2,7 +2,8 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Json, Part, Role};
+use crate::json::Json;
+use crate::session::{Part, Role};
 
 /// Estimates the number of tokens as one per four bytes.
 fn count(text: &str) -> u64 {
@@ -151,7 +152,7 @@ fn whatever_ends_a_line_is_the_end_of_one() {
         ("a\u{1b}[2Jb\tc\u{202e}", "a[2Jb\tc"),
     ];
     for (said, expected) in cases {
-        assert_eq!(told::clean(said), expected, "{said:?}");
+        assert_eq!(message_text::clean(said), expected, "{said:?}");
     }
 }
 
@@ -454,7 +455,7 @@ fn any_message() -> impl Strategy<Value = Message> {
                 response: Json::string(&other),
                 is_error: false,
             },
-            4 => Part::InlineData(crate::InlineData {
+            4 => Part::InlineData(crate::session::InlineData {
                 mime_type: one,
                 data: None,
             }),

@@ -19,8 +19,8 @@ use self::phrases::{
     UNDER_WAY, WISHES, WORKS,
 };
 use super::ItemKind;
-use super::units::Unit;
-use crate::Role;
+use super::text_units::Unit;
+use crate::session::Role;
 
 /// What a sentence is, and how plainly it says so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,11 +6,12 @@ use super::cues::Sense;
 use super::goal::is_greeting;
 use super::novelty::novelty;
 use super::said::{FAINT, NEW, Said, TELLING, sentences, together};
-use super::tasks::Tasks;
-use super::tools::{Deed, deeds};
+use super::task_lists::Tasks;
+use super::tool_actions::{Deed, deeds};
 use super::voice::Voice;
 use super::{Author, Item, ItemKind};
-use crate::{Role, ToldTurn};
+use crate::brief::ToldTurn;
+use crate::session::Role;
 
 /// Minimum weight of a note.
 pub(super) const WORTH_A_NOTE: u32 = 15 + TELLING * 2;

@@ -3,7 +3,7 @@
 use super::cues::asks;
 use super::everyday::is_common;
 use super::extract::base;
-use super::units::Unit;
+use super::text_units::Unit;
 use super::{Author, Checkpoint, Item, ItemKind};
 
 /// Up to which turn what is asked for first is what all is for: later there was something before, and it is forgotten.

@@ -6,10 +6,10 @@ use super::everyday::is_common;
 use super::extract::{WORTH_A_NOTE, base};
 use super::goal::with_goal;
 use super::settled::settled;
-use super::tools::STEP;
-use super::units::plain;
+use super::text_units::plain;
+use super::tool_actions::STEP;
 use super::withdrawn::taken_back;
-use super::{Author, Checkpoint, Item, ItemKind, written};
+use super::{Author, Checkpoint, Item, ItemKind, render};
 
 /// Returns the percentage of the budget that is reserved for a kind. The unused remainder goes to the items with the
 /// highest weight.
@@ -204,7 +204,7 @@ fn chosen(items: Vec<Item>, room: u64, count: &dyn Fn(&str) -> u64) -> Vec<Item>
     let asked = |item: &Item| item.message == 0 && item.subject.is_none();
     let last_asked = items.iter().filter(|item| asked(item));
     let last_asked = last_asked.map(|item| item.turn).max();
-    let tokens = |item: &Item| count(&written::line(item)) + 1;
+    let tokens = |item: &Item| count(&render::line(item)) + 1;
     let (mut kept, others): (Vec<Item>, Vec<Item>) = items.into_iter().partition(is_of_person);
     let mut used: u64 = kept.iter().map(tokens).sum();
     // The last request is retained too, up to half of the budget: a pasted text would leave no room for other items.

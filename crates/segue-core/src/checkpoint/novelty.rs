@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::everyday::is_common;
-use super::units::Unit;
+use super::text_units::Unit;
 
 /// Number of words that are scored in a sentence: its rarest ones.
 const RAREST: usize = 4;

@@ -5,9 +5,10 @@ use std::collections::HashSet;
 use super::ItemKind;
 use super::cues::{Sense, asks, is_routine, leans_back, length, refers_back, sense};
 use super::everyday::is_common;
-use super::units::{Form, Paragraph, Unit, paragraphs};
+use super::text_units::{Form, Paragraph, Unit, paragraphs};
 use super::voice::Voice;
-use crate::{Part, Role, ToldTurn};
+use crate::brief::ToldTurn;
+use crate::session::{Part, Role};
 
 /// How many sentences of one message are looked at whatever they are, half of them at its beginning and half at its end.
 fn most(role: Role) -> usize {

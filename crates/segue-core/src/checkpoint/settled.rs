@@ -5,10 +5,10 @@ mod short;
 use std::collections::{HashMap, HashSet};
 
 use super::cues::{is_report, sense};
-use super::tools::WENT_WELL;
-use super::units::{Unit, plain};
+use super::text_units::{Unit, plain};
+use super::tool_actions::WENT_WELL;
 use super::{Author, Item, ItemKind};
-use crate::Role;
+use crate::session::Role;
 
 /// Words that say where something stands and not what it is.
 const COMMON: [&str; 18] = [

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::extract::base;
 use super::{Author, Checkpoint, Item, ItemKind, merge};
-use crate::figure;
+use crate::number_format::figure;
 use crate::session::one_line;
 
 /// Maximum bytes of a statement (`LONGEST`), and maximum number of statements (`MOST`).

@@ -1,7 +1,16 @@
+#[cfg(test)]
+mod changes;
+#[cfg(test)]
+mod prompts;
+#[cfg(test)]
+mod properties;
+
 use jiff::Timestamp;
 
 use super::*;
-use crate::{Json, Message, Part, Role, ToldTurn};
+use crate::brief::ToldTurn;
+use crate::json::Json;
+use crate::session::{Message, Part, Role};
 
 fn said(role: Role, text: &str) -> Message {
     Message::text(role, text, Timestamp::UNIX_EPOCH)
@@ -65,12 +74,12 @@ fn a_text_is_taken_apart_into_sentences() {
         ("", &[]),
     ];
     for (text, expected) in cases {
-        let found = units::paragraphs(text, Role::User).into_iter();
+        let found = text_units::paragraphs(text, Role::User).into_iter();
         let found = found.flat_map(|paragraph| paragraph.units);
         let found: Vec<String> = found.map(|unit| unit.text).collect();
         assert_eq!(found, expected, "{text:?}");
     }
-    let long = &units::paragraphs(&"word ".repeat(1000), Role::User)[0].units[0];
+    let long = &text_units::paragraphs(&"word ".repeat(1000), Role::User)[0].units[0];
     assert!(long.text.len() <= 605 && long.text.ends_with(" …"));
 }
 

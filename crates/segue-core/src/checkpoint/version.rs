@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 
 use super::Author;
-use crate::TurnId;
-use crate::names::names;
+use crate::enum_names::names;
+use crate::id::TurnId;
 
 /// Reason for which a version was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

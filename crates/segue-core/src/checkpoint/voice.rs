@@ -5,8 +5,8 @@
 
 use std::ops::Range;
 
-use super::pasted::{Looks, is_fence, is_labelled, is_pasted, looks};
-use crate::Role;
+use super::line_kind::{Looks, is_fence, is_labelled, is_pasted, looks};
+use crate::session::Role;
 
 /// Who speaks in a line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

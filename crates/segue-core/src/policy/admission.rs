@@ -3,7 +3,8 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Policy, Rest, Setback, Standing, setback};
-use crate::{Failure, FailureClass, ProviderId};
+use crate::id::ProviderId;
+use crate::session::{Failure, FailureClass};
 
 /// Maximum time that a prompt waits automatically. A longer wait is reported to the caller.
 pub const LONGEST_WAIT: SignedDuration = SignedDuration::from_secs(60);

@@ -1,6 +1,6 @@
 //! Conditions of automatic compaction.
 
-use crate::Session;
+use crate::session::Session;
 
 /// Sessions that segue compacts automatically.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

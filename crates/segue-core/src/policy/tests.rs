@@ -1,7 +1,8 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::{Leg, LegId, Usage};
+use crate::id::LegId;
+use crate::session::{Leg, Usage};
 
 fn now() -> Timestamp {
     "2026-11-16T12:00:00Z".parse().unwrap()

@@ -2,7 +2,7 @@ use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Title, TitleSource};
+use crate::session::{Title, TitleSource};
 
 fn feature(name: &str) -> Scope {
     Scope::Feature(FeatureId::parse(name).unwrap())

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::of_model;
-use crate::{Cost, Usage};
+use crate::agent::model_prefix::of_model;
+use crate::session::Usage;
+use crate::spend::Cost;
 
 /// Price of a model per million tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

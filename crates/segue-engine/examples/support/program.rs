@@ -14,7 +14,8 @@ use jiff::Timestamp;
 use segue_acp::rehearsal::{self, Surroundings};
 use segue_agents::{AcpAgent, Agent, Leash, leash, mark_of};
 use segue_catalog::{Catalog, project_at};
-use segue_core::{NativeId, Project, ProviderId};
+use segue_core::id::{NativeId, ProviderId};
+use segue_core::session::Project;
 use segue_engine::{Engine, World};
 use segue_sqlite::SqliteStore;
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use segue_core::{Commit, excerpt};
+use segue_core::brief::{Commit, excerpt};
 
 /// Maximum number of commits in a context.
 const COUNT: &str = "10";

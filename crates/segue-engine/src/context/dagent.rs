@@ -7,7 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use segue_core::{FeatureContext, TaskContext, TaskSummary, excerpt};
+use segue_core::brief::{FeatureContext, TaskContext, TaskSummary, excerpt};
 use serde_json::Value;
 
 use super::Place;

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use segue_core::{Document, excerpt};
+use segue_core::brief::{Document, excerpt};
 
 use super::Place;
 

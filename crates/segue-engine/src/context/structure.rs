@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use segue_core::Structure;
+use segue_core::brief::Structure;
 
 /// Maximum number of names to read.
 const LOOKED_AT: usize = 5_000;

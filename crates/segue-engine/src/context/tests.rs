@@ -1,6 +1,7 @@
 use std::fs;
 
-use segue_core::{FeatureId, TaskId, TaskState};
+use segue_core::id::FeatureId;
+use segue_core::scope::{TaskId, TaskState};
 
 use super::*;
 
@@ -66,7 +67,7 @@ fn a_project_is_looked_at() {
     assert_eq!(
         (structure, all),
         (
-            segue_core::Structure {
+            segue_core::brief::Structure {
                 src_dirs: vec!["scripts".into(), "crates/a/src".into()],
                 config_files: vec!["Cargo.toml".into()],
                 has_tests: true,
@@ -77,7 +78,7 @@ fn a_project_is_looked_at() {
     );
     assert_eq!(
         structure::survey(&root.join("nowhere")),
-        (segue_core::Structure::default(), true)
+        (segue_core::brief::Structure::default(), true)
     );
     for n in 0..6_000 {
         fs::write(root.join(format!("scripts/{n}.txt")), "").unwrap();

@@ -1,8 +1,9 @@
 //! Application of changes in a native session to the record, with decisions that report them.
 
 use segue_catalog::NativeTurn;
-use segue_core::{
-    Decision, DecisionKind, LegEnd, Session, Turn, TurnState, close_open_calls, completed,
+use segue_core::reconcile::completed;
+use segue_core::session::{
+    Decision, DecisionKind, LegEnd, Session, Turn, TurnState, close_open_calls,
 };
 use segue_store::{AdoptedTurn, Finish, Lease, Memory, StoreError, TakenIn};
 
@@ -124,7 +125,7 @@ impl Engine {
     async fn lose(
         &self,
         lease: &Lease,
-        leg: &segue_core::Leg,
+        leg: &segue_core::session::Leg,
         standing: &Standing,
         ahead: Ahead,
     ) -> Result<Option<Decision>, EngineError> {

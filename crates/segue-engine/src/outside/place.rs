@@ -1,7 +1,7 @@
 //! Location of a leg's native session, and its last record.
 
 use segue_catalog::{Mark, NativeSession, Start, since};
-use segue_core::{NativeId, ProviderId};
+use segue_core::id::{NativeId, ProviderId};
 
 use crate::Engine;
 use crate::native::keeper;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::ops::RangeInclusive;
 
 use segue_catalog::{Catalog, NativeSession, ReadError, Start, outline, replay};
-use segue_core::{Message, Role, Session, SessionStatus, TurnNumberError, TurnState};
+use segue_core::session::{Message, Role, Session, SessionStatus, TurnNumberError, TurnState};
 
 use super::page::Page;
 use super::plain::{Kind, one_line, plain};

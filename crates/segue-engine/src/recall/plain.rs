@@ -1,6 +1,7 @@
 //! Plain text of message parts, without characters that control a terminal.
 
-use segue_core::{Part, noted_answer};
+use segue_core::brief::noted_answer;
+use segue_core::session::Part;
 
 /// Text and kind of a message part.
 pub(crate) struct Plain {
@@ -93,7 +94,7 @@ fn without_sequence(text: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use segue_core::Json;
+    use segue_core::json::Json;
 
     use super::*;
 

@@ -14,7 +14,9 @@ use segue_catalog::index::{
     Ask, Hit, HitTurn, Hits, Of, Order, Query, QueryError, Snippet, Texts, Words, snippet,
 };
 use segue_catalog::{Catalog, Mark, NativeSession, in_full};
-use segue_core::{FeatureId, MatchedBy, NativeId, Role, SessionId, Tag, TurnId, parse_when};
+use segue_core::id::{FeatureId, NativeId, SessionId, TurnId};
+use segue_core::session::{MatchedBy, Role, Tag};
+use segue_core::time_input::parse_when;
 use segue_store::{Filter, Page};
 
 use super::plain::one_line;
@@ -402,7 +404,7 @@ impl fmt::Display for SearchReport {
                     (&native.session.provider, native.session.head.title.as_ref())
                 }
             };
-            let title = one_line(title.map_or("", segue_core::Title::as_str));
+            let title = one_line(title.map_or("", segue_core::session::Title::as_str));
             write!(f, "\n{} ({provider}", found.conversation.id())?;
             if !title.is_empty() {
                 write!(f, ", {title:?}")?;

@@ -1,6 +1,8 @@
 //! Creation of sessions.
 
-use segue_core::{Message, Project, ProviderId, Purpose, SessionId, Title};
+use segue_core::id::{ProviderId, SessionId};
+use segue_core::scope::Purpose;
+use segue_core::session::{Message, Project, Title};
 use segue_store::{Filter, NewSession, Started, StoreError};
 
 use crate::{ChatRequest, Engine, EngineError};

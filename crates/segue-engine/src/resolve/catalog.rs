@@ -4,10 +4,9 @@
 use std::path::Path;
 
 use segue_catalog::index::State;
-use segue_core::{
-    DecisionKind, Evidence, NativeId, ProviderId, Purpose, Scope, Session, Sighting, StepKind,
-    is_recent,
-};
+use segue_core::id::{NativeId, ProviderId};
+use segue_core::scope::{Evidence, Purpose, Scope, Sighting, is_recent};
+use segue_core::session::{DecisionKind, Session, StepKind};
 use segue_store::Filter;
 
 use super::Trail;
@@ -77,7 +76,7 @@ impl Engine {
         let filter = Filter {
             project: Some(project.to_owned()),
             provider: provider.cloned(),
-            since: now.checked_sub(segue_core::RECENT).ok(),
+            since: now.checked_sub(segue_core::scope::RECENT).ok(),
             ..Filter::default()
         };
         // Building an index takes longer than reading the few files that were written recently.

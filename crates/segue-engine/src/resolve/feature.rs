@@ -1,6 +1,8 @@
 //! Lookup of a session by the name of a feature.
 
-use segue_core::{FeatureId, Scope, Session};
+use segue_core::id::FeatureId;
+use segue_core::scope::Scope;
+use segue_core::session::Session;
 use segue_store::{Filter, Page};
 
 use super::Fitting;

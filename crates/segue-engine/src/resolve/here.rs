@@ -4,7 +4,9 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use segue_catalog::Kind;
-use segue_core::{DecisionKind, NativeId, Project, ProviderId, Session, StepKind, is_summariser};
+use segue_core::checkpoint::is_summariser;
+use segue_core::id::{NativeId, ProviderId};
+use segue_core::session::{DecisionKind, Project, Session, StepKind};
 use segue_store::Filter;
 
 use super::{Trail, named};

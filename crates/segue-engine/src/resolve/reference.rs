@@ -4,9 +4,9 @@ use std::fmt;
 
 use jiff::Timestamp;
 use segue_catalog::NativeSession;
-use segue_core::{
-    Decision, MatchedBy, Pick, Project, ProviderId, Sent, Session, SessionId, SessionRef, pick,
-};
+use segue_core::brief::Sent;
+use segue_core::id::{ProviderId, SessionId};
+use segue_core::session::{Decision, MatchedBy, Pick, Project, Session, SessionRef, pick};
 use segue_store::{Filter, Page, StoreError};
 
 use crate::{Conversation, ConversationId, Engine, EngineError, Native};

@@ -6,7 +6,9 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use segue_core::{DecisionKind, Project, ProviderId, Purpose, Scope, Session, StepKind};
+use segue_core::id::ProviderId;
+use segue_core::scope::{Purpose, Scope};
+use segue_core::session::{DecisionKind, Project, Session, StepKind};
 use segue_store::Filter;
 
 use super::{Trail, named};

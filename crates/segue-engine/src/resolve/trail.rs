@@ -1,6 +1,6 @@
 //! Trace of a session resolution: its decisions and steps.
 
-use segue_core::{Decision, DecisionKind, Step, StepKind};
+use segue_core::session::{Decision, DecisionKind, Step, StepKind};
 
 use crate::ChatRequest;
 

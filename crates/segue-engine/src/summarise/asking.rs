@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use segue_agents::{AgentError, Conversation, OpenRequest, Opening, Step};
-use segue_core::{
-    AgentEvent, Objection, PermissionPolicy, RoleDescription, RoleName, StopReason, Summary,
-    ToolStatus, again,
-};
+use segue_core::agent::{PermissionPolicy, RoleDescription};
+use segue_core::checkpoint::{Objection, Summary, again};
+use segue_core::scope::RoleName;
+use segue_core::session::{AgentEvent, StopReason, ToolStatus};
 use tokio::sync::watch;
 use tokio::time::timeout;
 

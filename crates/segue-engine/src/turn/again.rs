@@ -3,9 +3,11 @@
 use std::fmt::Write as _;
 
 use jiff::Timestamp;
-use segue_core::{
-    Decision, DecisionKind, Failure, FailureClass, Hint, LegEnd, Message, Next, NextStep, Pause,
-    ProviderId, Refused, Rest, Role, Standing, TurnState, Usage, after_refusal,
+use segue_core::hint::{Hint, NextStep};
+use segue_core::id::ProviderId;
+use segue_core::policy::{Next, Pause, Refused, Rest, Standing, after_refusal};
+use segue_core::session::{
+    Decision, DecisionKind, Failure, FailureClass, LegEnd, Message, Role, TurnState, Usage,
 };
 use segue_store::Finish;
 

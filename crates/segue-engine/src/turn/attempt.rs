@@ -1,6 +1,6 @@
 //! A single attempt at a turn: opens a leg, reports it, and sends the prompt.
 
-use segue_core::{Decision, DecisionKind, FailureClass, Opened, TurnState};
+use segue_core::session::{Decision, DecisionKind, FailureClass, Opened, TurnState};
 
 use super::{Outcome, Run, Tried, stopped};
 use crate::open::{CannotOpen, OpenLeg, OpenTerms};

@@ -1,6 +1,7 @@
 //! Automatic compaction at the end of a turn whose native session is close to the budget.
 
-use segue_core::{Decision, DecisionKind, Occasion};
+use segue_core::checkpoint::Occasion;
+use segue_core::session::{Decision, DecisionKind};
 
 use super::Run;
 use crate::EngineError;

@@ -4,9 +4,12 @@ use std::fmt;
 use std::time::Duration;
 
 use segue_agents::{AgentError, Conversation, Step};
-use segue_core::{
-    AgentEvent, Decision, DecisionKind, Failure, FailureClass, Json, NativeId, Part,
-    PermissionAnswer, PermissionPolicy, PermissionRequest, PlanStep, RoleName, StopReason, Title,
+use segue_core::agent::{PermissionAnswer, PermissionPolicy, PermissionRequest};
+use segue_core::id::NativeId;
+use segue_core::json::Json;
+use segue_core::scope::RoleName;
+use segue_core::session::{
+    AgentEvent, Decision, DecisionKind, Failure, FailureClass, Part, PlanStep, StopReason, Title,
     TitleSource, ToolCall, ToolStatus, TurnEnd, TurnState,
 };
 use segue_store::{DraftKind, StoreError};

@@ -1,6 +1,6 @@
 //! Compaction of the context by the agent itself: recorded when it happens, and cleared after a reminder was sent.
 
-use segue_core::{Decision, DecisionKind, Turn, TurnState};
+use segue_core::session::{Decision, DecisionKind, Turn, TurnState};
 use segue_store::Memory;
 
 use super::Run;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use segue_agents::Timeouts;
-use segue_core::{AgentEvent, Failure, FailureClass, ToolCall};
+use segue_core::session::{AgentEvent, Failure, FailureClass, ToolCall};
 use tokio::time::Instant;
 
 /// Watchdog of a running turn.

@@ -2,10 +2,11 @@
 
 use jiff::Timestamp;
 use segue_agents::known;
-use segue_core::{
-    Aftermath, Decision, DecisionKind, Failure, FailureClass, Hint, Leg, LegEnd, LegId, NextStep,
-    Standing, TurnState, figure, is_full, is_policy_stop,
-};
+use segue_core::hint::{Hint, NextStep};
+use segue_core::id::LegId;
+use segue_core::number_format::figure;
+use segue_core::policy::{Aftermath, Standing, is_full, is_policy_stop};
+use segue_core::session::{Decision, DecisionKind, Failure, FailureClass, Leg, LegEnd, TurnState};
 use segue_store::{Finish, Settled};
 
 use super::{Outcome, Run};

@@ -1,6 +1,6 @@
 //! Token estimates for a turn that has ended: the sent text and the agent's output.
 
-use segue_core::Opened;
+use segue_core::session::Opened;
 use segue_store::TokenCount;
 
 use super::Run;

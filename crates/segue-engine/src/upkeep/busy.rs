@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use segue_agents::busy::{self, Busy, Whose};
-use segue_core::{NativeId, ProviderId};
+use segue_core::id::{NativeId, ProviderId};
 
 use crate::native::keeper;
 use crate::{ConversationId, Engine, EngineError};

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use segue_agents::busy::{self, Busy, Whose};
 use segue_agents::forget_kept;
 use segue_catalog::{Called, Catalog, Entry, KeepError, NativeSession, Trash, WentWith};
-use segue_core::{Leg, MatchedBy, NativeId, ProviderId, Session, SessionId, TitleSource};
+use segue_core::id::{NativeId, ProviderId, SessionId};
+use segue_core::session::{Leg, MatchedBy, Session, TitleSource};
 
 use super::{DeletePlan, Deleted, Doomed, Extent, Fate, Means, Spared, Upkeep};
 use crate::native::keeper;

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use segue_catalog::{Archive, Entry, KeepError, Kept, NativeSession, Saved, Times, WentWith};
-use segue_core::{Candidate, MatchedBy, Pick, Project, ProviderId, Session, SessionId, pick};
+use segue_core::id::{ProviderId, SessionId};
+use segue_core::session::{Candidate, MatchedBy, Pick, Project, Session, pick};
 use segue_store::Retag;
 
 use super::Restored;

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use segue_agents::AgentError;
 use segue_agents::Refusal;
-use segue_core::{FailureClass, Opened, Policy, ProviderId, Role, SessionId, TurnState};
+use segue_core::id::{ProviderId, SessionId};
+use segue_core::policy::Policy;
+use segue_core::session::{FailureClass, Opened, Role, TurnState};
 use segue_engine::{EngineError, Speaker, Stop, Target, TurnEvent};
 use segue_store::{Store, StoreError};
 use tokio::sync::mpsc;
@@ -67,7 +69,7 @@ async fn a_prompt_that_failed_told_nobody_for_sure() {
     let failed = stage.chat(stage.request("two", same(&first)), |_| {}).await;
     assert_eq!(failed.unwrap().state, TurnState::Failed);
     let mut again = stage.request("three", same(&first));
-    again.haste = segue_core::Haste::Ignore;
+    again.haste = segue_core::policy::Haste::Ignore;
     stage.script([say("ok"), done()]);
     stage.chat(again, |_| {}).await.unwrap();
     let told = |prompt: &String| prompt.contains("> by the way");

@@ -5,10 +5,14 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use segue_agents::{AgentError, Defaults, Refusal, SessionDefault, Timeouts};
-use segue_core::{
-    AgentEvent, DecisionKind, FailureClass, Json, LegEnd, NativeId, Opened, PermissionAnswer,
-    PermissionKind, PermissionOption, PermissionPolicy, PermissionRequest, PlanStatus, PlanStep,
-    ToolCall, ToolStatus, TurnState,
+use segue_core::agent::{
+    PermissionAnswer, PermissionKind, PermissionOption, PermissionPolicy, PermissionRequest,
+};
+use segue_core::id::NativeId;
+use segue_core::json::Json;
+use segue_core::session::{
+    AgentEvent, DecisionKind, FailureClass, LegEnd, Opened, PlanStatus, PlanStep, ToolCall,
+    ToolStatus, TurnState,
 };
 use segue_engine::{Stop, Target, TurnEvent};
 use segue_store::Store;

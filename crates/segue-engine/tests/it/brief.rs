@@ -1,6 +1,6 @@
 //! The brief of a new native session, and the token counts that it needs.
 
-use segue_core::{AgentEvent, Opened, StopReason, ToolCall, ToolStatus, Usage};
+use segue_core::session::{AgentEvent, Opened, StopReason, ToolCall, ToolStatus, Usage};
 use segue_engine::{Conversation, Target, TurnReport};
 use segue_store::Store;
 
@@ -31,9 +31,9 @@ async fn messages_are_counted_as_they_are_written() {
         id: "1".into(),
         name: "shell".into(),
         kind: "execute".into(),
-        args: segue_core::Json::empty_object(),
+        args: segue_core::json::Json::empty_object(),
         status: ToolStatus::Completed,
-        output: Some(segue_core::Json::string("done")),
+        output: Some(segue_core::json::Json::string("done")),
         diffs: Vec::new(),
     };
     stage.script([
@@ -93,7 +93,8 @@ async fn what_a_native_session_holds_is_compared_with_what_its_agent_reports() {
         ]
     );
     let session = stage.store.session(&report.session).await.unwrap().unwrap();
-    let conversation = Conversation::Session(Box::new(session), segue_core::SessionStatus::Idle);
+    let conversation =
+        Conversation::Session(Box::new(session), segue_core::session::SessionStatus::Idle);
     let preview = stage
         .engine
         .preview(&conversation, None, "go on")
@@ -101,7 +102,7 @@ async fn what_a_native_session_holds_is_compared_with_what_its_agent_reports() {
         .unwrap();
     let total = preview.brief.total_tokens();
     assert_eq!(preview.reported_tokens, Some(total + 1_000));
-    let other = segue_core::ProviderId::parse("other").unwrap();
+    let other = segue_core::id::ProviderId::parse("other").unwrap();
     let preview = stage
         .engine
         .preview(&conversation, Some(&other), "go on")

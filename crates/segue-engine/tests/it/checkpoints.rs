@@ -1,6 +1,7 @@
 //! Checkpoints follow the head, and the user can change them.
 
-use segue_core::{Author, ItemKind, Occasion, Opened, Session, form, formed};
+use segue_core::checkpoint::{Author, ItemKind, Occasion, form, formed};
+use segue_core::session::{Opened, Session};
 use segue_engine::{CheckpointError, EngineError, Place, Target, TurnReport};
 use segue_store::Store;
 
@@ -295,7 +296,7 @@ async fn what_a_person_writes_counts_unless_it_is_outdated_or_too_long() {
     let mut long = formed(&long, &view.checkpoint, 2).unwrap();
     let last = long.of(ItemKind::Pending).next_back().unwrap().clone();
     long.items
-        .extend((100..300).map(|id| segue_core::Item { id, ..last.clone() }));
+        .extend((100..300).map(|id| segue_core::checkpoint::Item { id, ..last.clone() }));
     let too_large = write(2, long).await.unwrap_err();
     assert!(
         too_large.to_string().contains("it may have 40,000"),

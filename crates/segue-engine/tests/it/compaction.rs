@@ -1,10 +1,11 @@
 //! Compaction, automatic and on request: when it happens, how often, and the brief that follows it.
 
 use jiff::Timestamp;
-use segue_core::{
-    Author, AutoCompaction, DecisionKind, LegEnd, Occasion, Opened, Policy, Purpose, RoleChange,
-    RoleName, Roles, Scope,
-};
+use segue_core::agent::{RoleChange, Roles};
+use segue_core::checkpoint::{Author, Occasion};
+use segue_core::policy::{AutoCompaction, Policy};
+use segue_core::scope::{Purpose, RoleName, Scope};
+use segue_core::session::{DecisionKind, LegEnd, Opened};
 use segue_engine::{ChatRequest, EngineError, Speaker, Target, TurnEvent, TurnReport};
 use segue_store::{NewVersion, Store, StoreError};
 
@@ -117,7 +118,7 @@ async fn what_was_not_counted_is_summed_up_by_the_record() {
     let stage = stage(AutoCompaction::Always);
     let first = said(&stage, 1_000, Target::New).await;
     stage.script([
-        Cue::Event(segue_core::AgentEvent::Compacted),
+        Cue::Event(segue_core::session::AgentEvent::Compacted),
         say("noted"),
         done(),
     ]);

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use segue_core::Opened;
+use segue_core::session::Opened;
 use segue_engine::Target;
 
 use crate::scripted::{Stage, same};

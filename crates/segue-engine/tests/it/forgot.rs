@@ -1,10 +1,9 @@
 //! Agents that compact their own context receive a reminder of the user's rules and pinned items.
 
 use segue_agents::{AgentError, Refusal};
-use segue_core::{
-    AgentEvent, Author, Checkpoint, DecisionKind, END_OF_RECORD, FailureClass, Item, ItemKind,
-    Occasion, Opened,
-};
+use segue_core::brief::END_OF_RECORD;
+use segue_core::checkpoint::{Author, Checkpoint, Item, ItemKind, Occasion};
+use segue_core::session::{AgentEvent, DecisionKind, FailureClass, Opened};
 use segue_engine::{Speaker, Target, TurnReport};
 use segue_store::{NewVersion, Store};
 

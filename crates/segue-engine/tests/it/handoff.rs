@@ -6,7 +6,10 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 
 use segue_agents::Defaults;
-use segue_core::{DecisionKind, LegEnd, Opened, PermissionPolicy, Policy, ProviderId};
+use segue_core::agent::PermissionPolicy;
+use segue_core::id::ProviderId;
+use segue_core::policy::Policy;
+use segue_core::session::{DecisionKind, LegEnd, Opened};
 use segue_engine::{EngineError, Target};
 use segue_store::{NewSession, Store, StoreError};
 
@@ -98,7 +101,7 @@ async fn what_can_not_be_handed_over_stays_as_it_is() {
     );
 
     let blank = NewSession {
-        id: segue_core::SessionId::at(jiff::Timestamp::now(), 77),
+        id: segue_core::id::SessionId::at(jiff::Timestamp::now(), 77),
         project: after.project,
         title: after.title,
         purpose: None,

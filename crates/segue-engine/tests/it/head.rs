@@ -2,9 +2,10 @@
 
 use std::sync::atomic::Ordering;
 
-use segue_core::{
-    AgentEvent, Change, Failure, FailureClass, Json, LegEnd, Message, Opened, Role, ToolCall,
-    ToolStatus, TurnState, Usage,
+use segue_core::json::Json;
+use segue_core::session::{
+    AgentEvent, Change, Failure, FailureClass, LegEnd, Message, Opened, Role, ToolCall, ToolStatus,
+    TurnState, Usage,
 };
 use segue_engine::{EngineError, SetAside, Target, TurnReport};
 use segue_store::{Finish, NewLeg, Store};
@@ -228,7 +229,7 @@ async fn a_revert_tells_what_the_dropped_turns_did_and_a_preview_changes_nothing
         args: Json::from(serde_json::json!({"file_path": "/x/new.rs"})),
         status: ToolStatus::Completed,
         output: Some(Json::string("ok")),
-        diffs: vec![segue_core::Diff {
+        diffs: vec![segue_core::session::Diff {
             path: "/x/new.rs".into(),
             patch: "@@ -0,0 +1,1 @@\n+x\n".into(),
         }],

@@ -7,7 +7,8 @@ use jiff::Timestamp;
 use segue_catalog::{
     Catalog, Found, Head, IdHint, Kind, ReadError, Reader, Records, Start, Whereabouts,
 };
-use segue_core::{NativeId, Project, SessionRef, Title};
+use segue_core::id::NativeId;
+use segue_core::session::{Project, SessionRef, Title};
 use segue_engine::{Conversation, EngineError, Freshness, Standpoint, Target};
 use segue_store::Filter;
 
@@ -77,7 +78,7 @@ async fn a_native_session_that_carries_one_of_ours_is_not_listed_again() {
     assert_eq!(listed, [&own, "scripted:their-own", "scripted:native-2"]);
     assert!(!more);
     // A second leg, on native-2, ends the first one. Both native sessions stay attached to the session.
-    *stage.agent.goes_on.lock().unwrap() = segue_core::Opened::Fresh;
+    *stage.agent.goes_on.lock().unwrap() = segue_core::session::Opened::Fresh;
     stage.turn("again", same(&report)).await;
     assert_eq!(ids(&stage, 10).await.0, [&own, "scripted:their-own"]);
     assert_eq!(ids(&stage, 1).await, (vec![own], true));

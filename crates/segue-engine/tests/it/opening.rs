@@ -1,6 +1,7 @@
 //! Opening of a leg: the native session is resumed if it received all turns, else a new one receives a brief.
 
-use segue_core::{LegEnd, Message, Opened, ProcessMark, Role, TurnState};
+use segue_core::agent::ProcessMark;
+use segue_core::session::{LegEnd, Message, Opened, Role, TurnState};
 use segue_engine::{EngineError, Target};
 use segue_store::{Entry, Filter, LeaseRequest, NewLeg, Page, Store, StoreError};
 
@@ -111,10 +112,10 @@ async fn a_turn_that_was_cut_off_is_closed_and_not_sent_again() {
         .begin_attempt(&lease, cut.id, leg, at)
         .await
         .unwrap();
-    let call = segue_core::Part::FunctionCall {
+    let call = segue_core::session::Part::FunctionCall {
         id: "c1".into(),
         name: "write".into(),
-        args: segue_core::Json::empty_object(),
+        args: segue_core::json::Json::empty_object(),
     };
     let message = Message::new(Role::Assistant, vec![call], at);
     stage
@@ -137,7 +138,7 @@ async fn a_turn_that_was_cut_off_is_closed_and_not_sent_again() {
     let messages = stage.store.messages(cut.id).await.unwrap();
     assert!(matches!(
         messages[2].parts.as_slice(),
-        [segue_core::Part::FunctionResponse { call_id, is_error: true, .. }] if call_id == "c1"
+        [segue_core::session::Part::FunctionResponse { call_id, is_error: true, .. }] if call_id == "c1"
     ));
     assert_eq!(stage.agent.heard.lock().unwrap().prompts, ["one", "three"]);
     // The native session received turn 2, so it can be resumed.

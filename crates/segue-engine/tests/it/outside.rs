@@ -9,9 +9,11 @@ use segue_catalog::{
     Back, Catalog, Event, Found, Head, IdHint, Kind, Mark, ReadError, Reader, Record, Records,
     Said, Skipped, Start, Whereabouts,
 };
-use segue_core::{
-    DecisionKind, END_OF_RECORD, FailureClass, Message, NativeId, Opened, Policy, ProviderId, Role,
-    Session, StopReason, Turn, TurnState, Usage,
+use segue_core::brief::END_OF_RECORD;
+use segue_core::id::{NativeId, ProviderId};
+use segue_core::policy::Policy;
+use segue_core::session::{
+    DecisionKind, FailureClass, Message, Opened, Role, Session, StopReason, Turn, TurnState, Usage,
 };
 use segue_engine::{Speaker, Stop, Target, TurnEvent, TurnReport};
 use segue_store::{Filter, Lease, Page, Store};
@@ -148,7 +150,7 @@ async fn turn(stage: &Stage, book: &Book, prompt: &'static str, target: Target) 
 }
 
 /// Returns the prompts of a session. Those made outside segue are in brackets.
-async fn story(stage: &Stage, session: &segue_core::SessionId) -> Vec<String> {
+async fn story(stage: &Stage, session: &segue_core::id::SessionId) -> Vec<String> {
     let mut story = Vec::new();
     for turn in stage.store.turns(session).await.unwrap() {
         let messages = stage.store.messages(turn.id).await.unwrap();
@@ -353,7 +355,7 @@ async fn turns_made_after_what_was_reverted_become_a_session_of_their_own() {
     let last = turn(&stage, &book, "three", same(&first)).await;
     let told = decided(&last);
     let (_, made) = told.split_once("segue session resume ").unwrap();
-    let made = segue_core::SessionId::parse(made.lines().next().unwrap()).unwrap();
+    let made = segue_core::id::SessionId::parse(made.lines().next().unwrap()).unwrap();
     assert_eq!(story(&stage, &made).await, ["one", "two", "[x]"]);
     assert_eq!(story(&stage, &first.session).await, ["one", "three"]);
     let (opened, why) = last.opened.unwrap();

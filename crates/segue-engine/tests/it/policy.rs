@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use segue_agents::{AgentError, Defaults, Refusal};
-use segue_core::{
-    DecisionKind, FailureClass, Haste, LegEnd, Opened, Pause, PermissionPolicy, Policy, ProviderId,
-    Rest, Standing, StopReason, TurnState, Usage,
+use segue_core::agent::PermissionPolicy;
+use segue_core::id::ProviderId;
+use segue_core::policy::{Haste, Pause, Policy, Rest, Standing};
+use segue_core::session::{
+    DecisionKind, FailureClass, LegEnd, Opened, StopReason, TurnState, Usage,
 };
 use segue_engine::{EngineError, Stop, Target, TurnEvent, TurnReport};
 use segue_store::Store;

@@ -1,7 +1,9 @@
 //! Sessions of other programs are imported, continued and exported.
 
 use jiff::Timestamp;
-use segue_core::{Author, Checkpoint, Item, ItemKind, Project, Role, SessionId};
+use segue_core::checkpoint::{Author, Checkpoint, Item, ItemKind};
+use segue_core::id::SessionId;
+use segue_core::session::{Project, Role};
 use segue_engine::{Import, Target};
 use segue_formats::{Kept, Line, Portable, Recap};
 

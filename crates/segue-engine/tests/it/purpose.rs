@@ -1,6 +1,9 @@
 //! Lookup of the session for a purpose, without a prompt.
 
-use segue_core::{FeatureId, Opened, Policy, ProviderId, Purpose, Scope};
+use segue_core::id::{FeatureId, ProviderId};
+use segue_core::policy::Policy;
+use segue_core::scope::{Purpose, Scope};
+use segue_core::session::Opened;
 use segue_engine::{Conversation, ForPurpose, Speaker, Target};
 use segue_store::Store;
 

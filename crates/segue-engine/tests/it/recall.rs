@@ -1,7 +1,7 @@
 //! Search in segue's sessions.
 
 use segue_catalog::Index;
-use segue_core::{Project, SessionRef};
+use segue_core::session::{Project, SessionRef};
 use segue_engine::{Engine, Freshness, Order, SearchReport, SearchRequest, Standpoint, Target};
 
 use crate::scripted::{Stage, same};

@@ -4,10 +4,16 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use segue_core::{
-    AgentEvent, DecisionKind, FeatureId, Json, KeptContext, Opened, Part, PermissionAnswer,
-    PermissionKind, PermissionOption, PermissionPolicy, PermissionRequest, Project, Purpose,
-    RoleChange, RoleName, Roles, Scope, Session, SessionStatus, ToolCall, ToolStatus,
+use segue_core::agent::{
+    PermissionAnswer, PermissionKind, PermissionOption, PermissionPolicy, PermissionRequest,
+    RoleChange, Roles,
+};
+use segue_core::brief::KeptContext;
+use segue_core::id::FeatureId;
+use segue_core::json::Json;
+use segue_core::scope::{Purpose, RoleName, Scope};
+use segue_core::session::{
+    AgentEvent, DecisionKind, Opened, Part, Project, Session, SessionStatus, ToolCall, ToolStatus,
 };
 use segue_engine::{ChatRequest, Conversation, EngineError, Gathering, Target, TurnReport};
 use segue_store::Store;

@@ -1,10 +1,11 @@
 //! Sessions by purpose: which session a prompt continues, and what the agent receives about its purpose.
 
 use jiff::{SignedDuration, Timestamp};
-use segue_core::{
-    DecisionKind, FailureClass, FeatureId, Haste, Opened, Policy, Project, ProviderId, Purpose,
-    Rest, RoleName, Scope, SessionId, SessionRef, StepKind, Tag, TaskId, TaskState, Title,
-    TitleSource,
+use segue_core::id::{FeatureId, ProviderId, SessionId};
+use segue_core::policy::{Haste, Policy, Rest};
+use segue_core::scope::{Purpose, RoleName, Scope, TaskId, TaskState};
+use segue_core::session::{
+    DecisionKind, FailureClass, Opened, Project, SessionRef, StepKind, Tag, Title, TitleSource,
 };
 use segue_engine::{ChatRequest, EngineError, Standpoint, Target, TurnEvent, TurnReport};
 use segue_store::{Filter, Page, Retag, Store, StoreError};
@@ -138,7 +139,7 @@ async fn each_step_is_told_to_those_who_ask() {
         assert_eq!(report.await.unwrap().steps, steps);
         told.push(steps.unwrap());
     }
-    let kinds = |steps: &[segue_core::Step]| -> Vec<StepKind> {
+    let kinds = |steps: &[segue_core::session::Step]| -> Vec<StepKind> {
         steps.iter().map(|step| step.kind).collect()
     };
     let [first, second] = told.try_into().unwrap();

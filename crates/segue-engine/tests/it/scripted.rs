@@ -12,10 +12,11 @@ use segue_agents::{
     Agent, AgentError, Conversation, Defaults, Listed, OpenRequest, Opening, Probe, Refusal, Step,
 };
 use segue_catalog::Catalog;
-use segue_core::{
-    AgentEvent, FailureClass, Haste, NativeId, Opened, PermissionAnswer, PermissionPolicy,
-    PermissionRequest, Policy, ProcessMark, Project, ProviderId, Session, SessionId, StopReason,
-    TurnEnd, Usage,
+use segue_core::agent::{PermissionAnswer, PermissionPolicy, PermissionRequest, ProcessMark};
+use segue_core::id::{NativeId, ProviderId, SessionId};
+use segue_core::policy::{Haste, Policy};
+use segue_core::session::{
+    AgentEvent, FailureClass, Opened, Project, Session, StopReason, TurnEnd, Usage,
 };
 use segue_engine::{ChatRequest, Engine, EngineError, Stop, Target, TurnEvent, TurnReport, World};
 use segue_sqlite::SqliteStore;

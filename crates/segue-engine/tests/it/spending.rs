@@ -10,8 +10,10 @@ use segue_catalog::{
     Catalog, Event, Found, Head, IdHint, Kind, Mark, ReadError, Reader, Record, Records, Said,
     Skipped, Start, Whereabouts,
 };
+use segue_core::id::{NativeId, ProviderId};
+use segue_core::session::{Message, Opened, Part, Role, StopReason, Usage};
+use segue_core::spend::Cost;
 use segue_core::spend::{By, Prices, Spending, Spent};
-use segue_core::{Cost, Message, NativeId, Opened, Part, ProviderId, Role, StopReason, Usage};
 use segue_engine::{SpendingRequest, Target};
 use segue_store::Store;
 

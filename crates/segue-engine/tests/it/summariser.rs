@@ -4,11 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use segue_agents::{AgentError, Refusal};
-use segue_core::{
-    AgentEvent, Author, Checkpoint, FailureClass, Item, ItemKind, Json, Objection, Occasion,
+use segue_core::agent::{
     PermissionAnswer, PermissionKind, PermissionOption, PermissionPolicy, PermissionRequest,
-    Policy, Rest, SUMMARISER, Session, ToolCall, ToolStatus, Version,
 };
+use segue_core::checkpoint::{
+    Author, Checkpoint, Item, ItemKind, Objection, Occasion, SUMMARISER, Version,
+};
+use segue_core::json::Json;
+use segue_core::policy::{Policy, Rest};
+use segue_core::session::{AgentEvent, FailureClass, Session, ToolCall, ToolStatus};
 use segue_engine::{Proposal, Summariser, TakenUp, Target, TurnReport};
 use segue_store::{NewVersion, Store};
 
@@ -517,7 +521,7 @@ async fn one_that_rests_is_not_asked() {
     assert!(asked(&stage).is_empty());
 }
 
-fn reader_id(stage: &Stage) -> segue_core::ProviderId {
+fn reader_id(stage: &Stage) -> segue_core::id::ProviderId {
     segue_agents::Agent::provider(&**reader(stage)).clone()
 }
 

@@ -1,8 +1,11 @@
 //! Turns, from the prompt to the final record.
 
-use segue_core::{
-    AgentEvent, DecisionKind, Json, Part, PermissionAnswer, PermissionKind, PermissionOption,
-    PermissionRequest, ProcessMark, StopReason, ToolCall, ToolStatus, TurnState, Usage,
+use segue_core::agent::{
+    PermissionAnswer, PermissionKind, PermissionOption, PermissionRequest, ProcessMark,
+};
+use segue_core::json::Json;
+use segue_core::session::{
+    AgentEvent, DecisionKind, Part, StopReason, ToolCall, ToolStatus, TurnState, Usage,
 };
 use segue_engine::{EngineError, Stop, Target, TurnEvent};
 use segue_store::{LeaseRequest, Store, StoreError};

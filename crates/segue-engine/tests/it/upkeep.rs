@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use segue_catalog::{Archive, Catalog, Claude, Index, Trash};
-use segue_core::{Project, SessionRef};
+use segue_core::session::{Project, SessionRef};
 use segue_engine::{Conversation, EngineError, Extent, Fate, Standpoint, Target, Upkeep};
 
 use crate::scripted::Stage;

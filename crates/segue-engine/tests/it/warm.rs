@@ -2,7 +2,8 @@
 
 use std::process::{Child, Command};
 
-use segue_core::{Opened, ProviderId};
+use segue_core::id::ProviderId;
+use segue_core::session::Opened;
 use segue_engine::{ChatRequest, Engine, EngineError, Target, TurnReport};
 use segue_store::{Store, StoreError};
 
@@ -10,7 +11,7 @@ use crate::scripted::{Stage, done, same, say};
 
 /// Creates a stage whose agent has a process that runs until it is killed.
 fn stage() -> (Stage, Child) {
-    let stage = Stage::with(&["codex"], segue_core::Policy::default());
+    let stage = Stage::with(&["codex"], segue_core::policy::Policy::default());
     let program = Command::new("sleep").arg("600").spawn().unwrap();
     *stage.agent.process.lock().unwrap() = segue_agents::mark_of(program.id());
     (stage, program)

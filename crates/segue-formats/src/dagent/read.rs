@@ -3,19 +3,19 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use segue_core::{
-    FeatureId, ProviderId, Purpose, RoleName, Scope, Tag, TaskId, TaskState, Title, TitleSource,
-};
+use segue_core::id::{FeatureId, ProviderId};
+use segue_core::scope::{Purpose, RoleName, Scope, TaskId, TaskState};
+use segue_core::session::{Tag, Title, TitleSource};
 use serde_json::{Map, Value};
 
 use super::File;
-use super::kind::{Kind, Said};
-use super::odd;
+use super::session_type::{Kind, Said};
 use super::summary;
-use crate::fields::{
+use super::warnings;
+use crate::extra_fields::speaker;
+use crate::json_fields::{
     kind, map, number, object, other_parts, stamp, text, time, unmarked, without, words,
 };
-use crate::kept::speaker;
 use crate::portable::WORDLESS;
 use crate::{Kept, Line, Portable, Read, Recap};
 
@@ -78,7 +78,7 @@ pub fn read(folder: &Folder, now: Timestamp) -> Reading {
     }
     for place in &places {
         let files = files_at(folder, place);
-        odd::links(
+        warnings::links(
             &place.path,
             place.feature,
             &place.task,
@@ -228,8 +228,8 @@ fn portable(
         (path_of(File::Context), &context),
         (path_of(File::Agent), &agent),
     ];
-    odd::claims(id, &read, remarks);
-    odd::kind(path_of(File::Context), &context, remarks);
+    warnings::claims(id, &read, remarks);
+    warnings::kind(path_of(File::Context), &context, remarks);
     let metadata = map(&chat, "metadata");
     let stated = |name: &str| {
         let of_chat = time(metadata.and_then(|metadata| metadata.get(name)));

@@ -4,13 +4,13 @@
 //! `important` and `minor`. Only the first form is written. An item whose kind has no list is in the most similar list,
 //! with a prefix that names its kind, so that a reader of the lists finds all items.
 
-use segue_core::{
+use segue_core::checkpoint::{
     Author, Checkpoint, Delta, Item, ItemKind, LoopState, decode_delta, encode_delta,
 };
 use serde_json::{Map, Value};
 
-use super::shape::{Loop, Summary};
-use crate::fields::{kind, map, number, one_line, text};
+use super::schema::{Loop, Summary};
+use crate::json_fields::{kind, map, number, one_line, text};
 
 /// Returns the list for items of a kind, and their prefix in it.
 fn place(kind: ItemKind) -> (&'static str, Option<&'static str>) {

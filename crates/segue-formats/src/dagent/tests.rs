@@ -2,14 +2,16 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use proptest::prelude::*;
-use segue_core::{
-    Author, Checkpoint, Commit, Context, Delta, Document, FeatureId, Item, ItemKind, Json,
-    KeptContext, LoopState, ProviderId, Purpose, Role, RoleDescription, RoleName, Scope, Tag,
-    TaskId, TaskState, Title, TitleSource,
-};
+use segue_core::agent::RoleDescription;
+use segue_core::brief::{Commit, Context, Document, KeptContext};
+use segue_core::checkpoint::{Author, Checkpoint, Delta, Item, ItemKind, LoopState};
+use segue_core::id::{FeatureId, ProviderId};
+use segue_core::json::Json;
+use segue_core::scope::{Purpose, RoleName, Scope, TaskId, TaskState};
+use segue_core::session::{Role, Tag, Title, TitleSource};
 use serde_json::{Map, Value, json};
 
-use super::kind::{Kind, Said};
+use super::session_type::{Kind, Said};
 use super::{Folder, read, write};
 use crate::{Kept, Line, Portable, Recap};
 

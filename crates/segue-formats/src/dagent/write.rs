@@ -4,21 +4,21 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use jiff::Timestamp;
-use segue_core::{
-    Context, FeatureLinks, ProviderId, Purpose, RoleName, Scope, Tag, TaskLinks, TaskState, Title,
-    links,
-};
+use segue_core::brief::Context;
+use segue_core::id::ProviderId;
+use segue_core::scope::{FeatureLinks, Purpose, RoleName, Scope, TaskLinks, TaskState, links};
+use segue_core::session::{Tag, Title};
 use serde_json::{Map, Value, json};
 
 use super::File;
-use super::kind::Kind;
-use super::shape::{
+use super::context;
+use super::schema::{
     Agent, Chat, Checkpoint, Context as ContextFile, Feature, Message, Metadata, Own, State, Task,
     Tokens,
 };
+use super::session_type::Kind;
 use super::summary::{details, loop_shape, summary};
-use super::surroundings;
-use crate::fields::{iso, map, number, pretty, text, time, without};
+use crate::json_fields::{iso, map, number, pretty, text, time, without};
 use crate::{Line, Portable};
 
 /// Renders the files of sessions. The key is the path, with `/`. `count` counts the tokens of a text.
@@ -143,7 +143,7 @@ fn checkpoint(session: &Portable) -> String {
             version: number(kept, "version").unwrap_or(0),
             created_at: iso(kept_time("createdAt")),
             updated_at: iso(kept_time("updatedAt")),
-            summary: super::shape::Summary::default(),
+            summary: super::schema::Summary::default(),
             ralph_loop: None,
             tokens: Tokens::default(),
             segue: None,
@@ -196,10 +196,9 @@ fn context(
     let kept = if gathered.is_some() { &nothing } else { kept };
     let found = gathered.map(|gathered| &gathered.context);
     let project = kept.get("project").cloned();
-    let project =
-        project.unwrap_or_else(|| surroundings::project(found.unwrap_or(&Context::default())));
+    let project = project.unwrap_or_else(|| context::project(found.unwrap_or(&Context::default())));
     let of_feature = || Some(json!({ "name": links.feature?.as_str(), "tasks": tasks(links) }));
-    let feature = found.and_then(surroundings::feature);
+    let feature = found.and_then(context::feature);
     let feature = kept.get("feature").cloned().or(feature).or_else(of_feature);
     let of_task = || {
         let (task, _) = task?;
@@ -207,7 +206,7 @@ fn context(
             json!({ "title": task.as_str(), "description": "", "dependencies": [], "dependents": [] }),
         )
     };
-    let about = found.and_then(surroundings::task);
+    let about = found.and_then(context::task);
     let about = kept.get("task").cloned().or(about).or_else(of_task);
     let gathered_at = gathered.map(|gathered| gathered.at);
     let updated_at = time(kept.get("updatedAt")).or(gathered_at);

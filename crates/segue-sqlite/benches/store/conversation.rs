@@ -1,9 +1,9 @@
 //! Sessions of a given length whose last turn is running.
 
 use jiff::{SignedDuration, Timestamp};
-use segue_core::{
-    Message, ProcessMark, Project, ProviderId, Role, SessionId, Title, TurnId, TurnState, Usage,
-};
+use segue_core::agent::ProcessMark;
+use segue_core::id::{ProviderId, SessionId, TurnId};
+use segue_core::session::{Message, Project, Role, Title, TurnState, Usage};
 use segue_sqlite::SqliteStore;
 use segue_store::{Entry, Finish, Lease, LeaseRequest, NewSession, Store};
 

@@ -9,7 +9,7 @@ use tokio::runtime::Runtime;
 use crate::conversation::Conversation;
 use crate::rewrite::{ChatFile, Done};
 use crate::{directory, runtime, text};
-use segue_testkit::figures::{
+use segue_testkit::benchmark::{
     Compared, Contestant, Extent, print_table, quantile, take_turns, verdict,
 };
 

@@ -21,7 +21,7 @@ mod rewrite;
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 
-use segue_testkit::figures::Extent;
+use segue_testkit::benchmark::Extent;
 
 /// Length of a message, about that of a short answer.
 const MESSAGE_BYTES: usize = 1024;

@@ -4,10 +4,12 @@ use std::path::Path;
 use std::time::Instant;
 
 use jiff::{SignedDuration, Timestamp};
-use segue_core::{FeatureId, Project, ProviderId, Purpose, Scope, SessionId, Title};
+use segue_core::id::{FeatureId, ProviderId, SessionId};
+use segue_core::scope::{Purpose, Scope};
+use segue_core::session::{Project, Title};
 use segue_sqlite::SqliteStore;
 use segue_store::{Filter, NewSession, Page, Store};
-use segue_testkit::figures::{Compared, Contestant, Extent, print_table, take_turns, verdict};
+use segue_testkit::benchmark::{Compared, Contestant, Extent, print_table, take_turns, verdict};
 use tokio::runtime::Runtime;
 
 use crate::{directory, runtime};

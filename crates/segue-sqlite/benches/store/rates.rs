@@ -10,7 +10,7 @@ use tokio::runtime::Runtime;
 use crate::conversation::Conversation;
 use crate::raw::RawLog;
 use crate::{MESSAGE_BYTES, directory, runtime, text};
-use segue_testkit::figures::{Compared, Contestant, Extent, print_table, take_turns, verdict};
+use segue_testkit::benchmark::{Compared, Contestant, Extent, print_table, take_turns, verdict};
 
 /// Number of writers that share the store in the measurement of group commit.
 const WRITERS: u32 = 8;

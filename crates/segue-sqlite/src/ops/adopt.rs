@@ -1,10 +1,10 @@
 //! Adoption: a native session becomes a session of segue, with all its turns.
 
 use rusqlite::{Connection, params};
-use segue_core::ProcessMark;
+use segue_core::agent::ProcessMark;
 use segue_store::{Adopted, Lease, NewLeg, NewSession, StoreError};
 
-use super::{Outcome, legs, outside, sessions};
+use super::{Outcome, legs, reconcile, sessions};
 use crate::rows::micros;
 
 pub(crate) fn adopt(
@@ -23,7 +23,7 @@ pub(crate) fn adopt(
         at: new.at,
     };
     let leg = legs::open(db, &lease, &leg)?;
-    outside::write(db, &lease, leg.id, &native.turns)?;
+    reconcile::write(db, &lease, leg.id, &native.turns)?;
     // The session begins with its first turn and was last updated at the end of its last turn.
     let first = native.turns.first().map_or(new.at, |turn| turn.started_at);
     let last = native.turns.last().map_or(new.at, |turn| turn.ended_at);

@@ -1,14 +1,15 @@
 //! Checkpoints: the numbered versions of a session's summary, stored as deltas.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use segue_core::{
-    Author, Checkpoint, Delta, LegEnd, LegId, Occasion, SessionId, TurnId, Version, decode_delta,
-    encode_delta,
+use segue_core::checkpoint::{
+    Author, Checkpoint, Delta, Occasion, Version, decode_delta, encode_delta,
 };
+use segue_core::id::{LegId, SessionId, TurnId};
+use segue_core::session::LegEnd;
 use segue_store::{Lease, NewVersion};
 
 use super::{Outcome, lease, legs};
-use crate::fault::Fault;
+use crate::error::Fault;
 use crate::rows::{self, micros};
 
 /// Maximum number of versions in a chain of deltas. The next version is stored completely, which bounds the number of

@@ -1,7 +1,8 @@
 //! Stored project context of a session: the information about the project that an agent with a role receives.
 
 use rusqlite::{Connection, OptionalExtension, params};
-use segue_core::{KeptContext, SessionId, decode_context, encode_context};
+use segue_core::brief::{KeptContext, decode_context, encode_context};
+use segue_core::id::SessionId;
 
 use super::{Outcome, sessions};
 use crate::rows::{self, micros};

@@ -1,13 +1,17 @@
 //! Import: a session of another program becomes a session of segue, with all its turns.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use segue_core::{Author, Json, Message, Occasion, ProcessMark, Role, Session, SessionId, TurnId};
+use segue_core::agent::ProcessMark;
+use segue_core::checkpoint::{Author, Occasion};
+use segue_core::id::{SessionId, TurnId};
+use segue_core::json::Json;
+use segue_core::session::{Message, Role, Session};
 use segue_store::{
     AdoptedTurn, Finish, Imported, ImportedCheckpoint, Lease, NewSession, NewVersion, Origin,
     Retag, StoreError,
 };
 
-use super::{Outcome, checkpoints, lease, log, sessions, tags, turns};
+use super::{Outcome, checkpoints, decisions, lease, sessions, tags, turns};
 use crate::rows::{self, micros};
 
 pub(crate) fn import(
@@ -45,7 +49,7 @@ pub(crate) fn import(
         remove: Vec::new(),
     };
     tags::change(db, &new.id, &tags)?;
-    log::note(db, &held, &imported.noted, origin.at)?;
+    decisions::note(db, &held, &imported.noted, origin.at)?;
     lease::release(db, &held)?;
     db.prepare_cached("UPDATE sessions SET updated_at = ?2 WHERE id = ?1")?
         .execute(params![new.id.as_str(), micros(imported.updated_at)])?;

@@ -2,7 +2,8 @@
 
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
-use segue_core::{ProcessMark, SessionId};
+use segue_core::agent::ProcessMark;
+use segue_core::id::SessionId;
 use segue_store::{Granted, Holder, Lease, LeaseRequest, StoreError};
 
 use super::{Outcome, sessions};

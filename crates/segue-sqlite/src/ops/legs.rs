@@ -2,10 +2,11 @@
 
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
-use segue_core::{Leg, LegEnd, LegId, NativeId, ProviderId, Session, SessionId};
+use segue_core::id::{LegId, NativeId, ProviderId, SessionId};
+use segue_core::session::{Leg, LegEnd, Session};
 use segue_store::{Lease, Memory, NewLeg, StoreError};
 
-use super::{Outcome, head, lease, sessions};
+use super::{Outcome, lease, revert, sessions};
 use crate::rows::{self, micros};
 
 pub(crate) fn open(db: &Connection, held: &Lease, new: &NewLeg) -> Outcome<Leg> {
@@ -169,7 +170,7 @@ pub(crate) fn hand_over(
     to: &ProviderId,
     at: Timestamp,
 ) -> Outcome<Session> {
-    head::check_idle(db, held)?;
+    revert::check_idle(db, held)?;
     let id = held.session.as_str();
     db.prepare_cached(
         "UPDATE legs SET ended_at = ?2, ended_why = ?3 WHERE session_id = ?1 AND ended_at IS NULL",

@@ -1,7 +1,8 @@
 //! Lineage of a session: the moves of its head, and its forks.
 
 use rusqlite::{Connection, params};
-use segue_core::{ForkedOff, HeadMove, HeadMoveKind, Lineage, SessionId, TitleSource, TurnId};
+use segue_core::id::{SessionId, TurnId};
+use segue_core::session::{ForkedOff, HeadMove, HeadMoveKind, Lineage, TitleSource};
 use segue_store::StoreError;
 
 use super::Outcome;

@@ -2,12 +2,13 @@
 
 use jiff::SignedDuration;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
-use segue_core::{
-    FeatureId, Message, ProcessMark, Purpose, RoleName, Scope, Session, SessionId, Title, TurnState,
-};
+use segue_core::agent::ProcessMark;
+use segue_core::id::{FeatureId, SessionId};
+use segue_core::scope::{Purpose, RoleName, Scope};
+use segue_core::session::{Message, Session, Title, TurnState};
 use segue_store::{ForkPoint, Lease, LeaseRequest, NewSession, Page, Started, StoreError};
 
-use super::{Outcome, find, lease, lineage, tags, turns};
+use super::{Outcome, lease, lineage, session_query, tags, turns};
 use crate::rows::{self, micros};
 
 pub(crate) fn get(db: &Connection, id: &SessionId) -> Outcome<Option<Session>> {
@@ -24,7 +25,7 @@ pub(crate) fn existing(db: &Connection, id: &SessionId) -> Outcome<Session> {
 
 pub(crate) fn create(db: &Connection, new: &NewSession) -> Outcome<Session> {
     if let Some(filter) = &new.unless {
-        let fitting = find::find(db, filter, &Page::first(1))?.sessions;
+        let fitting = session_query::find(db, filter, &Page::first(1))?.sessions;
         if let Some(fitting) = fitting.into_iter().next() {
             return Err(StoreError::Fits(fitting.id).into());
         }

@@ -1,7 +1,8 @@
 //! Tags of sessions.
 
 use rusqlite::{Connection, params};
-use segue_core::{Session, SessionId, Tag};
+use segue_core::id::SessionId;
+use segue_core::session::{Session, Tag};
 use segue_store::{Retag, TagCount};
 
 use super::{Outcome, sessions};

@@ -1,7 +1,9 @@
 //! Tokens: the newest messages that fill a budget, and pairs of estimated and reported counts for the calibration.
 
 use rusqlite::{Connection, params};
-use segue_core::{ProviderId, TurnId, TurnState, least_tokens};
+use segue_core::brief::least_tokens;
+use segue_core::id::{ProviderId, TurnId};
+use segue_core::session::TurnState;
 use segue_store::{Lease, Measured, Said, TokenCount};
 
 use super::{Outcome, lease, turns};

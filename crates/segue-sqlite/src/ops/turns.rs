@@ -2,13 +2,13 @@
 
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, ToSql, params};
-use segue_core::{
-    Attempt, Failure, Hint, LegId, Message, Part, Role, SessionId, Turn, TurnId, TurnState, Usage,
-    stored,
-};
+use segue_core::encoding;
+use segue_core::hint::Hint;
+use segue_core::id::{LegId, SessionId, TurnId};
+use segue_core::session::{Attempt, Failure, Message, Part, Role, Turn, TurnState, Usage};
 use segue_store::{Draft, DraftKind, Entry, Finish, Lease, Settled, StoreError};
 
-use super::{Outcome, lease, legs, outside, policy, sessions};
+use super::{Outcome, lease, legs, provider_health, reconcile, sessions};
 use crate::rows::{self, micros};
 
 pub(crate) fn begin(db: &Connection, held: &Lease, prompt: &Message) -> Outcome<Turn> {
@@ -141,7 +141,7 @@ fn write_message(db: &Connection, turn: TurnId, seq: u32, message: &Message) -> 
         seq,
         message.role.as_str(),
         message.complete,
-        stored::encode(&message.parts),
+        encoding::encode(&message.parts),
         micros(message.at),
         message.tokens
     ])?;
@@ -182,10 +182,10 @@ pub(crate) fn settle(
 ) -> Outcome<()> {
     self::finish(db, held, turn, finish)?;
     if let Some(mark) = &settled.mark {
-        outside::mark_end(db, held, turn, mark)?;
+        reconcile::mark_end(db, held, turn, mark)?;
     }
     if let Some((provider, standing)) = &settled.standing {
-        policy::set_standing(db, held, provider, standing)?;
+        provider_health::set_standing(db, held, provider, standing)?;
     }
     if let Some((leg, why)) = settled.ends {
         legs::end(db, held, leg, why, finish.at)?;

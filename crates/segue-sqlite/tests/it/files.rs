@@ -4,7 +4,9 @@ use std::fs;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use segue_core::{FeatureId, Project, ProviderId, Purpose, Scope, SessionId, Title, TurnId};
+use segue_core::id::{FeatureId, ProviderId, SessionId, TurnId};
+use segue_core::scope::{Purpose, Scope};
+use segue_core::session::{Project, Title};
 use segue_sqlite::{FILE_NAME, SqliteStore};
 use segue_store::{Filter, NewSession, Page, Store, StoreError};
 

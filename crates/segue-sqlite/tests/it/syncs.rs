@@ -8,9 +8,9 @@ use std::path::Path;
 use std::process::Command;
 
 use jiff::{SignedDuration, Timestamp};
-use segue_core::{
-    Message, ProcessMark, Project, ProviderId, Role, SessionId, Title, TurnState, Usage,
-};
+use segue_core::agent::ProcessMark;
+use segue_core::id::{ProviderId, SessionId};
+use segue_core::session::{Message, Project, Role, Title, TurnState, Usage};
 use segue_sqlite::SqliteStore;
 use segue_store::{Draft, DraftKind, Entry, Finish, LeaseRequest, NewSession, Store};
 

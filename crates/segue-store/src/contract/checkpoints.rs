@@ -1,6 +1,7 @@
 //! Contract cases for checkpoints, which are attached to turns and follow the head.
 
-use segue_core::{Author, Checkpoint, Item, ItemKind, Occasion, SessionId, TurnId, Version};
+use segue_core::checkpoint::{Author, Checkpoint, Item, ItemKind, Occasion, Version};
+use segue_core::id::{SessionId, TurnId};
 
 use super::{at, claim, id, new_session, open_session, whole_turn};
 use crate::{ForkPoint, NewSession, NewVersion, Store, StoreError};
@@ -188,7 +189,7 @@ pub async fn a_fork_shares_checkpoints(store: &dyn Store) {
         before_move: None,
     };
     let fork = store.fork(forked(2, 6), from).await.unwrap();
-    let numbers = |versions: Vec<segue_core::Version>| {
+    let numbers = |versions: Vec<segue_core::checkpoint::Version>| {
         versions.iter().map(|version| version.n).collect::<Vec<_>>()
     };
     assert_eq!(numbers(store.checkpoints(&fork.id).await.unwrap()), [1]);

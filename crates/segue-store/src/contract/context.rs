@@ -1,6 +1,6 @@
 //! Contract cases for the stored project context.
 
-use segue_core::{Context, Document, KeptContext, Source};
+use segue_core::brief::{Context, Document, KeptContext, Source};
 
 use super::{at, id, open_session};
 use crate::{Store, StoreError};

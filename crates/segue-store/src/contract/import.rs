@@ -1,8 +1,9 @@
 //! Contract cases for sessions that are imported from another program.
 
-use segue_core::{
-    Author, Candidate, Checkpoint, Decision, DecisionKind, Item, ItemKind, Json, MatchedBy,
-    Message, Occasion, Role, Tag, TurnState, Usage,
+use segue_core::checkpoint::{Author, Checkpoint, Item, ItemKind, Occasion};
+use segue_core::json::Json;
+use segue_core::session::{
+    Candidate, Decision, DecisionKind, MatchedBy, Message, Role, Tag, TurnState, Usage,
 };
 
 use super::{at, claim, id, new_session, owner, story};
@@ -75,7 +76,7 @@ pub async fn an_imported_session_is_there_whole(store: &dyn Store) {
     assert_eq!(session.tags, imported("").tags);
     assert_eq!(story(store, &session.id).await, ["one", "three"]);
     let turns = store.turns(&session.id).await.unwrap();
-    assert!(turns.iter().all(segue_core::Turn::is_added));
+    assert!(turns.iter().all(segue_core::session::Turn::is_added));
     assert_eq!(
         (turns[1].started_at, turns[1].ended_at),
         (at(20), Some(at(21)))

@@ -1,7 +1,8 @@
 //! Contract cases for leases, which allow one writer at a time.
 
 use futures::future::join_all;
-use segue_core::{Decision, DecisionKind, Failure, FailureClass, NativeId, Title};
+use segue_core::id::NativeId;
+use segue_core::session::{Decision, DecisionKind, Failure, FailureClass, Title};
 
 use super::{at, claim, finished, new_session, open_session, owner, prompt};
 use crate::{Entry, Store, StoreError};
@@ -84,7 +85,7 @@ pub async fn a_stale_lease_writes_nothing(store: &dyn Store) {
         store.add_message(&old, &prompt("two", 0)).await.err(),
         store.open_leg(&old, super::native("n2")).await.err(),
         store
-            .end_leg(&old, leg.id, segue_core::LegEnd::Lost, at(0))
+            .end_leg(&old, leg.id, segue_core::session::LegEnd::Lost, at(0))
             .await
             .err(),
         store.revert(&old, turn.id, at(0)).await.err(),

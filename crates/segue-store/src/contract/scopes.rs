@@ -1,7 +1,8 @@
 //! Contract cases for purposes, and for finding sessions by them.
 
 use futures::future::join_all;
-use segue_core::{FeatureId, ProviderId, Purpose, RoleName, Scope, SessionId, TaskId, TaskState};
+use segue_core::id::{FeatureId, ProviderId, SessionId};
+use segue_core::scope::{Purpose, RoleName, Scope, TaskId, TaskState};
 
 use super::{at, claim, id, native, new_session, open_session, whole_turn};
 use crate::{Filter, ForkPoint, NewLeg, NewSession, Page, Store, StoreError};

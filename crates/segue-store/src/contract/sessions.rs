@@ -1,8 +1,10 @@
 //! Contract cases for sessions.
 
-use segue_core::{
-    Candidate, Decision, DecisionKind, FeatureId, MatchedBy, Message, NativeId, ProviderId,
-    Purpose, Role, Scope, SessionId, Title, TitleSource, TurnState, Usage,
+use segue_core::id::{FeatureId, NativeId, ProviderId, SessionId};
+use segue_core::scope::{Purpose, Scope};
+use segue_core::session::{
+    Candidate, Decision, DecisionKind, MatchedBy, Message, Role, Title, TitleSource, TurnState,
+    Usage,
 };
 
 use super::{
@@ -159,7 +161,7 @@ pub async fn candidates_are_found_by_every_name(store: &dyn Store) {
     store.open_leg(&lease, native("abc-123")).await.unwrap();
     let second = store.create(new_session(2)).await.unwrap();
 
-    let candidate = |session: &segue_core::Session, by| Candidate {
+    let candidate = |session: &segue_core::session::Session, by| Candidate {
         id: session.id.clone(),
         by,
     };
@@ -327,7 +329,7 @@ pub async fn a_native_session_is_adopted_whole(store: &dyn Store) {
     assert_eq!(story(store, &id(1)).await, ["one", "two"]);
     let turns = store.turns(&id(1)).await.unwrap();
     let legs = store.legs(&id(1)).await.unwrap();
-    assert!(segue_core::can_go_on(&legs[0], &turns));
+    assert!(segue_core::session::can_go_on(&legs[0], &turns));
     assert_eq!(store.messages(turns[1].id).await.unwrap().len(), 2);
     assert_eq!(
         store.holder(&id(1)).await.unwrap().unwrap().epoch,

@@ -1,6 +1,6 @@
 //! Contract cases for tags.
 
-use segue_core::{Session, Tag};
+use segue_core::session::{Session, Tag};
 
 use super::{at, id, new_session, open_session, whole_turn};
 use crate::{Filter, ForkPoint, Page, Retag, Store, StoreError, TagCount};

@@ -1,6 +1,7 @@
 //! Contract cases for token counts of messages, and for estimated and reported counts.
 
-use segue_core::{LegId, Message, ProviderId, Role, Usage};
+use segue_core::id::{LegId, ProviderId};
+use segue_core::session::{Message, Role, Usage};
 
 use super::{at, finished, native, open_session, prompt, whole_turn};
 use crate::{Draft, DraftKind, Entry, Finish, Lease, Measured, Said, Store, TokenCount};

@@ -1,9 +1,11 @@
 //! Contract cases for turns and their messages.
 
 use futures::future::join_all;
-use segue_core::{
-    Failure, FailureClass, InlineData, Json, LegEnd, Message, NativeId, Part, Role, Standing,
-    TurnState, Usage,
+use segue_core::id::NativeId;
+use segue_core::json::Json;
+use segue_core::policy::Standing;
+use segue_core::session::{
+    Failure, FailureClass, InlineData, LegEnd, Message, Part, Role, TurnState, Usage,
 };
 
 use super::{at, finished, native, open_session, prompt, story, whole_turn};

@@ -4,10 +4,10 @@ use std::fs;
 use std::path::Path;
 
 use super::Counts;
-use super::draw::mixed;
+use super::file_writer::Written;
+use super::prng::mixed;
 use super::session::{Age, Session, uuid};
 use super::texts::Texts;
-use super::written::Written;
 
 /// Writes a session into a home directory of Claude Code.
 pub fn write(home: &Path, session: &Session, texts: &Texts) -> Counts {

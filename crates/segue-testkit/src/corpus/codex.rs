@@ -4,9 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use super::Counts;
+use super::file_writer::Written;
 use super::session::{Age, Session, uuid};
 use super::texts::Texts;
-use super::written::Written;
 
 /// Writes a session into a home directory of Codex. A new session has the format of 0.166, with numbered records and
 /// complete items as events; an old one has the format of 0.137 and earlier.

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::Counts;
+use super::file_writer::Written;
 use super::session::{Age, Session, uuid};
 use super::texts::Texts;
-use super::written::Written;
 
 /// Number of turns after which the session of a log is resumed.
 const RESUMED_AFTER: u64 = 4;

@@ -4,7 +4,7 @@ use std::ops::AddAssign;
 use std::path::Path;
 use std::thread;
 
-use super::draw::Draw;
+use super::prng::Draw;
 use super::session::{Age, Extent, Session};
 use super::texts::Texts;
 use super::{claude, codex, gemini};

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use super::draw::{Draw, mixed};
+use super::prng::{Draw, mixed};
 
 /// Seconds between two records.
 const PACE: i64 = 5;

@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use super::draw::{Draw, mixed};
+use super::prng::{Draw, mixed};
 use super::vocabulary::Vocabulary;
 
 /// Generator of texts of several kinds.

@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use super::draw::Draw;
+use super::prng::Draw;
 
 /// Number of words.
 const WORDS: usize = 50_000;

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::answer::Answer;
 use super::frame::Frame;
+use super::reply::Answer;
 use super::script::{Failure, Usage};
 
 /// Encodes the answer as a single response.

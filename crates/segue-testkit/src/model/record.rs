@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::answer::{Chosen, Step};
+use super::reply::{Chosen, Step};
 use super::request::ModelRequest;
 use super::script::{Failure, Script};
 

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::seen::{self, Seen};
-use super::side::Side;
+use super::side_requests::Side;
 use super::tools;
+use super::transcript::{self, Seen};
 
 /// API format of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -49,7 +49,7 @@ pub struct ModelRequest {
 impl ModelRequest {
     /// Returns the conversation in the request.
     pub fn seen(&self) -> Vec<Seen> {
-        seen::conversation(self.dialect, &self.body)
+        transcript::conversation(self.dialect, &self.body)
     }
 
     /// Returns the user's prompts, oldest first, without the texts that the CLI injects as user messages.

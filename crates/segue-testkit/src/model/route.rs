@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::request::{Dialect, ModelRequest};
 use super::script::Script;
 use super::server::missing;
-use super::side::{self, Side};
+use super::side_requests::{self, Side};
 
 /// Purpose of a request, according to its path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,7 +94,7 @@ fn models() -> Value {
 }
 
 fn compacted(request: &ModelRequest, script: &Script) -> Value {
-    let summary = side::answer(Side::Summary, request.dialect, &request.body, script);
+    let summary = side_requests::answer(Side::Summary, request.dialect, &request.body, script);
     json!({
         "id": "resp_stub_compact",
         "object": "response.compaction",

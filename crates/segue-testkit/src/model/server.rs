@@ -14,14 +14,14 @@ use axum::response::Response;
 use futures::stream;
 use serde_json::{Value, json};
 
-use super::answer::{self, Answer};
 use super::frame::{self, Frame};
 use super::record::Record;
+use super::reply::{self, Answer};
 use super::request::{Dialect, ModelRequest};
 use super::route::{self, Route};
 use super::script::{Failure, Reply};
-use super::seen;
-use super::side;
+use super::side_requests;
+use super::transcript;
 use super::{anthropic, gemini, responses};
 
 /// Maximum duration of a stalled answer, so that a test that does not end the stall still finishes.
@@ -60,7 +60,7 @@ fn recorded(
     route: Route,
 ) -> ModelRequest {
     let dialect = route.dialect();
-    let seen = seen::conversation(dialect, &body);
+    let seen = transcript::conversation(dialect, &body);
     let text = |(name, value): (&header::HeaderName, &header::HeaderValue)| {
         let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
         (name.to_string(), value)
@@ -73,7 +73,7 @@ fn recorded(
             .or_else(|| route::model_in_path(&path))
             .map(str::to_owned),
         streaming: body["stream"] == true || path.contains(":streamGenerateContent"),
-        side: side::of(dialect, &body, &seen),
+        side: side_requests::of(dialect, &body, &seen),
         headers: headers.iter().map(text).collect::<BTreeMap<_, _>>(),
         path,
         body,
@@ -82,7 +82,7 @@ fn recorded(
 }
 
 async fn generate(record: &Record, request: ModelRequest) -> Response {
-    let chosen = answer::choose(record.script(), &request);
+    let chosen = reply::choose(record.script(), &request);
     let failure = record.failure(&chosen);
     let mut reply = chosen.reply;
     if matches!(failure, Some(Failure::Stall | Failure::Cut)) && reply.text.is_none() {

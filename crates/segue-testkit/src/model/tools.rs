@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::request::Dialect;
 use super::script::Call;
-use super::side::example;
+use super::side_requests::example;
 
 /// A tool that a request offers.
 pub(crate) struct Offered {

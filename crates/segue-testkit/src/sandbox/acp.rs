@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::LIMIT;
-use super::wire::{Envelope, RpcError, Spoken, Wire};
+use super::json_lines::{Envelope, RpcError, Spoken, Wire};
 
 /// Answer to an agent's permission requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::LIMIT;
 use super::acp::unknown;
-use super::wire::{Envelope, RpcError, Spoken, Wire};
+use super::json_lines::{Envelope, RpcError, Spoken, Wire};
 
 /// A running `codex app-server` and its client. Dropping this value kills the server's process group.
 pub struct AppServer {

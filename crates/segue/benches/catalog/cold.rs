@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use segue_testkit::figures::{Extent, print_table, quantile, verdict};
+use segue_testkit::benchmark::{Extent, print_table, quantile, verdict};
 
 use crate::home::{ALL, BOTH_READ, Home, Written};
 use crate::peers::{Peers, agentsview_command};

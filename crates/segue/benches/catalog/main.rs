@@ -19,7 +19,7 @@ mod picker;
 mod ran;
 mod whole;
 
-use segue_testkit::figures::Extent;
+use segue_testkit::benchmark::Extent;
 
 use home::Written;
 use peers::Peers;

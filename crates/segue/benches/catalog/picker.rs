@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
-use segue_testkit::figures::{Contestant, Extent, print_table, quantile, take_turns, verdict};
+use segue_testkit::benchmark::{Contestant, Extent, print_table, quantile, take_turns, verdict};
 
 use crate::home::{ALL, Home, Written};
 

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use segue_testkit::corpus::Texts;
-use segue_testkit::figures::{
+use segue_testkit::benchmark::{
     Compared, Contestant, Extent, print_table, quantile, take_turns, verdict,
 };
+use segue_testkit::corpus::Texts;
 
 use crate::home::{BOTH_READ, Home, Written};
 use crate::peers::{Peers, Server, agentsview_command};

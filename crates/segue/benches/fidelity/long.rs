@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use segue_catalog::Catalog;
-use segue_core::{
-    Json, Message, NativeId, Part, Project, ProviderId, Role, Session, SessionId, Title, ToldTurn,
-    TurnState, Usage,
-};
+use segue_core::brief::ToldTurn;
+use segue_core::id::{NativeId, ProviderId, SessionId};
+use segue_core::json::Json;
+use segue_core::session::{Message, Part, Project, Role, Session, Title, TurnState, Usage};
 use segue_engine::{Engine, World};
 use segue_sqlite::SqliteStore;
 use segue_store::{Adopted, AdoptedTurn, LeaseRequest, NewLeg, NewSession, Store, TakenIn};
-use segue_testkit::planted::{self, Did, Planted};
+use segue_testkit::fact_sessions::{self, Did, Planted};
 
 /// A session to be made, and the budget that it is ten times as large as.
 #[derive(Debug, Clone, Copy)]
@@ -26,7 +26,7 @@ impl Size {
     pub(crate) fn planted(self) -> Planted {
         // Four bytes a token or less, and a fifth more to be on the safe side.
         let bytes = usize::try_from(self.budget).unwrap() * 10 * 4 * 6 / 5;
-        planted::planted_in(crate::prose(), self.turns, bytes / self.turns, self.seed)
+        fact_sessions::planted_in(crate::prose(), self.turns, bytes / self.turns, self.seed)
     }
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn tokens(turns: &[ToldTurn]) -> u64 {
     messages.filter_map(|message| message.tokens).sum()
 }
 
-fn messages(turn: &planted::Turn) -> Vec<Message> {
+fn messages(turn: &fact_sessions::Turn) -> Vec<Message> {
     let at = at();
     let mut messages = vec![Message::text(Role::User, turn.prompt.clone(), at)];
     for (nth, did) in turn.did.iter().enumerate() {
@@ -76,7 +76,7 @@ fn messages(turn: &planted::Turn) -> Vec<Message> {
         }
     }
     for message in &mut messages {
-        message.tokens = Some(segue_tokens::count(&segue_core::told(message)));
+        message.tokens = Some(segue_tokens::count(&segue_core::brief::told(message)));
     }
     messages
 }

@@ -22,8 +22,8 @@ mod score;
 mod speed;
 mod told;
 
-use segue_testkit::figures::Extent;
-use segue_testkit::planted::Prose;
+use segue_testkit::benchmark::Extent;
+use segue_testkit::fact_sessions::Prose;
 use tempfile::TempDir;
 
 /// The binary as built.

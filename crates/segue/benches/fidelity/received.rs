@@ -4,10 +4,11 @@ use std::fs;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use segue_core::{SessionId, ToldTurn};
-use segue_testkit::figures::Extent;
+use segue_core::brief::ToldTurn;
+use segue_core::id::SessionId;
+use segue_testkit::benchmark::Extent;
+use segue_testkit::fact_sessions::Planted;
 use segue_testkit::model::{Failure, ModelRequest, Reply, Script, Seen};
-use segue_testkit::planted::Planted;
 use segue_testkit::sandbox::{Cli, Ran, Sandbox};
 
 use crate::long::{self, Size};

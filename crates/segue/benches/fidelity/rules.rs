@@ -1,7 +1,8 @@
 //! What other tools keep when they compact, by the rules that they are described by, written anew. What a model would
 //! write for them beside that is not in it.
 
-use segue_core::{Message, Role, ToldTurn, told};
+use segue_core::brief::{ToldTurn, told};
+use segue_core::session::{Message, Role};
 
 /// How full a request is when it is compacted, of 100.
 const FULL: u64 = 90;

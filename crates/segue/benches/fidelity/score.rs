@@ -1,7 +1,7 @@
 //! Which facts are in a text, by kind.
 
-use segue_testkit::figures::print_table;
-use segue_testkit::planted::{Kind, Planted};
+use segue_testkit::benchmark::print_table;
+use segue_testkit::fact_sessions::{Kind, Planted};
 
 /// How many of how many facts were found, over some texts, and how large those were.
 #[derive(Debug, Clone, Default)]

@@ -2,10 +2,11 @@
 
 use std::time::Instant;
 
-use segue_core::{Checkpoint, Message, Role, extract, merge, written};
+use segue_core::checkpoint::{Checkpoint, extract, merge, written};
+use segue_core::session::{Message, Role};
 use segue_engine::Speaker;
 use segue_store::{LeaseRequest, Store};
-use segue_testkit::figures::{
+use segue_testkit::benchmark::{
     Compared, Contestant, Extent, print_table, quantile, take_turns, verdict,
 };
 

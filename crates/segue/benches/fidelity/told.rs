@@ -1,9 +1,9 @@
 //! What is told to the next native session, beside what the rules of others keep of the same sessions.
 
-use segue_core::SessionStatus;
+use segue_core::session::SessionStatus;
 use segue_engine::Conversation;
-use segue_testkit::figures::{Extent, verdict};
-use segue_testkit::planted::Kind;
+use segue_testkit::benchmark::{Extent, verdict};
+use segue_testkit::fact_sessions::Kind;
 
 use crate::long::{self, Size};
 use crate::score::{Score, print};
@@ -109,7 +109,7 @@ pub(crate) fn measure(extent: Extent) {
 fn composed(
     size: Size,
     prompt: &str,
-    turns: &[segue_core::ToldTurn],
+    turns: &[segue_core::brief::ToldTurn],
     times: usize,
 ) -> (String, u64) {
     let place = home();

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 use segue_agents::{Host, Leash, Outside, Settings, codex, rehearsal};
-use segue_testkit::figures::{
+use segue_testkit::benchmark::{
     Compared, Contestant, Extent, print_table, quantile, take_turns, verdict,
 };
 use segue_testkit::model::Script;

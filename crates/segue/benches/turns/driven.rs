@@ -8,7 +8,8 @@ use std::time::Instant;
 use jiff::Timestamp;
 use segue_agents::{Agent, mark_of};
 use segue_catalog::Catalog;
-use segue_core::{Opened, Project, SessionId, TurnState};
+use segue_core::id::SessionId;
+use segue_core::session::{Opened, Project, TurnState};
 use segue_engine::{ChatRequest, Engine, Stop, Target, World};
 use segue_sqlite::SqliteStore;
 use tempfile::TempDir;
@@ -94,7 +95,7 @@ fn request(
         model: None,
         anyway: false,
         explain: None,
-        haste: segue_core::Haste::Wait,
+        haste: segue_core::policy::Haste::Wait,
         strict: false,
         permissions: None,
         open_timeout: None,

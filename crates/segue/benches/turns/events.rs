@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Instant;
 
 use segue_acp::{Client, Step, Terms};
-use segue_testkit::figures::{Compared, Contestant, Extent, print_table, take_turns, verdict};
+use segue_testkit::benchmark::{Compared, Contestant, Extent, print_table, take_turns, verdict};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 

@@ -17,7 +17,7 @@ mod driven;
 mod events;
 mod memory;
 
-use segue_testkit::figures::Extent;
+use segue_testkit::benchmark::Extent;
 use tempfile::TempDir;
 
 /// The binary as built; it is the rehearsal agent and the leash, too.

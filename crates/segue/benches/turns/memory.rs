@@ -4,7 +4,7 @@ use std::fs;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use segue_testkit::figures::{Extent, print_table, verdict};
+use segue_testkit::benchmark::{Extent, print_table, verdict};
 use serde_json::Value;
 use tempfile::TempDir;
 

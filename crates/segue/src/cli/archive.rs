@@ -1,7 +1,8 @@
 //! Arguments of `segue session archive` and `restore`.
 
 use clap::Args;
-use segue_core::{ProviderId, SessionRef};
+use segue_core::id::ProviderId;
+use segue_core::session::SessionRef;
 
 /// Keep a compressed copy of an agent's session that outlives the agent's own clean-up
 ///

@@ -1,7 +1,7 @@
 //! The arguments of `segue session checkpoint`.
 
 use clap::{Args, Subcommand};
-use segue_core::SessionRef;
+use segue_core::session::SessionRef;
 
 /// Show and change what a session was summed up to
 ///

@@ -1,7 +1,8 @@
 //! The arguments of `segue session compact`.
 
 use clap::Args;
-use segue_core::{ProviderId, SessionRef};
+use segue_core::id::ProviderId;
+use segue_core::session::SessionRef;
 
 use crate::config::NOBODY;
 
@@ -45,7 +46,7 @@ pub(crate) enum SumsUp {
 }
 
 impl SumsUp {
-    fn parse(text: &str) -> Result<Self, segue_core::IdError> {
+    fn parse(text: &str) -> Result<Self, segue_core::id::IdError> {
         if text == NOBODY {
             return Ok(Self::Nobody);
         }

@@ -1,7 +1,8 @@
 //! The arguments of `segue session handoff`.
 
 use clap::{Args, ValueHint};
-use segue_core::{ProviderId, SessionRef};
+use segue_core::id::ProviderId;
+use segue_core::session::SessionRef;
 
 use super::seconds;
 

@@ -1,7 +1,7 @@
 //! The arguments of `segue session preview`.
 
 use clap::Args;
-use segue_core::ProviderId;
+use segue_core::id::ProviderId;
 
 use super::OneArgs;
 

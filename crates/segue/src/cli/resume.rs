@@ -1,7 +1,7 @@
 //! The arguments of `segue session resume`.
 
 use clap::Args;
-use segue_core::SessionRef;
+use segue_core::session::SessionRef;
 
 use super::TermsArgs;
 

@@ -1,7 +1,7 @@
 //! The arguments of `segue role`.
 
 use clap::{Args, Subcommand};
-use segue_core::RoleName;
+use segue_core::scope::RoleName;
 
 /// Show what agents can be told to be
 ///

@@ -1,7 +1,8 @@
 //! Arguments for the purpose of a session: `--feature`, `--task`, `--state`, `--role`.
 
 use clap::Args;
-use segue_core::{FeatureId, Purpose, RoleName, Scope, TaskId, TaskState};
+use segue_core::id::FeatureId;
+use segue_core::scope::{Purpose, RoleName, Scope, TaskId, TaskState};
 
 /// What the session is for. The one that was for the same goes on, else one is made.
 #[derive(Debug, Default, Args)]

@@ -1,7 +1,7 @@
 //! Arguments of `segue session search`.
 
 use clap::{Args, ValueEnum};
-use segue_core::ProviderId;
+use segue_core::id::ProviderId;
 use segue_engine::Order;
 
 /// Find where something was said, in the sessions of all agents

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
-use segue_core::ProviderId;
+use segue_core::id::ProviderId;
 use segue_core::spend;
 
 /// Count tokens and cost, by day, agent, model or project

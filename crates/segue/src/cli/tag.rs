@@ -1,7 +1,7 @@
 //! The arguments of `segue session tag`.
 
 use clap::Args;
-use segue_core::{SessionRef, Tag};
+use segue_core::session::{SessionRef, Tag};
 
 /// Put words on a session to find it by, and take them off
 ///

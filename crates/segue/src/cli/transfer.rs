@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
-use segue_core::{FeatureId, ProviderId, SessionRef};
+use segue_core::id::{FeatureId, ProviderId};
+use segue_core::session::SessionRef;
 
 /// Write sessions into files of another format
 ///

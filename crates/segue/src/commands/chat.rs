@@ -1,29 +1,31 @@
 //! `segue chat`: one turn.
 
-pub(super) mod aim;
-pub(crate) mod play;
+mod permission_prompt;
 mod printer;
-mod prompt;
-mod question;
+mod prompt_input;
+pub(crate) mod run_turn;
+pub(super) mod target;
 
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use segue_core::{Haste, Hint, NextStep, SessionRef};
+use segue_core::hint::{Hint, NextStep};
+use segue_core::policy::Haste;
+use segue_core::session::SessionRef;
 use segue_engine::{ChatRequest, Conversation, Standpoint, Stop, Target, TurnReport};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use aim::Aim;
-pub(super) use prompt::{prompt, sendable};
+pub(super) use prompt_input::{prompt, sendable};
+use target::Aim;
 
+use crate::app::App;
 use crate::cli::{ChatArgs, TalkArgs, TermsArgs};
 use crate::error::CliError;
-use crate::front::Front;
-use crate::setup::App;
+use crate::frontend::Front;
+use crate::json_output::{self, ChatJson, print_json};
 use crate::terminal::say;
-use crate::wire::{self, ChatJson, print_json};
 
 /// Output format of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +66,7 @@ pub(super) async fn ask(
     talk: &TalkArgs,
     form: Form,
 ) -> Result<ExitCode, CliError> {
-    let mut told = play::Told::default();
+    let mut told = run_turn::Told::default();
     let outcome = match said {
         Ok(prompt) => turn(prompt, talk, form, &mut told).await,
         Err(error) => Err(error),
@@ -84,7 +86,7 @@ async fn turn(
     prompt: String,
     talk: &TalkArgs,
     form: Form,
-    told: &mut play::Told,
+    told: &mut run_turn::Told,
 ) -> Result<TurnReport, CliError> {
     let app = App::open()?;
     let aim = Aim::of(&app, talk).await?;
@@ -95,7 +97,7 @@ async fn turn(
         explain: aim.explain,
         ..request(&app, &talk.terms, prompt, aim.target, stopped.clone())
     };
-    let (outcome, all) = play::play(&app.engine, request, form, impatience(stopped)).await;
+    let (outcome, all) = run_turn::play(&app.engine, request, form, impatience(stopped)).await;
     *told = all;
     listening.abort();
     let mut error = match outcome {
@@ -187,7 +189,7 @@ async fn listen_for_signals(stop: watch::Sender<Stop>) {
     };
     loop {
         tokio::select! {
-            _ = interrupt.recv() => play::interrupt(&stop),
+            _ = interrupt.recv() => run_turn::interrupt(&stop),
             _ = terminate.recv() => { stop.send_replace(Stop::Now); }
             _ = hangup.recv() => { stop.send_replace(Stop::Now); }
         }
@@ -199,19 +201,23 @@ fn tell(report: &TurnReport, form: Form) -> ExitCode {
     if form != Form::Words {
         print_result(&ChatJson::from(report), form);
     }
-    let Some(kind) = play::failed(report) else {
+    let Some(kind) = run_turn::failed(report) else {
         return ExitCode::SUCCESS;
     };
     if form == Form::Words {
         match &report.failure {
-            Some(failure) => play::tell_failure(&report.provider, failure, Front::Shell),
+            Some(failure) => run_turn::tell_failure(&report.provider, failure, Front::Shell),
             None => say(&format!(
                 "{}; {} with: segue chat --resume {}{} \"…\"",
-                play::why_cancelled(report),
+                run_turn::why_cancelled(report),
                 if report.sent { "go on" } else { "run it again" },
                 report.session,
                 // `--now` skips the wait during which the prompt was cancelled.
-                if play::waited(report) { " --now" } else { "" },
+                if run_turn::waited(report) {
+                    " --now"
+                } else {
+                    ""
+                },
             )),
         }
     }
@@ -220,14 +226,14 @@ fn tell(report: &TurnReport, form: Form) -> ExitCode {
 
 /// Prints the result of `chat` for arguments that cannot be parsed.
 pub(crate) fn print_mistake(error: &CliError, form: Form) {
-    print_result(&ChatJson::failed(play::Told::default(), error), form);
+    print_result(&ChatJson::failed(run_turn::Told::default(), error), form);
 }
 
 fn print_result(result: &ChatJson, form: Form) {
     match form {
         Form::Events => {
             let result = serde_json::to_value(result).unwrap_or_default();
-            print_json(&wire::with_event("result", result));
+            print_json(&json_output::with_event("result", result));
         }
         Form::Json | Form::Words => print_json(result),
     }

@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::app;
 use crate::cli::{ConfigArgs, ConfigCheckArgs, ConfigCommand, ConfigPathArgs, ConfigShowArgs};
 use crate::config::{
     self, Entry, Flags, Found, Key, Layer, Origin, Owner, Place, Problem, Source, State, bare,
 };
 use crate::error::{CliError, Kind};
-use crate::front::Front;
-use crate::setup;
+use crate::frontend::Front;
+use crate::json_output::print_json;
 use crate::terminal::{Style, Table, clean, one_line, print, say};
-use crate::wire::print_json;
 
 /// Text that replaces a secret.
 const MASK: &str = "********";
@@ -32,9 +32,9 @@ fn show(args: &ConfigShowArgs) -> Result<ExitCode, CliError> {
         permissions: args.permissions.map(Into::into),
         start: args.open_timeout.map(Duration::from_secs_f64),
     };
-    let loaded = setup::configuration(&flags)?;
-    setup::tell_problems(&loaded);
-    setup::tell_withheld(&loaded);
+    let loaded = app::configuration(&flags)?;
+    app::tell_problems(&loaded);
+    app::tell_withheld(&loaded);
     if args.json {
         let settings = loaded.settings.iter();
         let settings: Vec<Value> = settings
@@ -100,7 +100,7 @@ pub(super) fn setting_json(key: &Key, entry: &Entry) -> Value {
 }
 
 fn path(args: &ConfigPathArgs) -> Result<ExitCode, CliError> {
-    let loaded = setup::configuration(&Flags::default())?;
+    let loaded = app::configuration(&Flags::default())?;
     if args.json {
         let files: Vec<Value> = loaded.files.iter().map(file_json).collect();
         print_json(&files);
@@ -147,7 +147,7 @@ fn check(args: &ConfigCheckArgs) -> Result<ExitCode, CliError> {
     let (checked, problems) = if let Some(file) = &args.file {
         check_file(file)?
     } else {
-        let loaded = setup::configuration(&Flags::default())?;
+        let loaded = app::configuration(&Flags::default())?;
         let there = loaded.files.into_iter();
         let there = there.filter(|found| found.state != State::Absent);
         (there.map(|found| found.source).collect(), loaded.problems)
@@ -166,7 +166,7 @@ fn check(args: &ConfigCheckArgs) -> Result<ExitCode, CliError> {
 
 /// Validates one file, independent of its owner.
 fn check_file(file: &Path) -> Result<(Vec<Source>, Vec<Problem>), CliError> {
-    let at = setup::surroundings()?;
+    let at = app::surroundings()?;
     let source = Source {
         owner: Owner::User,
         path: at.cwd.join(file),

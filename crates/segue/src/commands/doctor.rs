@@ -11,16 +11,17 @@ use std::time::Duration;
 use segue_agents::known::KNOWN;
 use segue_agents::{Agent, Probe, Provider};
 use segue_catalog::Catalog;
-use segue_core::{Capabilities, How, ProviderId};
+use segue_core::agent::{Capabilities, How};
+use segue_core::id::ProviderId;
 use segue_sqlite::{FILE_NAME, SqliteStore};
 use segue_store::StoreError;
 use serde_json::{Value, json};
 
+use crate::app::{self, VERSION};
 use crate::cli::DoctorArgs;
 use crate::error::CliError;
-use crate::setup::{self, VERSION};
+use crate::json_output::{self, print_json};
 use crate::terminal::{Style, clean, print, say, width, wrap};
-use crate::wire::{self, print_json};
 
 /// Timeout for an agent's answer about its version and capabilities.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -110,7 +111,7 @@ pub(crate) async fn run(args: DoctorArgs) -> Result<ExitCode, CliError> {
 
 /// Opens and checks the store. Reports problems of the store as findings, not as errors of the command.
 async fn look_at_store() -> Result<StoreReport, CliError> {
-    let home = setup::home()?;
+    let home = app::home()?;
     let mut report = StoreReport {
         path: home.join(FILE_NAME),
         format: None,
@@ -150,10 +151,10 @@ fn in_words(error: StoreError) -> String {
 
 /// Queries version and capabilities of all agents concurrently.
 async fn look_at_agents() -> Result<Vec<AgentReport>, CliError> {
-    let config = setup::configuration_to_look()?;
-    let home = setup::home()?;
-    let providers = setup::agents(&home, &config);
-    let catalog = setup::catalog(&setup::project()?, &config);
+    let config = app::configuration_to_look()?;
+    let home = app::home()?;
+    let providers = app::agents(&home, &config);
+    let catalog = app::catalog(&app::project()?, &config);
     let mut names: Vec<String> = providers
         .iter()
         .map(|provider| provider.provider().to_string())
@@ -251,7 +252,7 @@ fn agent_json(agent: &AgentReport) -> Value {
             json!({
                 "name": way.name,
                 "version": probe.and_then(|probe| probe.version.as_ref()),
-                "capabilities": probe.map(|probe| wire::capabilities(probe.capabilities)),
+                "capabilities": probe.map(|probe| json_output::capabilities(probe.capabilities)),
                 "problem": way.answer.as_ref().err(),
             })
         })
@@ -261,7 +262,7 @@ fn agent_json(agent: &AgentReport) -> Value {
         "version": agent.version(),
         "path": agent.path.as_ref().map(|path| path.to_string_lossy()),
         "transports": agent.usable(),
-        "capabilities": wire::capabilities(agent.capabilities()),
+        "capabilities": json_output::capabilities(agent.capabilities()),
         "ways": ways,
         "sessions": agent.sessions,
         "retention": agent.retention.as_ref().map(retention::json),

@@ -8,11 +8,11 @@ use segue_catalog::index::{IndexError, Which, Work};
 use segue_engine::{Caught, EngineError};
 use serde_json::json;
 
+use crate::app::App;
 use crate::cli::{IndexArgs, IndexCommand, IndexOutput};
 use crate::error::CliError;
-use crate::setup::App;
+use crate::json_output::print_json;
 use crate::terminal::{Style, bytes, one_line, print, say};
-use crate::wire::print_json;
 
 /// Maximum wait for another process that writes the index. A command on the index itself waits long enough for the
 /// first complete build.

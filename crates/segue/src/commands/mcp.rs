@@ -3,14 +3,15 @@
 use std::iter;
 use std::process::ExitCode;
 
-use segue_core::{Hint, SessionId};
+use segue_core::hint::Hint;
+use segue_core::id::SessionId;
 use segue_engine::Standpoint;
 use segue_mcp::{Desk, LazyDesk};
 
+use crate::app::{App, VERSION};
 use crate::cli::McpArgs;
 use crate::error::CliError;
 use crate::last_list;
-use crate::setup::{App, VERSION};
 
 pub(crate) async fn run(args: McpArgs) -> Result<ExitCode, CliError> {
     let desk = match args.session {

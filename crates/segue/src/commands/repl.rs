@@ -2,23 +2,23 @@
 
 mod command;
 mod editor;
-mod input;
+mod multiline;
 mod reader;
-mod show;
+mod render;
 mod signals;
-mod talk;
+mod state;
 
 use std::process::ExitCode;
 
 use command::{Command, Typed};
 use reader::{Read, Reader};
 use signals::{Interrupt, Signals};
-use talk::Talk;
+use state::Talk;
 
+use crate::app::App;
 use crate::cli::ReplArgs;
 use crate::error::{CliError, Kind};
-use crate::front::Front;
-use crate::setup::App;
+use crate::frontend::Front;
 use crate::terminal::{Style, say};
 
 pub(crate) async fn run(args: ReplArgs) -> Result<ExitCode, CliError> {

@@ -2,21 +2,22 @@
 
 use std::process::ExitCode;
 
-use segue_core::{RoleDescription, RoleName};
+use segue_core::agent::RoleDescription;
+use segue_core::scope::RoleName;
 use segue_engine::EngineError;
 use serde_json::{Value, json};
 
+use crate::app;
 use crate::cli::{RoleArgs, RoleCommand, RoleListArgs, RoleShowArgs};
 use crate::config::{Flags, Key, Loaded, Origin};
 use crate::error::CliError;
-use crate::setup;
+use crate::json_output::print_json;
 use crate::terminal::{Table, clean, one_line, print};
-use crate::wire::print_json;
 
 pub(crate) fn run(args: RoleArgs) -> Result<ExitCode, CliError> {
-    let loaded = setup::configuration(&Flags::default())?;
-    setup::tell_problems(&loaded);
-    setup::tell_withheld(&loaded);
+    let loaded = app::configuration(&Flags::default())?;
+    app::tell_problems(&loaded);
+    app::tell_withheld(&loaded);
     match args.command {
         RoleCommand::List(args) => list(&loaded, &args),
         RoleCommand::Show(args) => show(&loaded, &args)?,

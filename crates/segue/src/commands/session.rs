@@ -1,18 +1,18 @@
 //! `segue session`: all operations on sessions except turns.
 
 mod archive;
-mod asked;
 mod checkpoint;
 mod compact;
 mod context;
 mod delete;
+mod gemini_listing;
 mod handoff;
-pub(super) mod head;
 mod lineage;
 mod list;
-mod native;
+mod native_show;
 mod preview;
 mod resume;
+pub(super) mod revert;
 mod search;
 mod show;
 mod stats;
@@ -21,14 +21,14 @@ mod transfer;
 
 use std::process::ExitCode;
 
-use segue_core::{Session, SessionRef, Title, TitleError, TitleSource};
+use segue_core::session::{Session, SessionRef, Title, TitleError, TitleSource};
 
+use crate::app::App;
 use crate::cli::{AnySessionCommand, OneArgs, RenameArgs, SessionArgs, SessionCommand};
 use crate::error::CliError;
-use crate::front::Front;
-use crate::setup::App;
+use crate::frontend::Front;
+use crate::json_output::{SessionJson, print_json};
 use crate::terminal::{clean, print};
-use crate::wire::{SessionJson, print_json};
 
 pub(super) use handoff::hand_over;
 pub(super) use resume::in_its_own as depart;
@@ -63,9 +63,9 @@ pub(super) async fn perform(
         SessionCommand::Rename(args) => rename(app, &args).await,
         SessionCommand::Tag(args) => tag::run(app, &args).await,
         SessionCommand::Adopt(args) => adopt(app, &args).await,
-        SessionCommand::Revert(args) => head::revert(app, &args).await,
-        SessionCommand::Undo(args) => head::undo(app, &args).await,
-        SessionCommand::Fork(args) => head::fork(app, &args).await,
+        SessionCommand::Revert(args) => revert::revert(app, &args).await,
+        SessionCommand::Undo(args) => revert::undo(app, &args).await,
+        SessionCommand::Fork(args) => revert::fork(app, &args).await,
         SessionCommand::Compact(args) => compact::run(app, front, &args).await,
         SessionCommand::Checkpoint(args) => checkpoint::run(app, &args).await,
         SessionCommand::Delete(args) => delete::run(app, &args).await,

@@ -4,16 +4,16 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
 use jiff::Timestamp;
-use segue_core::Roles;
+use segue_core::agent::Roles;
 use serde_json::{Value, json};
 
 use super::config::{setting_json, shown};
+use crate::app;
 use crate::cli::TrustArgs;
 use crate::config::{self, Layer, PROJECT_FILE, Trusted, TrustedFile, fingerprint, project_root};
 use crate::error::CliError;
-use crate::setup;
+use crate::json_output::print_json;
 use crate::terminal::{Table, clean, one_line, print, say};
-use crate::wire::print_json;
 
 pub(crate) fn run(args: &TrustArgs) -> Result<ExitCode, CliError> {
     if args.list {
@@ -37,7 +37,7 @@ struct Asking {
 }
 
 fn asking() -> Result<Asking, CliError> {
-    let at = setup::surroundings()?;
+    let at = app::surroundings()?;
     let Some(source) = config::project_file(&at) else {
         return Err(CliError::failed(
             "your own configuration file needs no trust",
@@ -73,7 +73,7 @@ fn asking() -> Result<Asking, CliError> {
 }
 
 fn trust(args: &TrustArgs) -> Result<(), CliError> {
-    let home = setup::home()?;
+    let home = app::home()?;
     let asking = asking()?;
     let name = one_line(&asking.file.path.display().to_string());
     let before = Trusted::read(&home)?.holds(&asking.file.path, &asking.content);
@@ -149,8 +149,8 @@ fn confirmed() -> Result<bool, CliError> {
 }
 
 fn revoke(args: &TrustArgs) -> Result<(), CliError> {
-    let home = setup::home()?;
-    let at = setup::surroundings()?;
+    let home = app::home()?;
+    let at = app::surroundings()?;
     let path = project_root(&at.cwd).join(PROJECT_FILE);
     let revoked = Trusted::change(&home, |list| {
         let before = list.files.len();
@@ -169,7 +169,7 @@ fn revoke(args: &TrustArgs) -> Result<(), CliError> {
 }
 
 fn list(args: &TrustArgs) -> Result<(), CliError> {
-    let files = Trusted::read(&setup::home()?)?.files;
+    let files = Trusted::read(&app::home()?)?.files;
     if args.json {
         let files: Vec<Value> = files.iter().map(file_json).collect();
         print_json(&files);

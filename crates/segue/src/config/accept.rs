@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use segue_core::{Cost, PermissionPolicy, SessionRef};
+use segue_core::agent::PermissionPolicy;
+use segue_core::session::SessionRef;
+use segue_core::spend::Cost;
 
 use super::key::{AgentKey, Key, McpKey, NOBODY, RoleKey, Wait, Who};
 use super::nearest::nearest;

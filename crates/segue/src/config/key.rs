@@ -3,7 +3,9 @@
 use std::fmt;
 
 use segue_agents::known::KNOWN;
-use segue_core::{PermissionPolicy, ProviderId, RoleName, Roles};
+use segue_core::agent::{PermissionPolicy, Roles};
+use segue_core::id::ProviderId;
+use segue_core::scope::RoleName;
 
 use super::value::{Value, bare};
 

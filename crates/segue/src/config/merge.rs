@@ -1,6 +1,6 @@
 //! Merge of configuration sources.
 
-use segue_core::Roles;
+use segue_core::agent::Roles;
 
 use super::key::{AgentKey, Key};
 use super::value::Layer;

@@ -7,10 +7,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use segue_agents::{Defaults, SessionDefault, Timeouts};
+use segue_core::agent::{McpReach, McpServer, PermissionPolicy, Roles};
+use segue_core::brief::DEFAULT_BUDGET;
+use segue_core::id::ProviderId;
+use segue_core::policy::Policy;
+use segue_core::spend::Cost;
 use segue_core::spend::{Price, Prices};
-use segue_core::{
-    Cost, DEFAULT_BUDGET, McpReach, McpServer, PermissionPolicy, Policy, ProviderId, Roles,
-};
 
 use super::Flags;
 use super::key::{AgentKey, Key, McpKey, NOBODY, PriceKey, Wait, Who};

@@ -7,7 +7,7 @@ mod wrong;
 
 use std::fs;
 
-use segue_core::RoleName;
+use segue_core::scope::RoleName;
 use tempfile::TempDir;
 
 use super::key::{AgentKey, Wait};

@@ -5,7 +5,8 @@ use std::fmt::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use segue_core::{Cost, PermissionPolicy};
+use segue_core::agent::PermissionPolicy;
+use segue_core::spend::Cost;
 use serde_json::json;
 
 use super::Key;

@@ -11,10 +11,10 @@ use ratatui::Frame;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
-use segue_core::figure;
+use segue_core::number_format::figure;
 
+use super::data_source::{Order, Place, Total};
 use super::layout::Layout;
-use super::source::{Order, Place, Total};
 use super::state::{Message, Mode, State};
 use crate::terminal::text;
 

@@ -1,6 +1,6 @@
 //! Model of the picker, and its reaction to keys and answers. It uses no terminal and no threads.
 
-mod menus;
+mod overlays;
 mod window;
 
 use std::collections::HashMap;
@@ -8,13 +8,13 @@ use std::collections::HashMap;
 use jiff::Timestamp;
 use ratatui::layout::Size;
 
+use super::data_source::{
+    Chosen, Deed, Done, Next, Options, Order, Page, Place, Preview, Question, Refreshed, Row,
+};
 use super::draw;
 use super::keys::{Edit, Key};
 use super::layout::Layout;
-use super::line::Line;
-use super::source::{
-    Chosen, Deed, Done, Next, Options, Order, Page, Place, Preview, Question, Refreshed, Row,
-};
+use super::line_editor::Line;
 use window::Keep;
 pub(super) use window::Window;
 

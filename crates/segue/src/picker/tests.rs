@@ -1,5 +1,5 @@
 //! Tests of the picker with 30,000 generated conversations, in a real terminal.
 
+pub(super) mod local_source;
 mod pty;
-pub(super) mod shelf;
 mod terminal;

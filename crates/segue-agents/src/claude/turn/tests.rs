@@ -1,6 +1,6 @@
 //! Turns as the real Claude Code streams them, reduced to the relevant lines and fields.
 
-use segue_core::ToolStatus;
+use segue_core::session::ToolStatus;
 use serde_json::json;
 
 use super::*;
@@ -294,7 +294,7 @@ fn a_spent_quota_is_told_with_its_reset() {
         panic!("{heard:?}");
     };
     let failure = error.failure(now());
-    assert_eq!(failure.class, segue_core::FailureClass::Quota);
+    assert_eq!(failure.class, segue_core::session::FailureClass::Quota);
     assert_eq!(failure.retry_at, Timestamp::from_second(reset).ok());
 }
 

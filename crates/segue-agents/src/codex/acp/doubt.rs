@@ -1,7 +1,9 @@
 //! Correction of tool calls that the adapter cannot classify reliably.
 
 use async_trait::async_trait;
-use segue_core::{AgentEvent, NativeId, ProcessMark, ToolCall};
+use segue_core::agent::ProcessMark;
+use segue_core::id::NativeId;
+use segue_core::session::{AgentEvent, ToolCall};
 use serde_json::{Value, json};
 
 use crate::codex::{items, reads};
@@ -93,7 +95,7 @@ impl Conversation for Doubted {
 
 #[cfg(test)]
 mod tests {
-    use segue_core::ToolStatus;
+    use segue_core::session::ToolStatus;
 
     use super::*;
 

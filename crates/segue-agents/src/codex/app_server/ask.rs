@@ -1,8 +1,7 @@
 //! Requests of Codex to its client, and the format of their answers.
 
-use segue_core::{
-    PermissionAnswer, PermissionKind, PermissionOption, PermissionRequest, ToolCall, ToolStatus,
-};
+use segue_core::agent::{PermissionAnswer, PermissionKind, PermissionOption, PermissionRequest};
+use segue_core::session::{ToolCall, ToolStatus};
 use serde_json::{Map, Value, json};
 
 use crate::codex::{items, reads};

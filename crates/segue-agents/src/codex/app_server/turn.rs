@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use segue_core::{AgentEvent, PlanStatus, PlanStep, StopReason, ToolCall, TurnEnd};
+use segue_core::session::{AgentEvent, PlanStatus, PlanStep, StopReason, ToolCall, TurnEnd};
 use serde_json::Value;
 
 use crate::classify::Refusal;

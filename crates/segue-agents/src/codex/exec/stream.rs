@@ -1,6 +1,6 @@
 //! Conversion of the output of `codex exec --json`.
 
-use segue_core::{AgentEvent, PlanStatus, PlanStep};
+use segue_core::session::{AgentEvent, PlanStatus, PlanStep};
 use serde_json::Value;
 
 use crate::classify::{self, Refusal};
@@ -87,7 +87,7 @@ fn plan(steps: &Value) -> Vec<PlanStep> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use segue_core::{FailureClass, ToolStatus};
+    use segue_core::session::{FailureClass, ToolStatus};
     use serde_json::json;
 
     fn said(lines: &[Value]) -> Vec<Said> {

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use segue_core::{McpReach, McpServer, RoleDescription, RoleName};
+use segue_core::agent::{McpReach, McpServer, RoleDescription};
+use segue_core::scope::RoleName;
 use tokio::sync::watch;
 
 use super::*;

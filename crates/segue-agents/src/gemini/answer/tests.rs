@@ -1,7 +1,7 @@
 //! Answers with other text around them.
 
 use super::*;
-use segue_core::StopReason;
+use segue_core::session::StopReason;
 
 const ID: &str = "11111111-1";
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 use std::sync::Mutex;
 
-use segue_core::{Opened, StopReason, Usage};
+use segue_core::session::{Opened, StopReason, Usage};
 
 use super::*;
 use crate::gemini::world::{FIRST, ID, TWIN, World, empty, id, said, session};

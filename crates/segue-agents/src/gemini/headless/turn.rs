@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use segue_core::{FailureClass, NativeId, StopReason, TurnEnd, Usage};
+use segue_core::id::NativeId;
+use segue_core::session::{FailureClass, StopReason, TurnEnd, Usage};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::oneshot;

@@ -11,7 +11,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use segue_core::{NativeId, ProcessMark};
+use segue_core::agent::ProcessMark;
+use segue_core::id::NativeId;
 use serde::{Deserialize, Serialize};
 
 use super::files::{self, PutBack, entries, names_in};

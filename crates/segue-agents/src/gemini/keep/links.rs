@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use segue_core::NativeId;
+use segue_core::id::NativeId;
 
 use super::files::{self, names_in};
 use crate::gemini::chats::Chats;

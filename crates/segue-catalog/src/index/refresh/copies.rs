@@ -1,6 +1,6 @@
 //! Copies in the archive, which replace sessions that no longer exist.
 
-use segue_core::NativeId;
+use segue_core::id::NativeId;
 
 use super::Work;
 use super::walk::Change;

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
 use rusqlite::Connection;
-use segue_core::ProviderId;
+use segue_core::id::ProviderId;
 
 use super::Work;
 use crate::index::State;

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use segue_catalog::index::{Ask, Hits, Of, Order, OwnSession, OwnTurn, Query, snippet};
 use segue_catalog::{Catalog, Claude, Index};
-use segue_core::{Message, Role, SessionId, Title, TitleSource};
+use segue_core::id::SessionId;
+use segue_core::session::{Message, Role, Title, TitleSource};
 use serde_json::json;
 
 use super::refresh;

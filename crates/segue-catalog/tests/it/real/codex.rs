@@ -1,7 +1,7 @@
 //! Tests with Codex, from a shell, over its app server and over ACP.
 
 use segue_catalog::{Codex, Reader};
-use segue_core::TitleSource;
+use segue_core::session::TitleSource;
 use segue_testkit::model::{Call, Reply};
 use segue_testkit::sandbox::{Cli, Sandbox};
 use serde_json::{Value, json};

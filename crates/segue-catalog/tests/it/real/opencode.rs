@@ -1,7 +1,7 @@
 //! Tests with opencode, from a shell and over ACP.
 
 use segue_catalog::{Opencode, Originals, Reader, Start, Tally};
-use segue_core::TitleSource;
+use segue_core::session::TitleSource;
 use segue_testkit::sandbox::{Cli, Sandbox};
 use serde_json::Value;
 

@@ -4,11 +4,11 @@ use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use super::super::ItemKind;
-use super::super::units::Unit;
+use super::super::text_units::Unit;
 use super::Sense;
 use super::east;
 use super::phrases::TASKS;
-use crate::Role;
+use crate::session::Role;
 
 /// How plainly a piece of work is asked for.
 const ASKED: u32 = 4;

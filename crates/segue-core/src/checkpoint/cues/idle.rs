@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use crate::Role;
+use crate::session::Role;
 
 /// What a person says without meaning any rule, failure or plan, with a comma between two.
 const SAYINGS: &str = "\

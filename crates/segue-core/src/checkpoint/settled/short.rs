@@ -144,7 +144,7 @@ fn stem(word: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::units::plain;
+    use super::super::super::text_units::plain;
     use super::*;
 
     #[test]

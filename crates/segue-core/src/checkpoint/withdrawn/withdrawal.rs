@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 use super::super::everyday::{common, is_common};
-use super::super::units::plain;
+use super::super::text_units::plain;
 
 /// How many letters of a word tell it from others.
 const LETTERS: usize = 5;

@@ -1,5 +1,6 @@
 use jiff::Timestamp;
-use segue_core::{Json, Part};
+use segue_core::json::Json;
+use segue_core::session::Part;
 
 use super::*;
 

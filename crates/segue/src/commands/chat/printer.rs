@@ -6,12 +6,13 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use segue_core::{PlanStatus, PlanStep, ProviderId, ToolCall, ToolStatus};
+use segue_core::id::ProviderId;
+use segue_core::session::{PlanStatus, PlanStep, ToolCall, ToolStatus};
 use segue_engine::TurnEvent;
 
-use super::{Form, question};
+use super::{Form, permission_prompt};
+use crate::json_output::{self, print_json};
 use crate::terminal::{Style, clean, say, say_decision};
-use crate::wire::{self, print_json};
 
 const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 /// Duration of one frame of the spinner.
@@ -64,7 +65,7 @@ impl Printer {
         match self.form {
             Form::Words => self.tell_in_words(event),
             // The user cannot be asked in this format; dropping the question rejects it.
-            Form::Events => print_json(&wire::event(&event)),
+            Form::Events => print_json(&json_output::event(&event)),
             Form::Json => {}
         }
     }
@@ -81,11 +82,11 @@ impl Printer {
             }
             TurnEvent::Explained(steps) => {
                 self.start_line();
-                super::play::explain(&steps);
+                super::run_turn::explain(&steps);
             }
             TurnEvent::Ask(request, reply) => {
                 self.start_line();
-                question::ask(request, reply);
+                permission_prompt::ask(request, reply);
             }
             TurnEvent::Stopping => self.stopping(),
             TurnEvent::Opened { provider, .. } => self.provider = Some(provider),
@@ -213,7 +214,8 @@ impl Printer {
 
     /// Shows the next frame of the spinner, unless other output is on the line.
     pub(super) fn spin(&mut self) {
-        let idle = matches!(self.line, Line::Empty | Line::Spinner) && !question::is_open();
+        let idle =
+            matches!(self.line, Line::Empty | Line::Spinner) && !permission_prompt::is_open();
         let shown = self.form == Form::Words && self.stderr_is_terminal;
         if !idle || !shown || self.since.elapsed() < FRAME * 3 {
             return;

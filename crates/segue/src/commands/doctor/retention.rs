@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use jiff::{SignedDuration, Timestamp};
 use segue_catalog::retention::{self, Limits, Places, Retention};
 use segue_catalog::{Archive, Catalog, NativeSession};
-use segue_core::ProviderId;
+use segue_core::id::ProviderId;
 use serde_json::{Value, json};
 
 /// Number of days that the report looks ahead.

@@ -1,7 +1,8 @@
 //! Parser of the input: a prompt for the agent or a command for segue.
 
 use clap::ValueEnum;
-use segue_core::{ProviderId, SessionRef};
+use segue_core::id::ProviderId;
+use segue_core::session::SessionRef;
 
 use crate::cli::{Policy, whole_number};
 use crate::config::nearest;

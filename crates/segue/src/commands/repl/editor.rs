@@ -16,7 +16,7 @@ use reedline::{
 };
 
 use super::command;
-use super::input::{self, Shape};
+use super::multiline::{self, Shape};
 use crate::terminal::{Style, say};
 
 const FILE: &str = "history";
@@ -95,7 +95,7 @@ impl Editor {
         self.begun().clear();
         match self.line.read_line(&Label(label))? {
             Signal::Success(typed) => {
-                let text = input::joined(&typed, &self.begun());
+                let text = multiline::joined(&typed, &self.begun());
                 if text != typed && !typed.starts_with(' ') {
                     // The history contains the text as it was sent, so that the user recalls that.
                     let item = HistoryItem::from_command_line(text.as_str());
@@ -132,7 +132,7 @@ struct Whole(Arc<Mutex<Vec<String>>>);
 
 impl Validator for Whole {
     fn validate(&self, text: &str) -> ValidationResult {
-        match input::shape(text) {
+        match multiline::shape(text) {
             Shape::Whole => ValidationResult::Complete,
             Shape::Fenced => ValidationResult::Incomplete,
             Shape::Continued => {

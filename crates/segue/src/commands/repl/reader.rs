@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::editor::{Edited, Editor};
-use super::input::Gathered;
+use super::multiline::Gathered;
 use super::signals::Signals;
 use crate::error::CliError;
 

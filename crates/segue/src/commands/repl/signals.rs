@@ -8,7 +8,7 @@ use segue_engine::Stop;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::commands::chat::play;
+use crate::commands::chat::run_turn;
 use crate::error::CliError;
 
 /// Effect of Ctrl-C.
@@ -53,7 +53,7 @@ impl Signals {
             tokio::select! {
                 _ = interrupted.recv() => {
                     if self.in_turn.load(Ordering::Relaxed) {
-                        play::interrupt(&self.stop);
+                        run_turn::interrupt(&self.stop);
                     }
                     if what == Interrupt::Everything {
                         self.over.send_replace(true);

@@ -4,16 +4,17 @@ use std::time::SystemTime;
 
 use jiff::{Timestamp, Zoned};
 use segue_catalog::{Entry, Kept, NativeSession, Saved, Times};
-use segue_core::{SessionRef, Title, parse_when};
+use segue_core::session::{SessionRef, Title};
+use segue_core::time_input::parse_when;
 use segue_engine::Restored;
 use serde_json::{Value, json};
 
 use super::list::not_a_time;
+use crate::app::App;
 use crate::cli::{ArchiveArgs, RestoreArgs};
 use crate::error::CliError;
-use crate::setup::App;
+use crate::json_output::print_json;
 use crate::terminal::{Style, Table, ago, bytes, one_line, print, say};
-use crate::wire::print_json;
 
 pub(super) async fn run(app: &App, args: &ArchiveArgs) -> Result<(), CliError> {
     if args.list {

@@ -4,14 +4,16 @@ mod edit;
 mod json;
 mod show;
 
-use segue_core::{Delta, Item, Session, figure, headed};
+use segue_core::checkpoint::{Delta, Item, headed};
+use segue_core::number_format::figure;
+use segue_core::session::Session;
 use segue_engine::{Changed, CheckpointView, Place};
 
+use crate::app::App;
 use crate::cli::{CheckpointArgs, CheckpointCommand};
 use crate::error::CliError;
-use crate::setup::App;
+use crate::json_output::print_json;
 use crate::terminal::{Table, ago, print, say_decision};
-use crate::wire::print_json;
 
 pub(super) async fn run(app: &App, args: &CheckpointArgs) -> Result<(), CliError> {
     let session = app.find(&args.id).await?;

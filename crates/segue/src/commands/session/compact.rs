@@ -2,17 +2,21 @@
 
 use std::io::{IsTerminal, stderr};
 
-use segue_core::{NextStep, ProviderId, Session, Version, figure, headed};
+use segue_core::checkpoint::{Version, headed};
+use segue_core::hint::NextStep;
+use segue_core::id::ProviderId;
+use segue_core::number_format::figure;
+use segue_core::session::Session;
 use segue_engine::{Compaction, Conversation, Summariser};
 use serde_json::json;
 
+use crate::app::{self, App};
 use crate::cli::{CompactArgs, SumsUp};
 use crate::config::Flags;
 use crate::error::CliError;
-use crate::front::Front;
-use crate::setup::{self, App};
+use crate::frontend::Front;
+use crate::json_output::print_json;
 use crate::terminal::{Style, print, say, say_decision};
-use crate::wire::print_json;
 
 pub(super) async fn run(app: &App, front: Front<'_>, args: &CompactArgs) -> Result<(), CliError> {
     if args.dry_run {
@@ -35,13 +39,13 @@ pub(super) async fn run(app: &App, front: Front<'_>, args: &CompactArgs) -> Resu
 
 /// Builds the summariser from the argument, else from the configuration. `None` if neither names one.
 fn reader(app: &App, args: &CompactArgs) -> Result<Option<Summariser>, CliError> {
-    let config = setup::configuration(&Flags::default())?.config;
+    let config = app::configuration(&Flags::default())?.config;
     let name = match &args.summariser {
         Some(SumsUp::Nobody) => None,
         Some(SumsUp::Agent(name)) => Some(name.clone()),
         None => config.summariser.clone(),
     };
-    let reader = name.map(|name| setup::summariser(&app.home, &config, &name));
+    let reader = name.map(|name| app::summariser(&app.home, &config, &name));
     reader.transpose()
 }
 
@@ -162,8 +166,8 @@ fn tell(
 }
 
 /// Returns the number of items of each kind.
-fn counts(compaction: &Compaction) -> Vec<(segue_core::ItemKind, usize)> {
-    let kinds = segue_core::ItemKind::ALL.into_iter();
+fn counts(compaction: &Compaction) -> Vec<(segue_core::checkpoint::ItemKind, usize)> {
+    let kinds = segue_core::checkpoint::ItemKind::ALL.into_iter();
     let counted = kinds.map(|kind| (kind, compaction.checkpoint.of(kind).count()));
     counted.filter(|(_, count)| *count > 0).collect()
 }

@@ -1,14 +1,15 @@
 //! `segue session context`: the project context of a session.
 
-use segue_core::{Context, Document, TaskSummary, figure};
+use segue_core::brief::{Context, Document, TaskSummary};
+use segue_core::number_format::figure;
 use segue_engine::{Conversation, EngineError, Gathered, Gathering};
 use serde_json::{Value, json};
 
+use crate::app::App;
 use crate::cli::ContextArgs;
 use crate::error::CliError;
-use crate::setup::App;
+use crate::json_output::print_json;
 use crate::terminal::{clean, print, say};
-use crate::wire::print_json;
 
 pub(super) async fn run(app: &App, args: &ContextArgs) -> Result<(), CliError> {
     let session = match app.find_any(&args.one.id).await? {

@@ -5,15 +5,16 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::path::Path;
 
 use segue_catalog::Belongings;
-use segue_core::{Leg, NativeId, ProviderId, SessionRef};
+use segue_core::id::{NativeId, ProviderId};
+use segue_core::session::{Leg, SessionRef};
 use segue_engine::{Conversation, DeletePlan, Deleted, Doomed, EngineError, Extent, Fate, Means};
 use serde_json::{Value, json};
 
+use crate::app::{self, App};
 use crate::cli::{DeleteArgs, ForgetArgs};
 use crate::error::CliError;
-use crate::setup::{self, App};
+use crate::json_output::print_json;
 use crate::terminal::{Style, clean, one_line, print, say, say_decision};
-use crate::wire::print_json;
 
 pub(super) async fn run(app: &App, args: &DeleteArgs) -> Result<(), CliError> {
     if !args.dry_run {
@@ -367,7 +368,7 @@ pub(super) async fn forget(app: &App, args: &ForgetArgs) -> Result<(), CliError>
         .filter_map(|leg| leg.native_id.as_ref())
         .collect();
     for native in &natives {
-        if let Err(error) = segue_agents::forget_kept(&setup::kept(&app.home), native) {
+        if let Err(error) = segue_agents::forget_kept(&app::kept(&app.home), native) {
             say(&format!(
                 "segue: a copy of {native} could not be removed: {error}"
             ));

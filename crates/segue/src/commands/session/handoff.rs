@@ -2,12 +2,13 @@
 
 use std::process::ExitCode;
 
-use segue_core::{ProviderId, Session, SessionRef};
+use segue_core::id::ProviderId;
+use segue_core::session::{Session, SessionRef};
 
+use crate::app::App;
 use crate::cli::{HandoffArgs, OneArgs, TalkArgs, TermsArgs};
 use crate::commands::chat::{self, Form};
 use crate::error::CliError;
-use crate::setup::App;
 use crate::terminal::{Style, one_line, say, say_decision};
 
 pub(super) async fn run(args: HandoffArgs) -> Result<ExitCode, CliError> {

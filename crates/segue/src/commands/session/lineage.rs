@@ -1,7 +1,8 @@
 //! Text output of a session's origin, its legs and its head moves.
 
 use jiff::Timestamp;
-use segue_core::{HeadMove, Leg, LegEnd, NativeId};
+use segue_core::id::NativeId;
+use segue_core::session::{HeadMove, Leg, LegEnd};
 use segue_engine::SessionView;
 
 /// Returns the lines of `session info`, each with its label.

@@ -1,22 +1,25 @@
 //! `segue session list`: sessions and native sessions.
 
-mod order;
+mod sort;
 
 use jiff::{Timestamp, Zoned};
 use segue_catalog::index::State;
-use segue_core::{NextStep, Purpose, SessionStatus, Tag, WhenError, parse_when};
+use segue_core::hint::NextStep;
+use segue_core::scope::Purpose;
+use segue_core::session::{SessionStatus, Tag};
+use segue_core::time_input::{WhenError, parse_when};
 use segue_engine::{Conversation, Conversations, Native};
 use segue_store::Filter;
 
-use super::asked;
-use crate::catch_up::{Behind, CaughtUp, tell_without_index};
+use super::gemini_listing;
+use crate::app::App;
 use crate::cli::ListArgs;
 use crate::error::CliError;
-use crate::front::Front;
+use crate::frontend::Front;
+use crate::index_refresh::{Behind, CaughtUp, tell_without_index};
+use crate::json_output::{self, print_json};
 use crate::last_list;
-use crate::setup::App;
 use crate::terminal::{Style, Table, ago, one_line, say};
-use crate::wire::{self, print_json};
 
 pub(super) async fn run(app: &App, front: Front<'_>, args: &ListArgs) -> Result<(), CliError> {
     let now = Timestamp::now();
@@ -48,19 +51,19 @@ pub(super) async fn run(app: &App, front: Front<'_>, args: &ListArgs) -> Result<
         ));
     }
     if args.ask {
-        asked::complete(app, &filter, wanted, now, &mut listed).await;
-    } else if asked::would_help(&filter, &listed) {
+        gemini_listing::complete(app, &filter, wanted, now, &mut listed).await;
+    } else if gemini_listing::would_help(&filter, &listed) {
         say(&format!(
             "{mark} add --ask to have Gemini CLI list them itself, which starts it and calls the model"
         ));
     }
     if !args.order.is_usual() {
-        order::arrange(&mut listed.rows, args.order);
+        sort::arrange(&mut listed.rows, args.order);
         listed.more |= listed.rows.len() > limit as usize;
         listed.rows.truncate(limit as usize);
     }
     if args.json {
-        let entries: Vec<_> = listed.rows.iter().map(wire::conversation).collect();
+        let entries: Vec<_> = listed.rows.iter().map(json_output::conversation).collect();
         print_json(&entries);
         return Ok(());
     }
@@ -114,7 +117,10 @@ async fn gather(
 
 fn filter(app: &App, args: &ListArgs) -> Result<Filter, CliError> {
     // `--ask` applies only to Gemini CLI. With several providers, `gather` filters by each of them separately.
-    let gemini = args.provider.iter().find(|agent| asked::is_gemini(agent));
+    let gemini = args
+        .provider
+        .iter()
+        .find(|agent| gemini_listing::is_gemini(agent));
     Ok(Filter {
         project: (!args.all).then(|| app.project.key.clone()),
         provider: gemini.or(args.provider.first()).cloned(),

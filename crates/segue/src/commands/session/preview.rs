@@ -2,17 +2,17 @@
 
 use std::ops::ControlFlow;
 
-use segue_core::figure;
+use segue_core::number_format::figure;
 use segue_engine::{Conversation, EngineError, Preview};
 use serde_json::json;
 
 use super::stats::{bar, writes_unicode};
+use crate::app::App;
 use crate::cli::PreviewArgs;
 use crate::commands::chat::prompt;
 use crate::error::CliError;
-use crate::setup::App;
+use crate::json_output::print_json;
 use crate::terminal::{Style, clean, print, say, try_print};
-use crate::wire::print_json;
 
 /// Width of the bar for the complete budget.
 const BAR: usize = 40;
@@ -48,7 +48,7 @@ pub(super) async fn run(app: &App, args: &PreviewArgs) -> Result<(), CliError> {
 
 fn shape(preview: &Preview, prompt: &str) -> serde_json::Value {
     let brief = &preview.brief;
-    let section = |(name, tokens): &(segue_core::Section, u64)| json!({ "name": name.as_str(), "tokens": tokens });
+    let section = |(name, tokens): &(segue_core::brief::Section, u64)| json!({ "name": name.as_str(), "tokens": tokens });
     json!({
         "provider": preview.provider.as_str(),
         "system_prompt": brief.text,

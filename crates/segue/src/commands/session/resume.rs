@@ -4,22 +4,23 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use segue_agents::exec::OwnProgram;
-use segue_core::{ProviderId, SessionRef};
+use segue_core::id::ProviderId;
+use segue_core::session::SessionRef;
 use segue_engine::{Departure, EngineError, Obstacle};
 use serde_json::{Map, Value, json};
 
+use crate::app::{self, App};
 use crate::cli::{ChatArgs, ReplArgs, ResumeArgs, TalkArgs};
-use crate::commands::{chat, pick, repl};
+use crate::commands::{chat, picker, repl};
 use crate::config::{Config, Flags};
 use crate::error::CliError;
-use crate::setup::{self, App};
+use crate::json_output::print_json;
 use crate::terminal::{Style, one_line, print, say};
-use crate::wire::print_json;
 
 pub(super) async fn run(mut args: ResumeArgs) -> Result<ExitCode, CliError> {
     let Some(id) = args.id.take() else {
-        if pick::is_possible() {
-            return Box::pin(pick::run()).await;
+        if picker::is_possible() {
+            return Box::pin(picker::run()).await;
         }
         return Err(CliError::usage("which session?")
             .hint("`segue session list` shows them; `latest` is the newest one of this project"));
@@ -64,8 +65,8 @@ pub(crate) async fn in_its_own(id: &SessionRef) -> Result<String, CliError> {
         ) => return Err(error.into()),
         Err(error) => return Ok(CliError::from(error).message),
     };
-    let config = setup::configuration(&Flags::default())?.config;
-    match setup::own_program_of(&config, &departure) {
+    let config = app::configuration(&Flags::default())?.config;
+    match app::own_program_of(&config, &departure) {
         Some(program) => {
             entrust(&app, &config, &departure);
             drop(app);
@@ -83,9 +84,9 @@ fn entrust(app: &App, config: &Config, departure: &Departure) {
     if departure.provider != ProviderId::gemini() {
         return;
     }
-    if let Some(entrust) = setup::entrust(&app.home, config) {
+    if let Some(entrust) = app::entrust(&app.home, config) {
         let told = entrust.hand_over(&departure.cwd, &departure.native_id);
-        setup::tell_guarded(&told);
+        app::tell_guarded(&told);
     }
 }
 
@@ -115,8 +116,8 @@ async fn depart(id: &SessionRef, args: &ResumeArgs) -> Result<ExitCode, CliError
             found.id()
         )));
     }
-    let config = setup::configuration(&Flags::default())?.config;
-    let program = setup::own_program_of(&config, &departure).ok_or_else(|| {
+    let config = app::configuration(&Flags::default())?.config;
+    let program = app::own_program_of(&config, &departure).ok_or_else(|| {
         CliError::failed(format!("{provider} was not found on this machine")).hint(format!(
             "put `{provider}` on PATH, or set its `path` in the configuration"
         ))

@@ -2,19 +2,20 @@
 
 use jiff::{Timestamp, Zoned};
 use segue_catalog::Index;
-use segue_core::{Role, WhenError, parse_when};
+use segue_core::session::Role;
+use segue_core::time_input::{WhenError, parse_when};
 use segue_engine::{
     Conversation, FoundIn, FoundTurn, Query, QueryError, SearchReport, SearchRequest, Snippet,
 };
 
 use super::list::{directory, label, not_a_time, short_path, title, unknown};
-use crate::catch_up::Behind;
+use crate::app::App;
 use crate::cli::SearchArgs;
 use crate::error::CliError;
+use crate::index_refresh::Behind;
+use crate::json_output::{self, print_json};
 use crate::last_list;
-use crate::setup::App;
 use crate::terminal::{Style, ago, clean, one_line, print, say, width};
-use crate::wire::{self, print_json};
 
 pub(super) async fn run(app: &App, args: &SearchArgs) -> Result<(), CliError> {
     let query = narrowed(args)?;
@@ -50,7 +51,7 @@ pub(super) async fn run(app: &App, args: &SearchArgs) -> Result<(), CliError> {
     report.behind |= matches!(caught.behind, Some(Behind::Busy));
     report.unreadable = report.unreadable.max(caught.unreadable.len());
     if args.json {
-        print_json(&wire::hits(&report));
+        print_json(&json_output::hits(&report));
         return Ok(());
     }
     show(app, &report);

@@ -3,27 +3,28 @@
 use std::ops::ControlFlow;
 
 use jiff::Timestamp;
-use segue_core::{
-    Decision, DecisionKind, Message, Part, Role, SessionStatus, Tag, TurnState, figure,
-    noted_answer,
+use segue_core::brief::noted_answer;
+use segue_core::number_format::figure;
+use segue_core::session::{
+    Decision, DecisionKind, Message, Part, Role, SessionStatus, Tag, TurnState,
 };
 use segue_engine::{Conversation, SessionView, Transcript};
 
 use super::lineage;
+use crate::app::App;
 use crate::cli::{OneArgs, ShowArgs};
 use crate::error::CliError;
-use crate::setup::App;
+use crate::json_output::{self, TranscriptJson, print_json};
 use crate::terminal::{Style, ago, clean, print, try_print, width, wrap};
-use crate::wire::{self, TranscriptJson, print_json};
 
 pub(super) async fn info(app: &App, args: &OneArgs) -> Result<(), CliError> {
     let session = match app.find_any(&args.id).await? {
         Conversation::Session(session, _) => session,
-        Conversation::Native(native) => return super::native::info(app, &native, args.json),
+        Conversation::Native(native) => return super::native_show::info(app, &native, args.json),
     };
     let view = app.engine.view(app.up_to_date(*session).await).await?;
     if args.json {
-        print_json(&wire::info(&view));
+        print_json(&json_output::info(&view));
     } else {
         print_info(&view);
     }
@@ -120,7 +121,7 @@ fn status(view: &SessionView) -> String {
 pub(super) async fn transcript(app: &App, args: &ShowArgs) -> Result<(), CliError> {
     let session = match app.find_any(&args.one.id).await? {
         Conversation::Session(session, _) => session,
-        Conversation::Native(native) => return super::native::transcript(app, &native, args),
+        Conversation::Native(native) => return super::native_show::transcript(app, &native, args),
     };
     let session = app.up_to_date(*session).await;
     let mut transcript = app.engine.transcript(session).await?;

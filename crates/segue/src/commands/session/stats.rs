@@ -1,8 +1,8 @@
 //! `segue session stats`: tokens and costs of sessions.
 
-mod figures;
+mod footnotes;
+mod format;
 mod json;
-mod notes;
 mod since;
 mod table;
 
@@ -14,15 +14,15 @@ use segue_core::spend::{By, Prices, Spending, Spent};
 use segue_engine::{Freshness, SpendingRequest};
 use segue_store::Filter;
 
-pub(super) use self::figures::{bar, writes_unicode};
-use self::notes::Asked;
+use self::footnotes::Asked;
+pub(super) use self::format::{bar, writes_unicode};
 use self::table::Sheet;
+use crate::app::{self, App};
 use crate::cli::StatsArgs;
 use crate::config::Flags;
 use crate::error::CliError;
-use crate::setup::{self, App};
+use crate::json_output::print_json;
 use crate::terminal::{self, Style, one_line, print, say};
-use crate::wire::print_json;
 
 pub(super) async fn run(app: &App, args: &StatsArgs) -> Result<(), CliError> {
     let by = levels(args)?;
@@ -55,7 +55,7 @@ pub(super) async fn run(app: &App, args: &StatsArgs) -> Result<(), CliError> {
     if let Some(model) = &args.model {
         found.spent.retain(|spent| is_of(spent, model));
     }
-    let prices = setup::configuration(&Flags::default())?.config.prices;
+    let prices = app::configuration(&Flags::default())?.config.prices;
     let spending = Spending::of(&found.spent, &by, &prices);
     let asked = Asked {
         since,
@@ -70,7 +70,7 @@ pub(super) async fn run(app: &App, args: &StatsArgs) -> Result<(), CliError> {
     if args.json {
         print_json(&json::report(&spending, &by, &asked, &found.unreadable));
     } else if spending.total.turns == 0 && spending.total.tokens().is_none() {
-        say(&notes::nothing(&asked));
+        say(&footnotes::nothing(&asked));
     } else {
         show(
             &spending,
@@ -85,7 +85,7 @@ pub(super) async fn run(app: &App, args: &StatsArgs) -> Result<(), CliError> {
 fn show(spending: &Spending, by: &[By], args: &StatsArgs, notes: &[String]) {
     let sheet = Sheet {
         width: terminal::width(),
-        unicode: figures::writes_unicode(|name| std::env::var(name).ok()),
+        unicode: format::writes_unicode(|name| std::env::var(name).ok()),
         bars: args.bars,
         home: std::env::var("HOME").unwrap_or_default(),
     };
@@ -100,7 +100,7 @@ fn show(spending: &Spending, by: &[By], args: &StatsArgs, notes: &[String]) {
         }
     }
     for note in notes {
-        let note = figures::plain(note, sheet.unicode);
+        let note = format::plain(note, sheet.unicode);
         for piece in terminal::wrap(&note, sheet.width) {
             print(&style.dim(piece));
         }
@@ -109,7 +109,7 @@ fn show(spending: &Spending, by: &[By], args: &StatsArgs, notes: &[String]) {
 
 fn notes(spent: &[Spent], prices: &Prices, spending: &Spending, asked: &Asked<'_>) -> Vec<String> {
     let by_model = Spending::of(spent, &[By::Model], prices);
-    notes::notes(spending, &by_model, asked)
+    footnotes::notes(spending, &by_model, asked)
 }
 
 /// Returns the groupings: one, or one and a second within it.

@@ -1,14 +1,14 @@
 //! `segue session tag`: tags of sessions.
 
-use segue_core::Session;
+use segue_core::session::Session;
 use segue_store::Retag;
 use serde_json::json;
 
+use crate::app::App;
 use crate::cli::TagArgs;
 use crate::error::CliError;
-use crate::setup::App;
+use crate::json_output::{SessionJson, print_json};
 use crate::terminal::{Table, clean, print, say};
-use crate::wire::{SessionJson, print_json};
 
 pub(super) async fn run(app: &App, args: &TagArgs) -> Result<(), CliError> {
     let Some(id) = &args.id else {
@@ -41,7 +41,11 @@ async fn tell(app: &App, session: &Session, args: &TagArgs) -> Result<(), CliErr
     } else if session.tags.is_empty() {
         print(&format!("{} has no tags", session.id));
     } else {
-        let tags: Vec<&str> = session.tags.iter().map(segue_core::Tag::as_str).collect();
+        let tags: Vec<&str> = session
+            .tags
+            .iter()
+            .map(segue_core::session::Tag::as_str)
+            .collect();
         print(&clean(&format!("{}: {}", session.id, tags.join(" "))));
     }
     Ok(())

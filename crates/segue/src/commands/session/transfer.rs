@@ -1,7 +1,7 @@
 //! The commands `segue session export`, `import` and `migrate`, which exchange sessions with other programs.
 
+mod dagent_dirs;
 mod export;
-mod folders;
 mod import;
 mod migrate;
 mod report;

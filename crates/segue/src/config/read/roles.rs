@@ -1,6 +1,6 @@
 //! Parser of the `roles` tables.
 
-use segue_core::RoleName;
+use segue_core::scope::RoleName;
 
 use super::{Item, Reading};
 use crate::config::bare;

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use segue_core::{AutoCompaction, ContextLimits, Policy, ProviderId};
+use segue_core::id::ProviderId;
+use segue_core::policy::{AutoCompaction, ContextLimits, Policy};
 
 use super::View;
 use crate::config::key::{AgentKey, Key};

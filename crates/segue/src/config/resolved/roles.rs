@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use segue_core::{RoleChange, RoleName, Roles};
+use segue_core::agent::{RoleChange, Roles};
+use segue_core::scope::RoleName;
 
 use super::at;
 use crate::config::key::{Key, RoleKey};

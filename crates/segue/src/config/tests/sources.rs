@@ -1,7 +1,7 @@
 //! Tests of the priority of sources.
 
 use segue_agents::SessionDefault;
-use segue_core::McpReach;
+use segue_core::agent::McpReach;
 
 use super::*;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use segue_agents::{SessionDefault, Timeouts};
-use segue_core::{McpReach, McpServer};
+use segue_core::agent::{McpReach, McpServer};
 
 use super::*;
 use crate::config::accept::server_name;
@@ -25,7 +25,7 @@ fn an_empty_file_is_the_default() {
     let names: Vec<&str> = config
         .prefer
         .iter()
-        .map(segue_core::ProviderId::as_str)
+        .map(segue_core::id::ProviderId::as_str)
         .collect();
     assert_eq!(names, ["claude", "codex", "gemini"]);
     assert_eq!(config.defaults, segue_agents::Defaults::default());
@@ -125,7 +125,7 @@ fn the_policy_is_the_users() {
         context_limit = 7
     "#;
     let policy = Config::of(&parse(text).unwrap()).policy;
-    let provider = |name: &str| segue_core::ProviderId::parse(name).unwrap();
+    let provider = |name: &str| segue_core::id::ProviderId::parse(name).unwrap();
     assert_eq!(policy.fallback, [provider("codex"), provider("acp:x")]);
     assert_eq!(policy.error_limit, 5);
     assert_eq!(policy.backoff, jiff::SignedDuration::from_millis(500));
@@ -135,7 +135,7 @@ fn the_policy_is_the_users() {
     assert_eq!(limit("acp:x", None), Some(7));
     assert_eq!(limit("codex", Some("gpt-5.5-high")), None);
     let defaults = Config::of(&super::super::resolved::defaults()).policy;
-    assert_eq!(defaults, segue_core::Policy::default());
+    assert_eq!(defaults, segue_core::policy::Policy::default());
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn prices_are_dollars_for_a_million_tokens() {
     );
     let price = |model: &str| {
         let price = config.prices.of(model)?;
-        Some([price.input, price.cached, price.output].map(segue_core::Cost::micros))
+        Some([price.input, price.cached, price.output].map(segue_core::spend::Cost::micros))
     };
     assert_eq!(
         price("gpt-5.5-codex"),

@@ -5,10 +5,10 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
-use segue_core::figure;
+use segue_core::number_format::figure;
 
 use super::{BOLD, DIM, PLAIN, coloured, put};
-use crate::picker::source::{Place, Row, Standing};
+use crate::picker::data_source::{Place, Row, Standing};
 use crate::picker::state::State;
 use crate::terminal::text;
 

@@ -7,9 +7,9 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear};
 
 use super::{BOLD, PLAIN, put};
+use crate::picker::data_source::Row;
 use crate::picker::keys::HELP;
-use crate::picker::line::Line as Typed;
-use crate::picker::source::Row;
+use crate::picker::line_editor::Line as Typed;
 use crate::terminal::text;
 
 pub(super) fn draw_help(frame: &mut Frame<'_>, top: usize) {

@@ -4,11 +4,11 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Style};
 use ratatui::text::{Line, Span};
-use segue_core::figure;
+use segue_core::number_format::figure;
 
 use super::{BOLD, DIM, PLAIN, coloured, list, put};
+use crate::picker::data_source::{Exchange, Marked, Preview, Row, Standing};
 use crate::picker::layout::Layout;
-use crate::picker::source::{Exchange, Marked, Preview, Row, Standing};
 use crate::picker::state::State;
 use crate::terminal::ago;
 use crate::terminal::text;

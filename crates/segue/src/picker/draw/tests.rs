@@ -4,10 +4,10 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Size;
 
 use super::*;
+use crate::picker::data_source::{Done, Options, Refreshed, Shelf};
 use crate::picker::keys::{Key, Move};
-use crate::picker::source::{Done, Options, Refreshed, Shelf};
 use crate::picker::state::News;
-use crate::picker::tests::shelf::{FakeShelf, now};
+use crate::picker::tests::local_source::{FakeShelf, now};
 
 /// Returns the state over generated data after some keys, with all queries answered.
 fn state(all: usize, (width, height): (u16, u16), typed: &str, keys: &[Key]) -> State {

@@ -1,7 +1,7 @@
 use super::*;
+use crate::picker::data_source::{Exchange, Shelf, Total};
 use crate::picker::keys::Move;
-use crate::picker::source::{Exchange, Shelf, Total};
-use crate::picker::tests::shelf::{FakeShelf, now, row};
+use crate::picker::tests::local_source::{FakeShelf, now, row};
 
 /// State of the picker over generated data without threads: the test decides when queries are answered.
 struct Stage {

@@ -1,7 +1,7 @@
 //! Visible and fetched parts of a long list.
 
+use crate::picker::data_source::{Page, Row, Total};
 use crate::picker::keys::Move;
-use crate::picker::source::{Page, Row, Total};
 
 /// Minimum number of rows per fetch.
 const FETCHED: usize = 60;

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 
 use jiff::Timestamp;
 
+use super::local_source::FakeShelf;
 use super::pty::Pty;
-use super::shelf::FakeShelf;
 use crate::picker::screen::Screen;
 use crate::picker::{self, Options, Order, Place};
 

@@ -4,7 +4,8 @@ use std::fs;
 use std::sync::Arc;
 
 use segue_catalog::Catalog;
-use segue_core::{END_OF_RECORD, SessionId, prompt_after_brief};
+use segue_core::brief::{END_OF_RECORD, prompt_after_brief};
+use segue_core::id::SessionId;
 use segue_engine::{Engine, Speaker, World};
 use segue_sqlite::SqliteStore;
 use segue_testkit::model::{Reply, Script};

@@ -3,10 +3,8 @@
 use std::time::Duration;
 
 use segue_agents::{Agent, Provider, Settings, claude};
-use segue_core::{
-    AgentEvent, FailureClass, McpReach, McpServer, Opened, PermissionAnswer, PermissionKind,
-    PermissionRequest, StopReason, ToolStatus, Usage,
-};
+use segue_core::agent::{McpReach, McpServer, PermissionAnswer, PermissionKind, PermissionRequest};
+use segue_core::session::{AgentEvent, FailureClass, Opened, StopReason, ToolStatus, Usage};
 use segue_testkit::model::{self, Call, Failure, Reply, Script};
 use segue_testkit::sandbox::{Cli, LIMIT, Sandbox};
 

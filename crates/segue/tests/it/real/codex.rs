@@ -7,10 +7,8 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use segue_core::{
-    AgentEvent, FailureClass, Opened, PermissionAnswer, PermissionPolicy, PermissionRequest,
-    StopReason,
-};
+use segue_core::agent::{PermissionAnswer, PermissionPolicy, PermissionRequest};
+use segue_core::session::{AgentEvent, FailureClass, Opened, StopReason};
 use segue_testkit::model::{Failure, Reply, Script, Usage};
 
 use self::direct::{Direct, Wanted, rollouts};

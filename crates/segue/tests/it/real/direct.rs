@@ -6,10 +6,9 @@ use std::time::Duration;
 use segue_agents::{
     Agent, AgentError, Conversation, Host, Leash, OpenRequest, Provider, Settings, Step,
 };
-use segue_core::{
-    AgentEvent, McpServer, NativeId, Opened, PermissionAnswer, PermissionPolicy, PermissionRequest,
-    TurnEnd,
-};
+use segue_core::agent::{McpServer, PermissionAnswer, PermissionPolicy, PermissionRequest};
+use segue_core::id::NativeId;
+use segue_core::session::{AgentEvent, Opened, TurnEnd};
 use segue_testkit::sandbox::{Cli, LIMIT, Sandbox};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use segue_agents::{Provider, Settings, acp, claude, gemini};
-use segue_core::{ProviderId, StopReason};
+use segue_core::id::ProviderId;
+use segue_core::session::StopReason;
 use segue_testkit::model::{Call, Failure, Reply, Script};
 use segue_testkit::sandbox::{Cli, Sandbox};
 use serde_json::{Value, json};

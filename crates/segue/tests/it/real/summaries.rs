@@ -1,6 +1,6 @@
 //! Real CLIs as summarisers: asked in a session of their own that nobody sees again.
 
-use segue_core::SUMMARISER;
+use segue_core::checkpoint::SUMMARISER;
 use segue_testkit::model::{Reply, Script};
 use serde_json::Value;
 

@@ -6,11 +6,12 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use segue_core::{ItemKind, Session, Slip, carried_over, form, formed, headed};
+use segue_core::checkpoint::{ItemKind, Slip, carried_over, form, formed, headed};
+use segue_core::session::Session;
 use segue_engine::{Changed, CheckpointView};
 
+use crate::app::App;
 use crate::error::CliError;
-use crate::setup::App;
 use crate::terminal::{Style, say};
 
 pub(super) async fn run(app: &App, session: &Session) -> Result<Changed, CliError> {

@@ -1,6 +1,7 @@
 //! JSON output of checkpoints.
 
-use segue_core::{Item, LoopState, Session, Version};
+use segue_core::checkpoint::{Item, LoopState, Version};
+use segue_core::session::Session;
 use segue_engine::{CheckpointView, Place};
 use serde_json::{Value, json};
 

@@ -2,7 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use segue_core::{Author, Item, ItemKind, Occasion, Session, figure, headed};
+use segue_core::checkpoint::{Author, Item, ItemKind, Occasion, headed};
+use segue_core::number_format::figure;
+use segue_core::session::Session;
 use segue_engine::{CheckpointView, Place};
 
 use crate::commands::session::stats::{bar, writes_unicode};

@@ -1,10 +1,11 @@
 //! JSON output of the statistics.
 
+use segue_core::id::ProviderId;
+use segue_core::spend::Cost;
 use segue_core::spend::{By, Group, Key, Paid, Spending, Sum};
-use segue_core::{Cost, ProviderId};
 use serde_json::{Map, Value, json};
 
-use super::notes::Asked;
+use super::footnotes::Asked;
 
 pub(super) fn report(
     spending: &Spending,

@@ -2,7 +2,7 @@
 //! calendar days of the user.
 
 use jiff::{Span, Timestamp, Zoned};
-use segue_core::{WhenError, parse_when};
+use segue_core::time_input::{WhenError, parse_when};
 
 use crate::error::CliError;
 

@@ -3,7 +3,7 @@
 use segue_core::spend::{By, Group, Key, Paid, Spending, Sum};
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::figures::{self, bar, figure, percent, short};
+use super::format::{self, bar, figure, percent, short};
 use crate::terminal::one_line;
 use crate::terminal::text::{fitting, pad, width as length};
 
@@ -101,7 +101,7 @@ impl Sheet {
                 line.push_str("  ");
                 line.push_str(&bar_of(row, largest.unwrap_or(0), room, self.unicode));
             }
-            figures::plain(line.trim_end(), self.unicode)
+            format::plain(line.trim_end(), self.unicode)
         };
         rows.iter().map(line).collect()
     }
@@ -160,7 +160,7 @@ impl Sheet {
             name: name.to_owned(),
             cells: columns
                 .iter()
-                .map(|&column| figures::plain(&cell(column, spending, sum), self.unicode))
+                .map(|&column| format::plain(&cell(column, spending, sum), self.unicode))
                 .collect(),
             tokens,
         };
@@ -209,7 +209,7 @@ fn cell(column: Column, spending: &Spending, sum: &Sum) -> String {
         Column::Output => figure(sum.usage.output_tokens),
         Column::Total => figure(sum.tokens()),
         Column::Share => percent(sum.tokens().and_then(|_| spending.share(sum))),
-        Column::Cost => figures::cost(sum.cost.paid(), spending.total.cost.paid()),
+        Column::Cost => format::cost(sum.cost.paid(), spending.total.cost.paid()),
     }
 }
 

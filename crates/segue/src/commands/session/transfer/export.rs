@@ -5,17 +5,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use segue_core::{FeatureId, Session, SessionId, TaskId};
+use segue_core::id::{FeatureId, SessionId};
+use segue_core::scope::TaskId;
+use segue_core::session::Session;
 use segue_engine::{Export, count_tokens};
 use segue_formats::{Portable, dagent, markdown};
 use segue_store::{Filter, Page};
 use serde_json::{Value, json};
 
+use crate::app::App;
 use crate::cli::{ExportArgs, Format};
 use crate::error::CliError;
-use crate::setup::App;
+use crate::json_output::{TranscriptJson, print_json};
 use crate::terminal::{clean, print, say};
-use crate::wire::{TranscriptJson, print_json};
 
 /// Default directory of an export.
 const HERE: &str = "segue-export";

@@ -6,11 +6,11 @@ use jiff::Timestamp;
 use segue_formats::Read;
 use segue_formats::dagent::read;
 
-use super::folders::{existing, folder, folders, project_of};
+use super::dagent_dirs::{existing, folder, folders, project_of};
 use super::report::{Terms, check, take, tell};
+use crate::app::App;
 use crate::cli::ImportArgs;
 use crate::error::CliError;
-use crate::setup::App;
 
 pub(in super::super) async fn run(app: &App, args: &ImportArgs) -> Result<ExitCode, CliError> {
     check(app, args.coming.provider.as_ref())?;

@@ -8,14 +8,14 @@ use std::time::SystemTime;
 
 use jiff::Timestamp;
 use segue_formats::Read;
-use segue_formats::old::{OldFile, read};
+use segue_formats::legacy::{OldFile, read};
 use sha2::{Digest, Sha256};
 
-use super::folders::{directories, existing, feature_at, folders, project_of, text};
+use super::dagent_dirs::{directories, existing, feature_at, folders, project_of, text};
 use super::report::{Terms, check, take, tell};
+use crate::app::App;
 use crate::cli::MigrateArgs;
 use crate::error::CliError;
-use crate::setup::App;
 
 /// An old file with the details that its path provides.
 struct Found {
@@ -82,7 +82,7 @@ pub(in super::super) async fn run(app: &App, args: &MigrateArgs) -> Result<ExitC
 }
 
 /// Determines the purpose of the session in an old file.
-fn purpose(old: &Found) -> Option<segue_core::Purpose> {
+fn purpose(old: &Found) -> Option<segue_core::scope::Purpose> {
     let stated = text(&old.folder.join("feature.json")).and_then(Result::ok);
     let stated = stated.and_then(|text| {
         serde_json::from_str::<serde_json::Value>(text.trim_start_matches('\u{feff}')).ok()

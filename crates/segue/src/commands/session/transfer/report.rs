@@ -4,16 +4,18 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use jiff::Timestamp;
-use segue_core::{Project, ProviderId, RoleName, SessionId};
+use segue_core::id::{ProviderId, SessionId};
+use segue_core::scope::RoleName;
+use segue_core::session::Project;
 use segue_engine::{Import, Namesake, Present};
 use segue_formats::{Lack, Portable, Read};
 use serde_json::{Value, json};
 
+use crate::app::App;
 use crate::error::CliError;
-use crate::front::Front;
-use crate::setup::App;
+use crate::frontend::Front;
+use crate::json_output::print_json;
 use crate::terminal::{Style, clean, print, say};
-use crate::wire::print_json;
 
 /// Options of an import.
 pub(super) struct Terms<'a> {

@@ -7,10 +7,9 @@ use std::time::Duration;
 use segue_agents::{
     Agent, AgentError, Conversation, Host, Leash, OpenRequest, Opening, Provider, Settings, Step,
 };
-use segue_core::{
-    AgentEvent, McpServer, NativeId, PermissionAnswer, PermissionPolicy, PermissionRequest,
-    TurnEnd, Usage,
-};
+use segue_core::agent::{McpServer, PermissionAnswer, PermissionPolicy, PermissionRequest};
+use segue_core::id::NativeId;
+use segue_core::session::{AgentEvent, TurnEnd, Usage};
 use segue_testkit::model::Script;
 use segue_testkit::sandbox::{Cli, Sandbox};
 use tokio::runtime::Runtime;

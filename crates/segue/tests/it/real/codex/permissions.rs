@@ -4,10 +4,10 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use segue_core::{
-    AgentEvent, FailureClass, McpReach, McpServer, Opened, PermissionAnswer, PermissionPolicy,
-    PermissionRequest, StopReason,
+use segue_core::agent::{
+    McpReach, McpServer, PermissionAnswer, PermissionPolicy, PermissionRequest,
 };
+use segue_core::session::{AgentEvent, FailureClass, Opened, StopReason};
 use segue_testkit::model::{Call, Reply, Script};
 use serde_json::json;
 

@@ -7,7 +7,9 @@ use std::time::Duration;
 use segue_agents::{
     Agent, AgentError, Conversation, Host, Leash, OpenRequest, Opening, Settings, Step, gemini,
 };
-use segue_core::{AgentEvent, How, NativeId, Opened, PermissionPolicy, TurnEnd};
+use segue_core::agent::{How, PermissionPolicy};
+use segue_core::id::NativeId;
+use segue_core::session::{AgentEvent, Opened, TurnEnd};
 use segue_testkit::model::{Reply, Script};
 use segue_testkit::sandbox::{Cli, Sandbox};
 use tokio::sync::watch;

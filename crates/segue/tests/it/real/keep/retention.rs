@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use jiff::{SignedDuration, Timestamp};
 use segue_catalog::retention::{self, Places, Retention};
 use segue_catalog::{Catalog, Claude, Gemini, Reader};
-use segue_core::ProviderId;
+use segue_core::id::ProviderId;
 use segue_testkit::model::{Reply, Script};
 use segue_testkit::sandbox::Sandbox;
 

@@ -1,6 +1,8 @@
 use jiff::civil::date;
+use segue_core::id::ProviderId;
+use segue_core::session::Usage;
+use segue_core::spend::Cost;
 use segue_core::spend::{Price, Prices, Spent};
-use segue_core::{Cost, ProviderId, Usage};
 
 use super::*;
 

@@ -1,0 +1,67 @@
+//! Operations that an agent supports, and the method of each.
+
+use crate::enum_names::names;
+
+/// Method by which an agent offers an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// A method of the agent's protocol.
+    Protocol,
+    /// A flag on the agent's command line.
+    Flag,
+    /// The agent's session files, which segue reads.
+    Files,
+}
+
+names!(How {
+    Protocol => "protocol",
+    Flag => "flag",
+    Files => "files",
+});
+
+/// Operations that one agent supports. `None` means "not supported", which differs from "has nothing to show".
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Lists native sessions.
+    pub list: Option<How>,
+    /// Resumes a native session and replays its messages.
+    pub load: Option<How>,
+    /// Resumes a native session without a replay.
+    pub resume: Option<How>,
+    /// Resumes the newest native session of a directory.
+    pub continue_last: Option<How>,
+    /// Forks a native session.
+    pub fork: Option<How>,
+    /// Deletes a native session.
+    pub delete: Option<How>,
+    /// Stops a turn.
+    pub cancel: Option<How>,
+    /// Works in a mode that the caller chooses.
+    pub modes: Option<How>,
+    /// Uses a model that the caller chooses.
+    pub models: Option<How>,
+    /// Reports the usage of a turn.
+    pub usage: Option<How>,
+    /// Accepts MCP servers.
+    pub mcp: Option<How>,
+}
+
+impl Capabilities {
+    /// Returns each capability with its name, in the order of the documentation.
+    #[must_use]
+    pub fn each(&self) -> [(&'static str, Option<How>); 11] {
+        [
+            ("list", self.list),
+            ("load", self.load),
+            ("resume", self.resume),
+            ("continue_last", self.continue_last),
+            ("fork", self.fork),
+            ("delete", self.delete),
+            ("cancel", self.cancel),
+            ("modes", self.modes),
+            ("models", self.models),
+            ("usage", self.usage),
+            ("mcp", self.mcp),
+        ]
+    }
+}

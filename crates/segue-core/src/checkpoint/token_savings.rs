@@ -1,0 +1,83 @@
+//! Number of tokens that a checkpoint saves.
+
+use std::collections::HashMap;
+
+use super::Version;
+
+/// Returns the number of tokens that the active version saves over all messages that it summarises.
+///
+/// `versions` are the versions that lead to the active one, which is the last of them, in the order of their turns and
+/// then of their numbers. The tokens of an earlier version do not count as saved, so that a checkpoint that grew saves
+/// less.
+#[must_use]
+pub fn total_saved(versions: &[Version]) -> u64 {
+    // Tokens of all messages up to each turn at which a version ends.
+    let mut said: HashMap<u32, u64> = HashMap::new();
+    for (at, version) in versions.iter().enumerate() {
+        if said.contains_key(&version.covers) {
+            continue;
+        }
+        // The version that was active when this one was made.
+        let mut earlier = versions.iter().take(at).rev();
+        let before = earlier.find(|earlier| earlier.n < version.n);
+        let (told, up_to) = before.map_or((0, 0), |before| {
+            (
+                before.tokens,
+                said.get(&before.covers).copied().unwrap_or(0),
+            )
+        });
+        let all = up_to.saturating_add(version.replaced.saturating_sub(told));
+        said.insert(version.covers, all);
+    }
+    let saved = |last: &Version| {
+        let said = said.get(&last.covers).copied().unwrap_or(0);
+        said.saturating_sub(last.tokens)
+    };
+    versions.last().map_or(0, saved)
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::super::{Author, Occasion};
+    use super::*;
+    use crate::id::TurnId;
+
+    type Case = (&'static str, &'static [(u32, u32, u64, u64)], u64);
+
+    #[test]
+    fn what_is_saved_is_what_was_said_less_what_it_takes_to_tell_it() {
+        let version = |(n, covers, tokens, replaced): (u32, u32, u64, u64)| Version {
+            n,
+            turn: TurnId(i64::from(covers)),
+            covers,
+            tokens,
+            replaced,
+            by: Author::Record,
+            why: Occasion::Budget,
+            at: Timestamp::UNIX_EPOCH,
+            last_item: 0,
+            read: 0,
+        };
+        let cases: [Case; 8] = [
+            ("none", &[], 0),
+            ("one", &[(1, 5, 100, 1_000)], 900),
+            // The messages have 1,000 and 2,000 tokens; the 100 tokens of the first version do not count as saved.
+            ("two", &[(1, 5, 100, 1_000), (2, 9, 150, 2_100)], 2_850),
+            ("it grew", &[(1, 5, 100, 1_000), (2, 6, 160, 150)], 890),
+            ("it took more than what was said", &[(1, 1, 90, 30)], 0),
+            ("pinned", &[(1, 5, 100, 1_000), (2, 5, 100, 100)], 900),
+            ("edited", &[(1, 5, 100, 1_000), (2, 5, 130, 100)], 870),
+            (
+                "gone back to the first one",
+                &[(1, 5, 100, 1_000), (2, 9, 150, 2_100), (3, 5, 100, 1_000)],
+                900,
+            ),
+        ];
+        for (name, versions, saved) in cases {
+            let versions: Vec<Version> = versions.iter().copied().map(version).collect();
+            assert_eq!(total_saved(&versions), saved, "{name}");
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Encoding of message parts on disk, with a version number.
+//!
+//! `{"v":1,"parts":[{"type":"text","text":"…"},…]}`. Decoding never fails: a part or a complete payload that cannot be
+//! interpreted becomes [`Part::Unknown`] and is written back verbatim. Snapshot tests fix the shapes; a change of a
+//! shape is a new version next to the old version.
+
+use serde::{Deserialize, Serialize, Serializer, ser::SerializeStruct};
+use serde_json::value::RawValue;
+
+use crate::json::Json;
+use crate::session::{InlineData, Part};
+
+/// Version that this build writes.
+pub const VERSION: u32 = 1;
+
+#[derive(Serialize)]
+struct Payload<'a> {
+    v: u32,
+    parts: Vec<PartShape<'a>>,
+}
+
+#[derive(Deserialize)]
+struct RawPayload<'a> {
+    v: u32,
+    #[serde(borrow)]
+    parts: Vec<&'a RawValue>,
+}
+
+/// JSON form of a [`Part`], which `session show --json` also prints.
+pub struct PartShape<'a>(pub &'a Part);
+
+impl Serialize for PartShape<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Part::Text(text) => {
+                let mut shape = begin(serializer, "text", 2)?;
+                shape.serialize_field("text", text)?;
+                shape.end()
+            }
+            Part::Thought(text) => {
+                let mut shape = begin(serializer, "thought", 2)?;
+                shape.serialize_field("text", text)?;
+                shape.end()
+            }
+            Part::FunctionCall { id, name, args } => {
+                let mut shape = begin(serializer, "function_call", 4)?;
+                shape.serialize_field("id", id)?;
+                shape.serialize_field("name", name)?;
+                shape.serialize_field("args", args)?;
+                shape.end()
+            }
+            Part::FunctionResponse {
+                call_id,
+                name,
+                response,
+                is_error,
+            } => {
+                let mut shape = begin(serializer, "function_response", 5)?;
+                shape.serialize_field("call_id", call_id)?;
+                shape.serialize_field("name", name)?;
+                shape.serialize_field("response", response)?;
+                shape.serialize_field("is_error", is_error)?;
+                shape.end()
+            }
+            Part::InlineData(InlineData { mime_type, data }) => {
+                let mut shape = begin(serializer, "inline_data", 3)?;
+                shape.serialize_field("mime_type", mime_type)?;
+                shape.serialize_field("data", data)?;
+                shape.end()
+            }
+            Part::Unknown(json) => json.serialize(serializer),
+        }
+    }
+}
+
+fn begin<S: Serializer>(
+    serializer: S,
+    kind: &str,
+    fields: usize,
+) -> Result<S::SerializeStruct, S::Error> {
+    let mut shape = serializer.serialize_struct("Part", fields)?;
+    shape.serialize_field("type", kind)?;
+    Ok(shape)
+}
+
+/// Encodes the parts of a message.
+#[must_use]
+pub fn encode(parts: &[Part]) -> String {
+    let payload = Payload {
+        v: VERSION,
+        parts: parts.iter().map(PartShape).collect(),
+    };
+    // Serialising strings and valid JSON into a `String` cannot fail.
+    serde_json::to_string(&payload).unwrap_or_default()
+}
+
+/// Decodes the parts of a message.
+#[must_use]
+pub fn decode(payload: &str) -> Vec<Part> {
+    match serde_json::from_str::<RawPayload<'_>>(payload) {
+        Ok(RawPayload { v: VERSION, parts }) => parts.into_iter().map(decode_part).collect(),
+        Ok(_) | Err(_) => vec![Part::Unknown(
+            Json::parse(payload).unwrap_or_else(|_| Json::string(payload)),
+        )],
+    }
+}
+
+#[derive(Deserialize)]
+struct Head {
+    #[serde(rename = "type")]
+    kind: String,
+}
+
+#[derive(Deserialize)]
+struct TextShape {
+    text: String,
+}
+
+#[derive(Deserialize)]
+struct CallShape {
+    id: String,
+    name: String,
+    args: Json,
+}
+
+#[derive(Deserialize)]
+struct ResponseShape {
+    call_id: String,
+    name: String,
+    response: Json,
+    is_error: bool,
+}
+
+#[derive(Deserialize)]
+struct InlineShape {
+    mime_type: String,
+    data: Option<String>,
+}
+
+fn decode_part(raw: &RawValue) -> Part {
+    known_part(raw.get()).unwrap_or_else(|_| Part::Unknown(Json::from(raw)))
+}
+
+fn known_part(text: &str) -> Result<Part, serde_json::Error> {
+    let head: Head = serde_json::from_str(text)?;
+    Ok(match head.kind.as_str() {
+        "text" => Part::Text(serde_json::from_str::<TextShape>(text)?.text),
+        "thought" => Part::Thought(serde_json::from_str::<TextShape>(text)?.text),
+        "function_call" => {
+            let CallShape { id, name, args } = serde_json::from_str(text)?;
+            Part::FunctionCall { id, name, args }
+        }
+        "function_response" => {
+            let ResponseShape {
+                call_id,
+                name,
+                response,
+                is_error,
+            } = serde_json::from_str(text)?;
+            Part::FunctionResponse {
+                call_id,
+                name,
+                response,
+                is_error,
+            }
+        }
+        "inline_data" => {
+            let InlineShape { mime_type, data } = serde_json::from_str(text)?;
+            Part::InlineData(InlineData { mime_type, data })
+        }
+        _ => Part::Unknown(Json::from(serde_json::from_str::<&RawValue>(text)?)),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,51 @@
+//! Limits for the context size of a native session.
+
+use std::collections::BTreeMap;
+
+use crate::agent::model_prefix::of_model;
+use crate::id::ProviderId;
+use crate::session::{Leg, Usage};
+
+/// Context sizes above which a leg ends, in tokens; 0 for no limit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContextLimits {
+    /// Default limit, for providers and models that are not listed below.
+    pub usual: u64,
+    /// Limits by provider.
+    pub providers: BTreeMap<ProviderId, u64>,
+    /// Limits by prefix of the model name.
+    pub models: BTreeMap<String, u64>,
+}
+
+impl Default for ContextLimits {
+    fn default() -> Self {
+        Self {
+            usual: 350_000,
+            providers: BTreeMap::new(),
+            models: BTreeMap::new(),
+        }
+    }
+}
+
+impl ContextLimits {
+    /// Returns the limit of the model, else that of the provider, else the default; `None` if there is no limit.
+    #[must_use]
+    pub fn of(&self, provider: &ProviderId, model: Option<&str>) -> Option<u64> {
+        let of_model = model.and_then(|model| of_model(&self.models, model));
+        let limit = of_model.or_else(|| self.providers.get(provider));
+        Some(*limit.unwrap_or(&self.usual)).filter(|limit| *limit > 0)
+    }
+}
+
+/// Returns the context size of a leg after a turn, in tokens, if it exceeds the limit; otherwise `None`. The size is
+/// that of the last request or, if the agent never reported one, the sum of all tokens spent on the leg. An unknown
+/// size does not exceed the limit.
+#[must_use]
+pub fn is_full(leg: &Leg, turn: Usage, limit: u64) -> Option<u64> {
+    let context = turn.context_tokens.or(leg.context_tokens);
+    let spent = match (leg.total_tokens, turn.total_tokens) {
+        (None, None) => None,
+        (before, now) => Some(before.unwrap_or(0).saturating_add(now.unwrap_or(0))),
+    };
+    context.or(spent).filter(|size| *size > limit)
+}

@@ -1,0 +1,66 @@
+//! Comparison of a prompt in an agent's own record with a recorded prompt.
+
+use crate::brief::prompt_after_brief;
+use crate::scope::Tagged;
+
+/// Returns `true` if a native prompt is the recorded prompt.
+///
+/// The native prompt may follow a prompt header or a brief, may contain invisible characters, and may be followed on a
+/// new line by files that the agent appended because the prompt names them. If text follows on the same line, it is a
+/// different prompt. An empty recorded prompt matches nothing, because it cannot be distinguished.
+pub(crate) fn is_same_prompt(native: &str, ours: &str) -> bool {
+    let (native, ours) = (seen(native), seen(ours));
+    if ours.trim().is_empty() {
+        return false;
+    }
+    let begins = |sent: &str| {
+        let rest = sent.trim_start().strip_prefix(ours.trim());
+        rest.is_some_and(|rest| rest.trim_start_matches([' ', '\t', '\r']).starts_with('\n'))
+    };
+    let is_it = |sent: &str| plain(sent) == plain(&ours) || begins(sent);
+    let alone = prompt_after_brief(&native).unwrap_or_else(|| Tagged::strip(&native));
+    is_it(&native) || is_it(alone)
+}
+
+fn seen(text: &str) -> String {
+    text.replace('\u{200b}', "")
+}
+
+fn plain(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::brief::END_OF_RECORD;
+
+    #[test]
+    fn a_prompt_is_known_again_however_it_was_sent() {
+        let briefed = format!("> fix it\n{END_OF_RECORD}\n\ngo on");
+        let cases = [
+            ("go on", "go on", true),
+            (" go\u{200b} on\n", "go  on", true),
+            ("[Feature: auth]\n\ngo on", "go on", true),
+            ("[Feature: auth]\n\ngo on", "[Feature: auth]\n\ngo on", true),
+            (&briefed, "go on", true),
+            // The agent appended a file.
+            ("go on\n--- notes.txt ---\nthree lines", "go on", true),
+            // Different prompts.
+            ("go on, please", "go on", false),
+            ("please go on", "go on", false),
+            ("please\ngo on", "go on", false),
+            ("go", "go on", false),
+            (&briefed, "fix it", false),
+            ("", "", false),
+            ("go on", " ", false),
+        ];
+        for (native, ours, expected) in cases {
+            assert_eq!(
+                is_same_prompt(native, ours),
+                expected,
+                "{native:?} {ours:?}"
+            );
+        }
+    }
+}

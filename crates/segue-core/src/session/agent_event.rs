@@ -1,0 +1,226 @@
+//! Events of a turn while it runs, and automatic decisions.
+
+use crate::enum_names::names;
+use crate::json::Json;
+use crate::session::{InlineData, Usage};
+
+/// Status of a tool call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToolStatus {
+    /// Announced, and possibly waiting for permission.
+    Pending,
+    /// Running.
+    InProgress,
+    /// Finished successfully.
+    Completed,
+    /// Failed or refused.
+    Failed,
+}
+
+names!(ToolStatus {
+    Pending => "pending",
+    InProgress => "in_progress",
+    Completed => "completed",
+    Failed => "failed",
+});
+
+impl ToolStatus {
+    /// Returns `true` if the call has ended and no update will follow.
+    #[must_use]
+    pub fn is_over(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed)
+    }
+}
+
+/// A tool call, with the data that the agent has sent up to now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolCall {
+    /// Agent's id of the call.
+    pub id: String,
+    /// Agent's name for the call.
+    pub name: String,
+    /// Kind of the tool: `read`, `edit`, `execute`, `search`, `think`, `fetch`, `other`.
+    pub kind: String,
+    /// Arguments of the call.
+    pub args: Json,
+    /// Status of the call.
+    pub status: ToolStatus,
+    /// Result of the call. `None` until it has ended.
+    pub output: Option<Json>,
+    /// Changes to files, if the agent reports them.
+    pub diffs: Vec<Diff>,
+}
+
+/// A change to a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diff {
+    /// Path of the file.
+    pub path: String,
+    /// Change as a unified diff, without the lines that name the file.
+    pub patch: String,
+}
+
+/// A step of the agent's plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanStep {
+    /// Description of the step.
+    pub text: String,
+    /// Status of the step.
+    pub status: PlanStatus,
+}
+
+/// Status of a step of a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlanStatus {
+    /// Not started.
+    Pending,
+    /// In progress.
+    InProgress,
+    /// Done.
+    Completed,
+}
+
+names!(PlanStatus {
+    Pending => "pending",
+    InProgress => "in_progress",
+    Completed => "completed",
+});
+
+/// Reason why the agent stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopReason {
+    /// The agent was done.
+    EndTurn,
+    /// The agent reached a limit of its own (tokens, requests) and may not be done.
+    Limit,
+    /// The agent refused to answer.
+    Refusal,
+    /// The turn was cancelled.
+    Cancelled,
+}
+
+/// End of a turn as the agent reported it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TurnEnd {
+    /// Reason why the agent stopped.
+    pub reason: StopReason,
+    /// Tokens that the turn used.
+    pub usage: Usage,
+}
+
+/// An event that an agent sends during a turn, in a form that is the same for all agents.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AgentEvent {
+    /// A chunk of the answer's text.
+    Text(String),
+    /// A chunk of a thought.
+    Thought(String),
+    /// An image or another file in the answer.
+    Data(InlineData),
+    /// A tool call that was announced or updated. Contains all data of the call, not only the change.
+    Tool(ToolCall),
+    /// Token counts, as far as the agent reported them.
+    Usage(Usage),
+    /// Title that the agent gave to the session.
+    Title(String),
+    /// The agent's complete plan, each time it changes.
+    Plan(Vec<PlanStep>),
+    /// The agent compacted its own context, so it may have lost details.
+    Compacted,
+    /// An update of a kind that this version cannot interpret, stored verbatim.
+    Unknown(Json),
+    /// Output that is not part of the protocol. The agent continues.
+    Garbage(String),
+}
+
+impl AgentEvent {
+    /// Returns `true` if the event shows that the agent has started to answer, so that the prompt may have had effects.
+    #[must_use]
+    pub fn is_work(&self) -> bool {
+        match self {
+            Self::Text(_)
+            | Self::Thought(_)
+            | Self::Data(_)
+            | Self::Tool(_)
+            | Self::Plan(_)
+            | Self::Unknown(_) => true,
+            Self::Usage(_) | Self::Title(_) | Self::Compacted | Self::Garbage(_) => false,
+        }
+    }
+}
+
+/// Kind of an automatic decision of segue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DecisionKind {
+    /// Choice of the provider.
+    Provider,
+    /// Choice of the session, if the user would not expect it.
+    Session,
+    /// Choice of the session that is resumed by default.
+    Continued,
+    /// Method by which the connection to the agent was opened.
+    Opened,
+    /// An interrupted turn was closed.
+    Recovered,
+    /// Turns that the user made in the agent's own program were added to the record.
+    Outside,
+    /// The lease of a dead process was taken over.
+    TakenOver,
+    /// A permission request was answered.
+    Permission,
+    /// A native session was protected from damage by its own program, or restored.
+    Protected,
+    /// The project context of a role was rebuilt, or does not fit completely.
+    Context,
+    /// The agent compacted its own context.
+    Compacted,
+    /// A native session ended because of a limit, and the next prompt opens another one.
+    Rotated,
+    /// A prompt waits because its agent failed or is in cooldown.
+    BackedOff,
+    /// The session was handed off to another agent.
+    HandedOver,
+    /// A prompt was not sent.
+    Stopped,
+    /// An unexpected event that did not stop the turn.
+    Oddity,
+}
+
+names!(DecisionKind {
+    Provider => "provider",
+    Session => "session",
+    Continued => "continued",
+    Opened => "opened",
+    Recovered => "recovered",
+    Outside => "outside",
+    TakenOver => "taken_over",
+    Permission => "permission",
+    Protected => "protected",
+    Context => "context",
+    Compacted => "compacted",
+    Rotated => "rotated",
+    BackedOff => "backed_off",
+    HandedOver => "handed_over",
+    Stopped => "stopped",
+    Oddity => "oddity",
+});
+
+/// An automatic decision: one line to the user, and one entry in the session's log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// Kind of the decision.
+    pub kind: DecisionKind,
+    /// Decision and its reason, in one line.
+    pub text: String,
+}
+
+impl Decision {
+    /// Creates a decision.
+    #[must_use]
+    pub fn new(kind: DecisionKind, text: impl Into<String>) -> Self {
+        Self {
+            kind,
+            text: text.into(),
+        }
+    }
+}

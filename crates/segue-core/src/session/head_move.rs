@@ -1,0 +1,60 @@
+//! Head moves of a session, and the sessions that were forked from it.
+
+use jiff::Timestamp;
+
+use crate::enum_names::names;
+use crate::id::SessionId;
+use crate::session::Title;
+
+/// Reason why a head moved to a turn that is not the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeadMoveKind {
+    /// The head moved back to an earlier turn.
+    Revert,
+    /// A revert was undone.
+    Undo,
+}
+
+names!(HeadMoveKind {
+    Revert => "revert",
+    Undo => "undo",
+});
+
+/// A move of a session's head.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeadMove {
+    /// Number within the session, from 1.
+    pub n: u32,
+    /// Reason for the move.
+    pub kind: HeadMoveKind,
+    /// Number of the turn from which the head moved.
+    pub from: u32,
+    /// Number of the turn to which the head moved.
+    pub to: u32,
+    /// Whether the move was undone later.
+    pub undone: bool,
+    /// Time of the move.
+    pub at: Timestamp,
+}
+
+/// A session that was forked from another session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForkedOff {
+    /// Id of the fork.
+    pub id: SessionId,
+    /// Title of the fork.
+    pub title: Title,
+    /// Number of the last shared turn.
+    pub turn: u32,
+    /// Time at which the fork was created.
+    pub at: Timestamp,
+}
+
+/// Forks and head moves of a session.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Lineage {
+    /// Sessions that were forked from this session and still exist, oldest first.
+    pub forks: Vec<ForkedOff>,
+    /// Head moves, oldest first.
+    pub moves: Vec<HeadMove>,
+}

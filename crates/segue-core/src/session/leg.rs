@@ -1,0 +1,97 @@
+//! Legs: the parts of a session that each run on one native session.
+
+use jiff::Timestamp;
+
+use crate::enum_names::names;
+use crate::id::{LegId, NativeId, ProviderId, TurnId};
+
+/// Method by which segue opened a connection to an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Opened {
+    /// The agent's process from an earlier turn was still running.
+    Live,
+    /// The agent resumed its native session without a replay.
+    Resumed,
+    /// The agent resumed its native session and replayed the messages in it.
+    Loaded,
+    /// The native session is new and received a brief of the session.
+    Briefed,
+    /// The native session is new, and the session has no earlier turns to brief it on.
+    Fresh,
+}
+
+names!(Opened {
+    Live => "live",
+    Resumed => "resumed",
+    Loaded => "loaded",
+    Briefed => "briefed",
+    Fresh => "fresh",
+});
+
+impl Opened {
+    /// Returns `true` if the native session existed before this leg was opened.
+    #[must_use]
+    pub fn goes_on(self) -> bool {
+        matches!(self, Self::Live | Self::Resumed | Self::Loaded)
+    }
+}
+
+/// Reason why a leg ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LegEnd {
+    /// The native session no longer exists for the agent, or the agent cannot open it.
+    Lost,
+    /// The agent could not resume the native session at that moment, although the native session is intact.
+    NotNow,
+    /// The head moved to a turn that is not the leg's tip.
+    HeadMoved,
+    /// The session was handed off to another provider.
+    Handoff,
+    /// The native session's context is full, or larger than the configured limit.
+    Full,
+    /// The agent failed too often in a row.
+    Errors,
+    /// The session was compacted, so that the next native session needs fewer tokens.
+    Compacted,
+}
+
+names!(LegEnd {
+    Lost => "lost",
+    NotNow => "not_now",
+    HeadMoved => "head_moved",
+    Handoff => "handoff",
+    Full => "full",
+    Errors => "errors",
+    Compacted => "compacted",
+});
+
+/// A leg: the part of a session that runs on one native session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leg {
+    /// Key in the store.
+    pub id: LegId,
+    /// Number within the session, from 1.
+    pub n: u32,
+    /// Provider of the native session.
+    pub provider: ProviderId,
+    /// Native session id. `None` until the agent has reported it.
+    pub native_id: Option<NativeId>,
+    /// Last turn that was sent to the native session. `None` until the first.
+    pub tip: Option<TurnId>,
+    /// Mark of the native record at which the newest attempt that has a mark ended. `None` if no attempt has one.
+    pub mark: Option<String>,
+    /// Failures in a row, from the health of the provider in this session. 0 once the leg has ended.
+    pub consecutive_failures: u32,
+    /// Tokens spent on this leg. `None` if unknown.
+    pub total_tokens: Option<u64>,
+    /// Tokens of the last request. `None` if unknown.
+    pub context_tokens: Option<u64>,
+    /// Whether the agent compacted its own context and has not received the reminder of the rules since then.
+    pub forgot: bool,
+    /// Tokens in the native session by segue's own estimate. `None` if unknown.
+    pub held_tokens: Option<u64>,
+    /// Time at which the leg was opened.
+    pub opened_at: Timestamp,
+    /// Time and reason of the end. `None` while the leg is open.
+    pub ended: Option<(Timestamp, LegEnd)>,
+}

@@ -1,0 +1,191 @@
+use jiff::Timestamp;
+use segue_core::session::Role;
+
+use super::{OldFile, read};
+
+fn written_at() -> Timestamp {
+    "2025-02-01T00:00:00Z".parse().unwrap()
+}
+
+/// Formats the result of reading a file: messages, remarks and times, or the error.
+fn told(file: OldFile, content: &str) -> String {
+    let read = read(file, "/p/chat.json", content, None, written_at());
+    let session = match &read.session {
+        Err(why) => return format!("failed: {why}"),
+        Ok(session) => session,
+    };
+    let lines = session.lines.iter();
+    let lines = lines.map(|line| format!("{} {} {:?}", line.at, line.role.as_str(), line.words));
+    let remarks = read.remarks.iter().map(|remark| format!("- {remark}"));
+    let times = format!("{} to {}", session.created_at, session.updated_at);
+    let all: Vec<String> = lines.chain(remarks).chain([times]).collect();
+    all.join("\n")
+}
+
+#[test]
+fn both_shapes_of_a_chat_are_read_with_their_times() {
+    let content = r#"{"entries":[
+        {"role":"user","content":"plan it","timestamp":"2025-01-15T10:00:00.000Z","media":["a.png"]},
+        {"role":"assistant","content":"done","timestamp":"2025-01-15T10:00:05.000Z"},
+        {"type":"user","text":"older","timestamp":"2025-01-15T11:00:00+01:00"},
+        {"type":"system","text":"note","timestamp":1736937000000},
+        {"role":"assistant","content":"no time"}
+    ]}"#;
+    insta::assert_snapshot!(told(OldFile::Chat, content), @r#"
+    2025-01-15T10:00:00Z user "plan it"
+    2025-01-15T10:00:05Z assistant "done"
+    2025-01-15T10:00:00Z user "older"
+    2025-01-15T10:30:00Z system "note"
+    2025-01-15T10:30:00Z assistant "no time"
+    - entry 5 has no time; it is given that of the one before
+    2025-01-15T10:00:00Z to 2025-01-15T10:30:00Z
+    "#);
+    let session = read(OldFile::Chat, "x", content, None, written_at())
+        .session
+        .unwrap();
+    assert_eq!(session.lines[0].rest["media"][0], "a.png");
+}
+
+#[test]
+fn what_agents_said_to_their_harness_is_told_apart() {
+    let content = r#"{"taskId":"t","agentId":"a","status":"completed","startedAt":"2025-01-15T09:59:00Z","completedAt":"2025-01-15T12:00:00Z","messages":[
+        {"timestamp":"2025-01-15T10:00:00Z","direction":"task_to_harness","type":"intention","content":"I will"},
+        {"timestamp":"2025-01-15T10:00:01Z","direction":"harness_to_task","type":"approval","content":"go on","metadata":{"toolName":"Bash"}},
+        {"timestamp":"2025-01-15T10:00:02Z","direction":"sideways","content":"?"},
+        {"timestamp":"2025-01-15T10:00:03Z","direction":"task_to_harness"}
+    ]}"#;
+    insta::assert_snapshot!(told(OldFile::Session, content), @r#"
+    2025-01-15T10:00:00Z assistant "I will"
+    2025-01-15T10:00:01Z user "go on"
+    - entry 3 goes "sideways", which nobody knows, and was left out
+    - entry 4 has no text, and was left out
+    2025-01-15T09:59:00Z to 2025-01-15T12:00:00Z
+    "#);
+    let session = read(OldFile::Session, "x", content, None, written_at())
+        .session
+        .unwrap();
+    assert_eq!(session.lines[0].role, Role::Assistant);
+    assert_eq!(session.lines[1].rest["internal"], true);
+    assert_eq!(session.lines[1].rest["metadata"]["toolName"], "Bash");
+}
+
+#[test]
+fn bad_files_fail_and_bad_entries_are_left_out() {
+    let cases = [
+        "",
+        " \n",
+        "null",
+        "{}",
+        r#"{"entries":null}"#,
+        r#"{"entries":[]}"#,
+        r#"{"version":1,"name":"x"}"#,
+        "{ not json",
+        "[]",
+        "7",
+        r#"{"entries":"all of it"}"#,
+        r#"{"entries":{"0":1}}"#,
+        r#"{"entries":[null,7,"x",["y"],{},{"role":"user"},{"content":"x"},{"role":"tool","content":"x"},{"role":"user","content":3},{"role":"user","content":""},{"role":"user","content":" \n"},{"role":"user","content":[]}]}"#,
+    ];
+    let shown = cases.map(|content| format!("{content:?}\n{}\n", told(OldFile::Chat, content)));
+    insta::assert_snapshot!(shown.join("\n"), @r#"
+    ""
+    - the file is empty
+    2025-02-01T00:00:00Z to 2025-02-01T00:00:00Z
+
+    " \n"
+    - the file is empty
+    2025-02-01T00:00:00Z to 2025-02-01T00:00:00Z
+
+    "null"
+    2025-02-01T00:00:00Z to 2025-02-01T00:00:00Z
+
+    "{}"
+    2025-02-01T00:00:00Z to 2025-02-01T00:00:00Z
+
+    "{\"entries\":null}"
+    2025-02-01T00:00:00Z to 2025-02-01T00:00:00Z
+
+    "{\"entries\":[]}"
+    2025-02-01T00:00:00Z to 2025-02-01T00:00:00Z
+
+    "{\"version\":1,\"name\":\"x\"}"
+    2025-02-01T00:00:00Z to 2025-02-01T00:00:00Z
+
+    "{ not json"
+    failed: it is not JSON: key must be a string at line 1 column 3
+
+    "[]"
+    failed: it holds a list, not an object
+
+    "7"
+    failed: it holds a number, not an object
+
+    "{\"entries\":\"all of it\"}"
+    failed: entries is a text, not a list
+
+    "{\"entries\":{\"0\":1}}"
+    failed: entries is an object, not a list
+
+    "{\"entries\":[null,7,\"x\",[\"y\"],{},{\"role\":\"user\"},{\"content\":\"x\"},{\"role\":\"tool\",\"content\":\"x\"},{\"role\":\"user\",\"content\":3},{\"role\":\"user\",\"content\":\"\"},{\"role\":\"user\",\"content\":\" \\n\"},{\"role\":\"user\",\"content\":[]}]}"
+    - entry 1 is null, and was left out
+    - entry 2 is a number, and was left out
+    - entry 3 is a text, and was left out
+    - entry 4 is a list, and was left out
+    - entry 5 does not say who speaks, and was left out
+    - entry 6 has no text, and was left out
+    - entry 7 does not say who speaks, and was left out
+    - entry 8 is of "tool", whom nobody knows, and was left out
+    - entry 9 has no text, and was left out
+    - entry 10 has no text, and was left out
+    - entry 11 has no text, and was left out
+    - entry 12 has no text, and was left out
+    2025-02-01T00:00:00Z to 2025-02-01T00:00:00Z
+    "#);
+}
+
+#[test]
+fn times_and_texts_are_read_however_they_are_written() {
+    let content = r#"{"entries":[
+        {"role":"user","content":"a","timestamp":"2025-01-05T12:00:00"},
+        {"role":"user","content":[{"type":"text","text":"b"},{"type":"text","text":"c"}],"timestamp":"2025-01-05"},
+        {"role":"user","content":"d","timestamp":"1736071200000"},
+        {"role":"user","content":"e","timestamp":"yesterday"},
+        {"role":"user","content":"f","timestamp":null}
+    ]}"#;
+    let content = &format!("\u{feff}{content}");
+    insta::assert_snapshot!(told(OldFile::Chat, content), @r#"
+    2025-01-05T12:00:00Z user "a"
+    2025-01-05T00:00:00Z user "b\nc"
+    2025-01-05T10:00:00Z user "d"
+    2025-01-05T10:00:00Z user "e"
+    2025-01-05T10:00:00Z user "f"
+    - entry 4 has "yesterday" for a time, which can't be read; it is given that of the one before
+    - entry 5 has no time; it is given that of the one before
+    2025-01-05T00:00:00Z to 2025-01-05T12:00:00Z
+    "#);
+}
+
+#[test]
+fn the_place_of_a_file_says_what_it_is_for() {
+    let cases = [
+        (OldFile::Chat, Some("pay"), None, "feature pay as pm"),
+        (OldFile::Chat, None, None, "the project as pm"),
+        (
+            OldFile::Chat,
+            Some("pay"),
+            Some("t"),
+            "task t in state planning of feature pay as pm",
+        ),
+        (
+            OldFile::Session,
+            Some("pay"),
+            Some("t"),
+            "task t in state in_dev of feature pay as dev",
+        ),
+        (OldFile::Session, None, Some("a/b"), "the project as dev"),
+    ];
+    for (file, feature, task, expected) in cases {
+        let purpose = file.purpose(feature, task).unwrap();
+        assert_eq!(purpose.to_string(), expected);
+    }
+}

@@ -1,0 +1,209 @@
+//! Input of write operations.
+
+use jiff::Timestamp;
+use segue_core::checkpoint::{Author, Checkpoint, Occasion};
+use segue_core::id::{LegId, NativeId, ProviderId, SessionId, TurnId};
+use segue_core::policy::Standing;
+use segue_core::scope::Purpose;
+use segue_core::session::{Failure, LegEnd, Message, Project, Tag, Title, TurnState, Usage};
+
+use crate::Filter;
+
+/// A session to create.
+#[derive(Debug, Clone)]
+pub struct NewSession {
+    /// Id of the session.
+    pub id: SessionId,
+    /// Project of the session and its working directory.
+    pub project: Project,
+    /// Title of the session.
+    pub title: Title,
+    /// Purpose of the session. `None` if it has no specific purpose.
+    pub purpose: Option<Purpose>,
+    /// Provider of the session.
+    pub provider: ProviderId,
+    /// Time of creation.
+    pub at: Timestamp,
+    /// Filter that no existing session may match. If a session matches, the operation fails with
+    /// [`crate::StoreError::Fits`].
+    pub unless: Option<Filter>,
+}
+
+/// A native session that becomes a session of segue.
+#[derive(Debug, Clone)]
+pub struct Adopted {
+    /// Native session id.
+    pub native_id: NativeId,
+    /// Turns, oldest first. Each has ended.
+    pub turns: Vec<AdoptedTurn>,
+}
+
+/// A turn that was made outside segue.
+#[derive(Debug, Clone)]
+pub struct AdoptedTurn {
+    /// State at the end; not `Running`.
+    pub state: TurnState,
+    /// Messages, the prompt first.
+    pub messages: Vec<Message>,
+    /// Tokens that the turn used.
+    pub usage: Usage,
+    /// Time of the prompt.
+    pub started_at: Timestamp,
+    /// Time at which the turn ended.
+    pub ended_at: Timestamp,
+    /// Mark of the native record at which the turn ends. `None` if unknown.
+    pub mark: Option<String>,
+}
+
+/// Contents of a native session that the record does not have. They are applied in the order of the fields.
+#[derive(Debug, Clone)]
+pub struct TakenIn {
+    /// Leg that runs on the native session.
+    pub leg: LegId,
+    /// Interrupted turn, and its end according to the native record. `None` if no turn was interrupted.
+    pub finish: Option<(TurnId, Finish)>,
+    /// Turn to which the native session was rewound. The head moves to it, as by a revert. `None` if it was not
+    /// rewound.
+    pub back_to: Option<TurnId>,
+    /// Turns that were made outside segue, oldest first. The head and the tip of the leg move to the last of them.
+    pub turns: Vec<AdoptedTurn>,
+    /// Time at which the contents are applied.
+    pub at: Timestamp,
+}
+
+/// A change of a session's tags. A tag in both lists stays on the session.
+#[derive(Debug, Clone, Default)]
+pub struct Retag {
+    /// Tags to add. The session may already have some of them.
+    pub add: Vec<Tag>,
+    /// Tags to remove. The session need not have them.
+    pub remove: Vec<Tag>,
+}
+
+/// Position from which a session is forked.
+#[derive(Debug, Clone)]
+pub struct ForkPoint {
+    /// Session to fork.
+    pub session: SessionId,
+    /// Number of the last shared turn.
+    pub turn: u32,
+    /// Number of a head move. If set, the turns are those that led to the head before this move; otherwise those that
+    /// lead to the head now.
+    pub before_move: Option<u32>,
+}
+
+/// A leg to open.
+#[derive(Debug, Clone)]
+pub struct NewLeg {
+    /// Provider of the leg.
+    pub provider: ProviderId,
+    /// Native session id. `None` if the agent has not reported it yet.
+    pub native_id: Option<NativeId>,
+    /// Time at which the leg was opened.
+    pub at: Timestamp,
+}
+
+/// Change of the context of an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Memory {
+    /// The agent compacted its own context.
+    Smaller,
+    /// The agent has received the reminder of the rules since then.
+    Reminded,
+}
+
+/// An entry to add to a running turn.
+#[derive(Debug, Clone)]
+pub enum Entry {
+    /// More text of a message that is not complete yet.
+    Draft(Draft),
+    /// A complete message. It replaces the draft or the message with the same number.
+    Message {
+        /// Number within the turn; the prompt is 0.
+        seq: u32,
+        /// Content of the message.
+        message: Message,
+    },
+}
+
+/// A chunk of a message that is not complete yet.
+#[derive(Debug, Clone)]
+pub struct Draft {
+    /// Number of the message within the turn.
+    pub seq: u32,
+    /// Kind of the text.
+    pub kind: DraftKind,
+    /// Text since the last draft.
+    pub text: String,
+    /// Time at which the text was received.
+    pub at: Timestamp,
+}
+
+/// Kind of part that a draft becomes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DraftKind {
+    /// A text of the agent.
+    Text,
+    /// A thought of the agent.
+    Thought,
+}
+
+/// End of a turn.
+#[derive(Debug, Clone)]
+pub struct Finish {
+    /// State at the end; not `Running`.
+    pub state: TurnState,
+    /// Last messages of the turn, by number, as in [`Entry::Message`].
+    pub messages: Vec<(u32, Message)>,
+    /// Tokens that the turn used.
+    pub usage: Usage,
+    /// Reason for the failure. `None` if the turn did not fail.
+    pub failure: Option<Failure>,
+    /// Time at which the turn ended.
+    pub at: Timestamp,
+}
+
+/// Consequences of the end of a turn.
+#[derive(Debug, Clone, Default)]
+pub struct Settled {
+    /// Mark of the native record at which the last attempt ended. `None` if unknown.
+    pub mark: Option<String>,
+    /// New health of a provider in the session. `None` if it does not change.
+    pub standing: Option<(ProviderId, Standing)>,
+    /// Leg that ends with the turn, and the reason. `None` if no leg ends.
+    pub ends: Option<(LegId, LegEnd)>,
+}
+
+/// Token count of a message that was not counted when it was recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TokenCount {
+    /// Key of the turn.
+    pub turn: TurnId,
+    /// Number of the message within the turn.
+    pub seq: u32,
+    /// Number of tokens.
+    pub tokens: u64,
+}
+
+/// A version of a checkpoint to store.
+#[derive(Debug, Clone)]
+pub struct NewVersion {
+    /// Turn that the version is attached to.
+    pub turn: TurnId,
+    /// Number of the last turn that the version covers.
+    pub covers: u32,
+    /// Content of the version.
+    pub checkpoint: Checkpoint,
+    /// Tokens that the version needs in a brief.
+    pub tokens: u64,
+    /// Tokens that the version replaces.
+    pub replaced: u64,
+    /// Author of the version.
+    pub by: Author,
+    /// Reason for making the version.
+    pub why: Occasion,
+    /// Number of the last turn that the summariser had read when it made the version. 0 if no summariser made it.
+    pub read: u32,
+    /// Time at which the version was made.
+    pub at: Timestamp,
+}
