@@ -51,23 +51,24 @@ pub(crate) use stats::StatsArgs;
 pub(crate) use tag::TagArgs;
 pub(crate) use transfer::{ExportArgs, Format, ImportArgs, MigrateArgs};
 
-/// The session layer for AI coding agents: sessions that outlive the agent's process.
+/// The session layer for AI coding agents
 ///
-/// segue drives an agent, writes down every turn before and while it happens, and goes on where it was after
-/// any kill. Without an agent on this machine it talks to `rehearsal`, a built-in one that needs no network.
+/// segue runs your coding agent, saves every turn to disk as it happens, and resumes after a crash or a kill. If no
+/// agent is installed, it uses `rehearsal`, a built-in offline agent.
 #[derive(Debug, Parser)]
 #[command(name = "segue", version, max_term_width = 100)]
 #[command(after_help = "\
 Examples:
-  segue                                    on a terminal: choose from all sessions
+  segue                                    open the session picker (on a terminal)
   segue chat \"explain this repository\"     start a session
-  segue chat --continue \"go on\"            go on with the newest one of this directory
-  segue repl                               a conversation, prompt by prompt
-  segue session list                       what there is
-  segue session show latest                what was said
+  segue chat --continue \"run the tests\"    resume the newest session in this directory
+  segue repl                               start an interactive conversation
+  segue session list                       list the sessions of this project
+  segue session show latest                show the transcript of the newest session
 
-Exit codes: 0 done, 1 failed, 2 wrong usage or ambiguous, 3 the agent failed, 4 a policy stopped it,
-130 interrupted. The data is in $SEGUE_HOME, else in the user's data directory; `segue doctor` shows where.")]
+Exit codes: 0 success, 1 error, 2 usage error or ambiguous session, 3 the agent failed, 4 stopped by a
+policy, 130 interrupted. segue stores its data in $SEGUE_HOME, by default in the user's data directory;
+`segue doctor` prints the path.")]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
@@ -105,7 +106,7 @@ pub(crate) fn pointed(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// The commands that segue starts itself with; kept apart, so that neither help nor completion shows them.
+/// Commands with which segue starts helper processes. They are separate, so that help and completion omit them.
 #[derive(Debug, Parser)]
 #[command(name = "segue", disable_help_subcommand = true)]
 pub(crate) enum Hidden {
@@ -120,11 +121,11 @@ impl Hidden {
     }
 }
 
-/// Say one thing to an agent and stream its answer
+/// Send one prompt to an agent and stream the answer
 ///
-/// The prompt is on the disk before it is sent, and the answer as it comes. A new session is started unless
-/// --resume, --continue, or what it is for (--feature, --task, --role) names one. What is piped goes with the prompt, after
-/// it and set apart.
+/// segue saves the prompt before it sends it, and the answer as it arrives. The prompt starts a new session unless
+/// --resume, --continue or a purpose (--feature, --task, --role) selects an existing one. Piped input is appended to the
+/// prompt as a quoted block.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -135,32 +136,32 @@ Examples:
   segue chat --feature auth --explain \"add the login form\"
   segue chat \"rehearse: think hm; tool; ask; say done\"    (rehearsal plays a script)")]
 pub(crate) struct ChatArgs {
-    /// What to say; `-`, or none at all in a pipe, takes all of it from standard input
+    /// Prompt text; `-` reads standard input (the default in a pipe)
     pub(crate) prompt: Option<String>,
 
     #[command(flatten)]
     pub(crate) talk: TalkArgs,
 
-    /// Print one JSON object when the turn is over, instead of the answer as it comes
+    /// Print the result as one JSON object instead of streaming the answer
     #[arg(long, conflicts_with = "events")]
     pub(crate) json: bool,
 
-    /// Print one JSON event a line as things happen; the last one is the result
+    /// Print events as JSON lines; the last line is the result
     #[arg(long)]
     pub(crate) events: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Policy {
-    /// Ask on the terminal; refuse where there is none
+    /// Ask on the terminal; deny without a terminal
     Ask,
-    /// Allow what only reads, ask for the rest
+    /// Allow read-only tools, ask for others
     AllowReads,
-    /// Allow reading and editing files, ask for the rest
+    /// Allow reading and editing files, ask for other tools
     AllowEdits,
-    /// Allow everything
+    /// Allow every request
     AllowAll,
-    /// Refuse everything
+    /// Deny every request
     Deny,
 }
 
@@ -179,13 +180,13 @@ impl From<Policy> for PermissionPolicy {
 fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if seconds > 0.0 && seconds <= 86_400.0 => Ok(seconds),
-        Ok(_) => Err("it must be more than 0 and at most 86400".into()),
-        Err(_) => Err("it is not a number of seconds".into()),
+        Ok(_) => Err("must be greater than 0 and at most 86400".into()),
+        Err(_) => Err("not a number of seconds".into()),
     }
 }
 
 fn turn_number(text: &str) -> Result<i64, &'static str> {
-    whole_number(text).ok_or("it is not the number of a turn")
+    whole_number(text).ok_or("not a turn number")
 }
 
 /// Parses an integer of any size. A number outside the range of `i64` becomes its minimum or maximum, which is out of
@@ -201,7 +202,7 @@ pub(crate) fn whole_number(text: &str) -> Option<i64> {
     }
 }
 
-/// List, show and change sessions
+/// Manage sessions
 #[derive(Debug, Args)]
 pub(crate) struct SessionArgs {
     #[command(subcommand)]
@@ -219,11 +220,11 @@ pub(crate) enum AnySessionCommand {
     Migrate(MigrateArgs),
 }
 
-/// What needs no agent, so that it can be done in the middle of a conversation.
+/// Session commands that need no agent, so that the REPL and the picker can run them too.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionCommand {
     List(ListArgs),
-    /// Show what is known about a session: its legs, its lineage, what segue decided
+    /// Show a session's metadata: legs, lineage and decisions
     Info(OneArgs),
     Show(ShowArgs),
     Preview(PreviewArgs),
@@ -231,10 +232,10 @@ pub(crate) enum SessionCommand {
     Search(SearchArgs),
     Rename(RenameArgs),
     Tag(TagArgs),
-    /// Make a session that only an agent has one of segue's, with all that was said in it
+    /// Adopt an agent's native session, with its full history
     ///
-    /// The agent's own session stays as it is, and goes on to carry it. To name, tag, fork or revert one does the same
-    /// by itself.
+    /// segue records all turns of the native session, and the adopted session continues on it. The agent's files do not
+    /// change. `rename`, `tag`, `fork` and `revert` adopt a native session automatically.
     Adopt(OneArgs),
     Revert(RevertArgs),
     Undo(UndoArgs),
@@ -248,53 +249,53 @@ pub(crate) enum SessionCommand {
     Restore(RestoreArgs),
 }
 
-/// List sessions, the newest first: segue's own, and those that agents keep themselves
+/// List sessions, newest first, including the agents' native sessions
 ///
-/// Sessions of Claude Code, Codex, Gemini CLI and opencode are found where those keep them, and only read. One that
-/// carries a session of segue's is part of it and not listed again.
+/// segue reads the native sessions of Claude Code, Codex, Gemini CLI and opencode from the agents' own files and never
+/// changes them. A native session that belongs to a segue session is not listed separately.
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct ListArgs {
-    /// Those of every project, not only of this one
+    /// List the sessions of all projects
     #[arg(long)]
     pub(crate) all: bool,
 
-    /// Only those of this agent, or of several: claude,codex
-    #[arg(short, long, value_name = "NAME", value_delimiter = ',')]
+    /// Only sessions of this agent, or of several agents: claude,codex
+    #[arg(short, long, value_name = "AGENT", value_delimiter = ',')]
     pub(crate) provider: Vec<ProviderId>,
 
-    /// Only those about this feature, or a task of it
+    /// Only sessions for this feature or its tasks
     #[arg(long, value_name = "NAME")]
     pub(crate) feature: Option<FeatureId>,
 
-    /// Only those about this task, in any state
+    /// Only sessions for this task, in any state
     #[arg(long, value_name = "NAME")]
     pub(crate) task: Option<TaskId>,
 
-    /// Only those in which the agent has this role
+    /// Only sessions in which the agent has this role
     #[arg(long, value_name = "NAME")]
     pub(crate) role: Option<RoleName>,
 
-    /// Only those with this tag; several times: with all of them
+    /// Only sessions with this tag; repeat to require several tags
     #[arg(short, long, value_name = "TAG", value_parser = Tag::parse)]
     pub(crate) tag: Vec<Tag>,
 
-    /// Only those touched since then: a time such as 2025-12-07T14:30:22Z, a day such as 2025-12-07, today, yesterday, or 30m, 12h, 7d, 2w, 6mo, 1y
-    #[arg(long, value_name = "WHEN")]
+    /// Only sessions with activity since this time: 2025-12-07T14:30:22Z, 2025-12-07, today, yesterday, or an age such as 30m, 12h, 7d, 2w, 6mo, 1y
+    #[arg(long, value_name = "TIME")]
     pub(crate) since: Option<String>,
 
     #[command(flatten)]
     pub(crate) order: OrderArgs,
 
-    /// How many at most; 0 for all
+    /// Maximum number of sessions; 0 for no limit
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
     pub(crate) limit: u32,
 
-    /// List what the index has, without looking for what was written since
+    /// Use the index as it is, without refreshing it first
     #[arg(long)]
     pub(crate) no_refresh: bool,
 
-    /// Have Gemini CLI list its sessions itself where its files can't be read; starts it, and calls the model
+    /// Run Gemini CLI to list its sessions if its files cannot be read; this calls the model
     #[arg(long)]
     pub(crate) ask: bool,
 
@@ -303,10 +304,10 @@ pub(crate) struct ListArgs {
     pub(crate) json: bool,
 }
 
-/// One session, and how to print it.
+/// A session and the output format.
 #[derive(Debug, Args)]
 pub(crate) struct OneArgs {
-    /// The session: an id, a unique beginning or end of one, a native id (also as `claude:ID`), `latest`, `feature:NAME`, or, where nothing is deleted, a number from the last list
+    /// Session: ID, unique ID prefix or suffix, native ID (also `claude:ID`), `latest`, `feature:NAME`, or list number (not for deleting)
     #[arg(value_name = "ID", value_parser = SessionRef::parse)]
     pub(crate) id: SessionRef,
 
@@ -315,49 +316,49 @@ pub(crate) struct OneArgs {
     pub(crate) json: bool,
 }
 
-/// Show what was said in a session
+/// Show a session's transcript
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
     #[command(flatten)]
     pub(crate) one: OneArgs,
 
-    /// Only the last N turns
+    /// Show only the last N turns
     #[arg(long, value_name = "N")]
     pub(crate) last: Option<usize>,
 
-    /// Only this turn
-    #[arg(long, value_name = "N", conflicts_with = "last", value_parser = turn_number, allow_negative_numbers = true)]
+    /// Show only this turn
+    #[arg(long, value_name = "TURN", conflicts_with = "last", value_parser = turn_number, allow_negative_numbers = true)]
     pub(crate) turn: Option<i64>,
 
-    /// All of what tools said, not only the beginning
+    /// Show tool output in full
     #[arg(long)]
     pub(crate) full: bool,
 }
 
-/// Give a session another title
+/// Change the title of a session
 #[derive(Debug, Args)]
 pub(crate) struct RenameArgs {
     #[command(flatten)]
     pub(crate) one: OneArgs,
 
-    /// The title
+    /// New title
     pub(crate) title: String,
 }
 
-/// Let an agent ask segue: an MCP server over standard input and output
+/// Run the MCP server over standard input and output
 ///
-/// Agents start it themselves. Its tools give the session a title and recall what was said, in this session and in the
-/// others of the project.
+/// Agents start this server. Its tools set the title of the session, and read and search the history of this session and
+/// of other sessions of the project.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-For example: claude --mcp-config '{\"mcpServers\":{\"segue\":{\"command\":\"segue\",\"args\":[\"mcp\"]}}}'")]
+Example: claude --mcp-config '{\"mcpServers\":{\"segue\":{\"command\":\"segue\",\"args\":[\"mcp\"]}}}'")]
 pub(crate) struct McpArgs {
-    /// The session that the agent is at work in; without it, no session can be given a title
+    /// Session that the agent works in; without it, the agent cannot set a title
     #[arg(long, value_name = "ID", value_parser = SessionRef::parse)]
     pub(crate) session: Option<SessionRef>,
 }
 
-/// Show which agents are on this machine, what they can do, and whether the store is healthy
+/// Check installed agents, their capabilities, and the store
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
     /// Print JSON
@@ -365,10 +366,10 @@ pub(crate) struct DoctorArgs {
     pub(crate) json: bool,
 }
 
-/// Show what is configured, where it comes from, and whether the files are good
+/// Show and check the configuration
 ///
-/// A flag counts before an environment variable, that before the project's `segue.toml`, that before your own
-/// file (`$SEGUE_CONFIG`, else `segue/config.toml` in your configuration directory), that before the default.
+/// Order of precedence: flag, environment variable, the project's `segue.toml`, the user's file (`$SEGUE_CONFIG`, by
+/// default `segue/config.toml` in the user's configuration directory), default value.
 #[derive(Debug, Args)]
 pub(crate) struct ConfigArgs {
     #[command(subcommand)]
@@ -382,27 +383,27 @@ pub(crate) enum ConfigCommand {
     Check(ConfigCheckArgs),
 }
 
-/// Print what is in force, as a file would have it; secrets are masked
+/// Print the effective configuration as TOML, with secrets masked
 #[derive(Debug, Args)]
 pub(crate) struct ConfigShowArgs {
-    /// Say where each value comes from
+    /// Print the origin of each value
     #[arg(long)]
     pub(crate) origin: bool,
 
-    /// Print a JSON array, with where each value comes from
+    /// Print a JSON array, with the origin of each value
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// As it would be with this flag of `chat`
+    /// Apply this flag of `chat`
     #[arg(long, value_name = "POLICY", value_enum)]
     pub(crate) permissions: Option<Policy>,
 
-    /// As it would be with this flag of `chat`
+    /// Apply this flag of `chat`
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) open_timeout: Option<f64>,
 }
 
-/// Print which files are looked at, and what became of each
+/// Print the configuration files and the status of each
 #[derive(Debug, Args)]
 pub(crate) struct ConfigPathArgs {
     /// Print a JSON array
@@ -410,34 +411,34 @@ pub(crate) struct ConfigPathArgs {
     pub(crate) json: bool,
 }
 
-/// Say everything that is wrong with the configuration, or with one file
+/// Report all problems in the configuration or in one file
 #[derive(Debug, Args)]
 pub(crate) struct ConfigCheckArgs {
-    /// A file to check by itself
+    /// File to check instead of the configuration
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) file: Option<PathBuf>,
 
-    /// Print a JSON array of what is wrong
+    /// Print a JSON array of problems
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// Trust this project's `segue.toml` to start programs and to set permissions
+/// Trust this project's `segue.toml` to start programs and set permissions
 ///
-/// Without it such settings are left out. It holds for the file as it is now: once it changes, it needs your trust
-/// again.
+/// Without trust, segue ignores such settings. Trust applies to the current content of the file: after a change, run this
+/// command again.
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct TrustArgs {
-    /// Take it back
+    /// Revoke the trust
     #[arg(long, conflicts_with_all = ["list", "yes"])]
     pub(crate) revoke: bool,
 
-    /// List what is trusted
+    /// List trusted files
     #[arg(long, conflicts_with = "yes")]
     pub(crate) list: bool,
 
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     pub(crate) yes: bool,
 
@@ -449,33 +450,33 @@ pub(crate) struct TrustArgs {
 /// Print a completion script for a shell
 #[derive(Debug, Args)]
 #[command(
-    after_help = "For example: segue completions bash > ~/.local/share/bash-completion/completions/segue"
+    after_help = "Example: segue completions bash > ~/.local/share/bash-completion/completions/segue"
 )]
 pub(crate) struct CompletionsArgs {
-    /// The shell
+    /// Shell to complete for
     #[arg(value_enum)]
     pub(crate) shell: clap_complete::Shell,
 }
 
-/// The built-in offline agent, over standard input and output
+/// Run the built-in offline agent over standard input and output
 #[derive(Debug, Args)]
 pub(crate) struct RehearsalArgs {
-    /// Where it keeps its sessions
+    /// Directory for its sessions
     pub(crate) directory: PathBuf,
 
-    /// A way to misbehave at the start: silent, exit, liar
+    /// Fault to simulate at the start: silent, exit, liar
     #[arg(long, env = "SEGUE_REHEARSAL_FAULT")]
     pub(crate) fault: Option<String>,
 }
 
-/// Runs an agent, and ends all of it when the lifeline breaks
+/// Run an agent and end all its processes when the lifeline closes
 #[derive(Debug, Args)]
 pub(crate) struct LeashArgs {
-    /// The number of the inherited end of the lifeline
+    /// File descriptor of the inherited end of the lifeline
     #[arg(long)]
     pub(crate) lifeline: u32,
 
-    /// The program and its arguments
+    /// Program and its arguments
     #[arg(last = true, required = true)]
     pub(crate) command: Vec<OsString>,
 }

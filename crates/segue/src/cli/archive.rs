@@ -4,16 +4,17 @@ use clap::Args;
 use segue_core::id::ProviderId;
 use segue_core::session::SessionRef;
 
-/// Keep a compressed copy of an agent's session that outlives the agent's own clean-up
+/// Copy native sessions to the archive, safe from the agent's clean-up
 ///
-/// The copy is in segue's home. A session that is gone at its agent's is still listed, shown and gone on with from there,
-/// and `segue session restore` puts it back for the agent. `segue doctor` says what an agent is about to delete.
+/// The compressed copies are in segue's data directory. If the agent deletes a session, segue lists, shows and resumes it
+/// from its copy, and `segue session restore` puts it back for the agent. `segue doctor` shows which sessions an agent will
+/// delete soon.
 #[derive(Debug, Args)]
 // An id and `--all` exclude each other, which clap's generated usage does not show.
 #[command(override_usage = "\
 segue session archive [OPTIONS] <ID>...
-       segue session archive --all [--older-than <TIME>] [-p <NAME>] [OPTIONS]
-       segue session archive --list [-p <NAME>] [OPTIONS]")]
+       segue session archive --all [--older-than <AGE>] [-p <AGENT>] [OPTIONS]
+       segue session archive --list [-p <AGENT>] [OPTIONS]")]
 #[command(after_help = "\
 Examples:
   segue session archive latest
@@ -21,33 +22,33 @@ Examples:
   segue session archive --list")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct ArchiveArgs {
-    /// The sessions: ids, unique beginnings of ids, native ids (also as `claude:ID`), `latest`, or numbers from the last list
+    /// Sessions: ID, unique ID prefix, native ID (also `claude:ID`), `latest`, or list number
     #[arg(value_name = "ID", value_parser = SessionRef::parse, required_unless_present_any = ["all", "list", "older_than", "provider"])]
     pub(crate) ids: Vec<SessionRef>,
 
-    /// All sessions that agents have on this machine
+    /// Archive all native sessions on this machine
     #[arg(long, group = "several", conflicts_with = "ids")]
     pub(crate) all: bool,
 
-    /// Only those that nobody used for so long: 12h, 23d, 4w
-    #[arg(long, value_name = "TIME", requires = "all", conflicts_with = "ids")]
+    /// Only sessions unused for at least this long: 12h, 23d, 4w
+    #[arg(long, value_name = "AGE", requires = "all", conflicts_with = "ids")]
     pub(crate) older_than: Option<String>,
 
-    /// Only those of this agent
+    /// Only sessions of this agent
     #[arg(
         short,
         long,
-        value_name = "NAME",
+        value_name = "AGENT",
         requires = "several",
         conflicts_with = "ids"
     )]
     pub(crate) provider: Option<ProviderId>,
 
-    /// List the copies, in the archive and in the trash
+    /// List the copies in the archive and in the trash
     #[arg(long, group = "several", conflicts_with_all = ["ids", "all", "dry_run"])]
     pub(crate) list: bool,
 
-    /// Say what would be copied, and change nothing
+    /// Show what would be copied, without changing anything
     #[arg(long)]
     pub(crate) dry_run: bool,
 
@@ -56,18 +57,17 @@ pub(crate) struct ArchiveArgs {
     pub(crate) json: bool,
 }
 
-/// Put an agent's session back from the archive or the trash
+/// Restore a native session from the archive or the trash
 ///
-/// Its files are where they were, as they were, so that the agent can go on with it. Nothing is written over a file that
-/// differs. The newest copy counts.
+/// segue restores the newest copy: the files return to their original paths with their original content, so that the agent
+/// can resume the session. segue never overwrites a file with different content.
 #[derive(Debug, Args)]
 pub(crate) struct RestoreArgs {
-    /// The session: its native id, a unique beginning of it, or `claude:ID`, or segue's own id of it;
-    /// `segue session archive --list` shows all copies
+    /// Session: native ID or unique prefix, `claude:ID`, or segue's ID; `segue session archive --list` shows all copies
     #[arg(value_name = "ID", value_parser = SessionRef::parse)]
     pub(crate) id: SessionRef,
 
-    /// Have the files be new, so that an agent that deletes what is old keeps them
+    /// Set the modification time to now, so that the agent does not delete the files for their age
     #[arg(long)]
     pub(crate) touch: bool,
 
@@ -109,8 +109,8 @@ mod tests {
           --all
 
         Usage: segue session archive [OPTIONS] <ID>...
-               segue session archive --all [--older-than <TIME>] [-p <NAME>] [OPTIONS]
-               segue session archive --list [-p <NAME>] [OPTIONS]
+               segue session archive --all [--older-than <AGE>] [-p <AGENT>] [OPTIONS]
+               segue session archive --list [-p <AGENT>] [OPTIONS]
 
         For more information, try '--help'.
         ");
@@ -122,7 +122,7 @@ mod tests {
             ("", "required arguments were not provided:\n  <ID>...\n"),
             (
                 "--older-than 7d k3f9",
-                "'--older-than <TIME>' cannot be used with '[ID]...'\n",
+                "'--older-than <AGE>' cannot be used with '[ID]...'\n",
             ),
             ("--all k3f9", "'--all' cannot be used with '[ID]...'\n"),
         ] {

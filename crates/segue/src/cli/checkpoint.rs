@@ -1,26 +1,26 @@
-//! The arguments of `segue session checkpoint`.
+//! Arguments of `segue session checkpoint`.
 
 use clap::{Args, Subcommand};
 use segue_core::session::SessionRef;
 
-/// Show and change what a session was summed up to
+/// Show and edit the checkpoint of a session
 ///
-/// Without a command the checkpoint in force is shown: what is done, open, decided and in the way, each with the turn it
-/// comes from, and how full the budget is. Every version stays. What is changed is told to the next native session; one
-/// that is under way knows what was said by itself.
+/// Without a subcommand, shows the current checkpoint: completed and open work, decisions and blockers, each with its turn,
+/// and the use of the token budget. All versions are retained. A change takes effect in the brief of the next native
+/// session; a running native session already has the messages themselves.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  segue session checkpoint                   what the newest session of this project comes to
-  segue session checkpoint k3f9              what it comes to now
-  segue session checkpoint k3f9 show 2 --all a version by its number, with all items
-  segue session checkpoint k3f9 list         all versions
-  segue session checkpoint k3f9 diff 1 3     what changed between two
-  segue session checkpoint k3f9 pin 12       item 12 stays, whatever happens
-  segue session checkpoint k3f9 edit         change it in $VISUAL or $EDITOR
-  segue session checkpoint k3f9 restore 2    version 2 counts again")]
+  segue session checkpoint                   show the checkpoint of the newest session
+  segue session checkpoint k3f9              show the current checkpoint of a session
+  segue session checkpoint k3f9 show 2 --all show version 2 with all items
+  segue session checkpoint k3f9 list         list all versions
+  segue session checkpoint k3f9 diff 1 3     compare two versions
+  segue session checkpoint k3f9 pin 12       never drop item 12
+  segue session checkpoint k3f9 edit         edit the checkpoint in $VISUAL or $EDITOR
+  segue session checkpoint k3f9 restore 2    reactivate version 2")]
 pub(crate) struct CheckpointArgs {
-    /// The session, as `segue session info` takes it
+    /// Session (see `segue session info --help`)
     #[arg(value_name = "ID", default_value = "latest", value_parser = SessionRef::parse)]
     pub(crate) id: SessionRef,
 
@@ -34,44 +34,44 @@ pub(crate) struct CheckpointArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CheckpointCommand {
-    /// Show a version; the one in force if no number is given
+    /// Show a version [default: the current version]
     Show {
-        /// Its number
-        #[arg(value_name = "N")]
+        /// Version number
+        #[arg(value_name = "VERSION")]
         n: Option<u32>,
-        /// All items, not only the newest of each kind
+        /// Show all items, not only the newest of each kind
         #[arg(long)]
         all: bool,
     },
     /// List all versions
     List,
-    /// Show what changed from one version to another
+    /// Show the changes between two versions
     Diff {
-        /// The number of one
+        /// Number of the first version
         #[arg(value_name = "A")]
         from: u32,
-        /// The number of the other
+        /// Number of the second version
         #[arg(value_name = "B")]
         to: u32,
     },
-    /// Have an earlier version count again; what was said since is told in full
+    /// Reactivate an earlier version; later turns are sent in full
     Restore {
-        /// Its number
-        #[arg(value_name = "N")]
+        /// Version number
+        #[arg(value_name = "VERSION")]
         n: u32,
     },
-    /// Have an item stay, however often it is summed up
+    /// Pin an item, so that compaction never drops it
     Pin {
-        /// The number of the item
+        /// Number of the item
         #[arg(value_name = "ITEM")]
         item: u32,
     },
-    /// Let an item go the way of all others again
+    /// Unpin an item
     Unpin {
-        /// The number of the item
+        /// Number of the item
         #[arg(value_name = "ITEM")]
         item: u32,
     },
-    /// Change it in an editor: $VISUAL, else $EDITOR, else vi
+    /// Edit the checkpoint in $VISUAL, $EDITOR or vi
     Edit,
 }

@@ -1,4 +1,4 @@
-//! The arguments of `segue session compact`.
+//! Arguments of `segue session compact`.
 
 use clap::Args;
 use segue_core::id::ProviderId;
@@ -6,30 +6,29 @@ use segue_core::session::SessionRef;
 
 use crate::config::NOBODY;
 
-/// Sum up what was said in a session, so that its next prompt needs less
+/// Compact a session into a checkpoint
 ///
-/// What was said becomes a checkpoint, without asking a model: goal, rules, decisions, files, commands, what is open; an
-/// agent may read it then and add to it, as far as the record bears it out (`compaction.summariser`). The
-/// next prompt opens a native session that is told it and the newest messages. Nothing is deleted: `session show` has
-/// all of it, and `session checkpoint` shows, changes and restores what it was summed up to.
+/// segue extracts the checkpoint without a model: goal, rules, decisions, files, commands and open items. A summariser
+/// (`compaction.summariser`) may add statements that the transcript supports. The next prompt starts a native session whose
+/// brief contains the checkpoint and the newest messages. Nothing is deleted: `session show` has the full transcript, and
+/// `session checkpoint` shows, edits and restores checkpoints.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  segue session compact                    the newest session of this project
-  segue session compact k3f9 --dry-run     what it would come to
-  segue session compact k3f9 --summariser claude
-                                           have Claude add what takes reading: decisions and why, what is next
-  segue session checkpoint k3f9            what it came to")]
+  segue session compact                            compact the newest session of this project
+  segue session compact k3f9 --dry-run             show the result without changing anything
+  segue session compact k3f9 --summariser claude   let Claude refine the checkpoint
+  segue session checkpoint k3f9                    show the checkpoint")]
 pub(crate) struct CompactArgs {
-    /// The session, as `segue session info` takes it
+    /// Session (see `segue session info --help`)
     #[arg(value_name = "ID", default_value = "latest", value_parser = SessionRef::parse)]
     pub(crate) id: SessionRef,
 
-    /// Only show what would happen
+    /// Show the result without changing anything
     #[arg(long)]
     pub(crate) dry_run: bool,
 
-    /// Who reads it and adds to it, instead of the configured summariser; `none` for nobody
+    /// Agent that refines the checkpoint, or `none` [default: compaction.summariser]
     #[arg(long, value_name = "AGENT", value_parser = SumsUp::parse, conflicts_with = "dry_run")]
     pub(crate) summariser: Option<SumsUp>,
 

@@ -1,24 +1,25 @@
-//! The arguments of `segue session context`.
+//! Arguments of `segue session context`.
 
 use clap::Args;
 
 use super::OneArgs;
 
-/// Show what a session is told of its project: structure, documents, commits, feature and task
+/// Show the project context of a session
 ///
-/// A new native session is told it where the session has a role. It is gathered when that is needed first, kept with
-/// its tokens, and gathered anew once its sources have changed.
+/// The context describes the project (structure, documents, commits), the feature and the task. The brief of a session with
+/// a role contains it. segue collects it at first use, caches it with its token count, and collects it again when its
+/// sources change.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  segue session context latest              what is kept, or would be gathered
-  segue session context k3f9 --refresh      gather it anew, and keep it
+  segue session context latest              show the cached context, or collect it
+  segue session context k3f9 --refresh      collect the context again
   segue session context k3f9 --json | jq .tokens")]
 pub(crate) struct ContextArgs {
     #[command(flatten)]
     pub(crate) one: OneArgs,
 
-    /// Gather it anew, whether its sources have changed or not, and keep it
+    /// Collect the context again, even if its sources have not changed
     #[arg(long)]
     pub(crate) refresh: bool,
 }

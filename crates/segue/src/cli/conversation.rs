@@ -6,25 +6,25 @@ use segue_core::session::SessionRef;
 
 use super::{Policy, ScopeArgs, seconds};
 
-/// In which session to talk, with whom, and on what terms.
+/// Session, agent and options of a conversation.
 #[derive(Debug, Args)]
 pub(crate) struct TalkArgs {
-    /// Go on with this session: an id, a unique beginning or end of one, a native id, `latest`, `feature:NAME`, or a number from the last list
+    /// Resume a session: ID, unique ID prefix or suffix, native ID, `latest`, `feature:NAME`, or list number
     #[arg(long, value_name = "ID", conflicts_with = "continue_last", value_parser = SessionRef::parse)]
     pub(crate) resume: Option<SessionRef>,
 
-    /// Go on with the newest session of this directory (of the agent, with -p), or start one if there is none
+    /// Resume the newest session in this directory (with -p: of that agent), or start one
     #[arg(long = "continue")]
     pub(crate) continue_last: bool,
 
-    /// Start a new session, whatever is configured
+    /// Start a new session, regardless of the configuration
     #[arg(long, conflicts_with_all = ["resume", "continue_last"])]
     pub(crate) new: bool,
 
     #[command(flatten)]
     pub(crate) scope: Box<ScopeArgs>,
 
-    /// Say how the session was found, step by step
+    /// Explain how segue selected the session, step by step
     #[arg(long)]
     pub(crate) explain: bool,
 
@@ -32,53 +32,53 @@ pub(crate) struct TalkArgs {
     pub(crate) terms: TermsArgs,
 }
 
-/// With whom to talk, and on what terms.
+/// Agent and options of a turn.
 #[derive(Debug, Default, Args)]
 pub(crate) struct TermsArgs {
-    /// The agent to use (`segue doctor` lists them)
-    #[arg(short, long, value_name = "NAME", env = "SEGUE_PROVIDER", value_hint = ValueHint::Other)]
+    /// Agent to use (`segue doctor` lists them)
+    #[arg(short, long, value_name = "AGENT", env = "SEGUE_PROVIDER", value_hint = ValueHint::Other)]
     pub(crate) provider: Option<ProviderId>,
 
-    /// The model to use, by the agent's own name for it
-    #[arg(short, long, value_name = "NAME", value_hint = ValueHint::Other)]
+    /// Model to use, by the agent's name for it
+    #[arg(short, long, value_name = "MODEL", value_hint = ValueHint::Other)]
     pub(crate) model: Option<String>,
 
-    /// Fail rather than tell a new native session what was said before
+    /// Fail if the native session cannot be resumed
     #[arg(long)]
     pub(crate) strict: bool,
 
-    /// Ask the agent now, also where it failed a moment ago or rests
+    /// Send the prompt now, ignoring backoff and cooldown
     #[arg(long)]
     pub(crate) now: bool,
 
-    /// Ask the agent once more though it failed in one native session after another
+    /// Retry an agent after repeated failures in this session
     #[arg(long)]
     pub(crate) anyway: bool,
 
-    /// How to answer when the agent asks for permission [default: as configured, else ask]
+    /// Answer to permission requests of the agent [default: as configured, or ask]
     #[arg(long, value_name = "POLICY", value_enum)]
     pub(crate) permissions: Option<Policy>,
 
-    /// How long the agent may take to start, in seconds [default: as configured, else 60]
+    /// Maximum time for the agent to start, in seconds [default: as configured, or 60]
     #[arg(long, value_name = "SECONDS", env = "SEGUE_OPEN_TIMEOUT", value_parser = seconds)]
     pub(crate) open_timeout: Option<f64>,
 
-    /// How long the whole turn may take, in seconds [default: as configured, else for ever]
+    /// Maximum time for the turn, in seconds [default: as configured, or no limit]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) timeout: Option<f64>,
 }
 
-/// Hold a conversation with an agent: every line is a turn
+/// Start an interactive conversation with an agent
 ///
-/// One process of the agent serves all turns. Each turn is written down as `segue chat` does it, so nothing is lost
-/// when either is killed. `/help` lists the commands, Ctrl-C stops a turn, Ctrl-D ends the conversation. In a pipe,
-/// prompts are read line by line, and the exit code is that of the last thing that failed.
+/// Every line is one prompt, and one agent process answers all of them. segue saves each turn as `segue chat` does, so that
+/// nothing is lost if segue or the agent is killed. `/help` lists the commands, Ctrl-C stops a turn, Ctrl-D ends the
+/// conversation. In a pipe, each input line is a prompt, and the exit code is that of the last failure.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   segue repl                        start a session
-  segue repl --continue             go on with the newest one of this directory
-  segue repl --feature auth         go on with the one for that feature
+  segue repl --continue             resume the newest session in this directory
+  segue repl --feature auth         resume or start the session of a feature
   printf 'hello\\n/usage\\n' | segue repl -p claude")]
 pub(crate) struct ReplArgs {
     #[command(flatten)]

@@ -4,52 +4,52 @@ use clap::Args;
 
 use super::OneArgs;
 
-/// Delete a session: segue's record of it, and the agent's own session
+/// Delete a session, including the agent's native session
 ///
-/// The agent's own session is deleted the agent's way where it has one, else by removing its files. A copy goes to the
-/// trash before, unless --purge is given; `segue session restore` brings it back. What another session of segue's runs on
-/// stays, and so does a session that somebody is at work in.
+/// segue deletes the native session with the agent's own command if it has one, or removes its files. It first copies the
+/// session to the trash, unless --purge is given; `segue session restore` brings it back. segue does not delete a native
+/// session that another session uses, or a session that is in use.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  segue session delete --dry-run latest       what would happen
-  segue session delete claude:0b5e4c3a        a session that only Claude Code has
-  segue session restore claude:0b5e4c3a       bring it back
+  segue session delete --dry-run latest       show what would be deleted
+  segue session delete claude:0b5e4c3a        delete a native session of Claude Code
+  segue session restore claude:0b5e4c3a       restore it
 
-A number from the last list is taken only with --dry-run: it may mean another session by now.
+A list number is accepted only with --dry-run, because it may refer to another session by now.
 `segue session forget` deletes only segue's record.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct DeleteArgs {
     #[command(flatten)]
     pub(crate) one: OneArgs,
 
-    /// Say what would happen, and change nothing
+    /// Show what would be deleted, without changing anything
     #[arg(long)]
     pub(crate) dry_run: bool,
 
-    /// For good: no copy is made, and those that there are go too
+    /// Delete permanently, including all copies in the archive and the trash
     #[arg(long)]
     pub(crate) purge: bool,
 
-    /// Only the agent's own session; segue's record stays
+    /// Delete only the native session; segue's record remains
     #[arg(long)]
     pub(crate) native: bool,
 
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     pub(crate) yes: bool,
 }
 
-/// Delete segue's record of a session; the agent's own session stays
+/// Delete segue's record of a session, but not the native session
 ///
-/// The agent's own session is listed by itself from then on, and `segue chat --resume` takes it over again, without
-/// the title, the tags and the turns of other agents that segue knew.
+/// segue then lists the native session separately, and `segue chat --resume` adopts it again, without the title, the tags
+/// and the turns of other agents.
 #[derive(Debug, Args)]
 pub(crate) struct ForgetArgs {
     #[command(flatten)]
     pub(crate) one: OneArgs,
 
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     pub(crate) yes: bool,
 }

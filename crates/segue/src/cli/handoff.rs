@@ -1,4 +1,4 @@
-//! The arguments of `segue session handoff`.
+//! Arguments of `segue session handoff`.
 
 use clap::{Args, ValueHint};
 use segue_core::id::ProviderId;
@@ -6,34 +6,34 @@ use segue_core::session::SessionRef;
 
 use super::seconds;
 
-/// Have another agent go on with a session
+/// Hand a session off to another agent
 ///
-/// The session is the other agent's at once. The next prompt opens a native session there, which is told what was said,
-/// or goes on with an earlier one that knows it all; with --prompt that happens now. A session that only an agent has becomes one of segue's first. What is configured
-/// for the old agent alone, such as a mode or a model, does not carry over, which is said.
+/// The session belongs to the new agent immediately. The next prompt (or --prompt) starts a native session with a brief, or
+/// resumes an earlier one of that agent that has the full history. segue adopts a native session first. Settings of the old
+/// agent only, such as its mode or model, do not apply to the new one; segue reports them.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   segue session handoff k3f9 -p codex
-  segue session handoff latest -p gemini --prompt \"go on where claude stopped\"")]
+  segue session handoff latest -p gemini --prompt \"continue with the tests\"")]
 pub(crate) struct HandoffArgs {
-    /// The session, as `segue session info` takes it
+    /// Session (see `segue session info --help`)
     #[arg(value_name = "ID", value_parser = SessionRef::parse)]
     pub(crate) id: SessionRef,
 
-    /// The agent that is to go on (`segue doctor` lists them)
-    #[arg(short, long, value_name = "NAME", value_hint = ValueHint::Other)]
+    /// New agent (`segue doctor` lists them)
+    #[arg(short, long, value_name = "AGENT", value_hint = ValueHint::Other)]
     pub(crate) provider: ProviderId,
 
-    /// What to say to it right away, with what is piped; `-` takes all of it from standard input
+    /// Prompt to send immediately, with piped input; `-` reads the prompt from standard input
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) prompt: Option<String>,
 
-    /// How long the agent may take to start, in seconds [default: as configured, else 60]
+    /// Maximum time for the agent to start, in seconds [default: as configured, or 60]
     #[arg(long, value_name = "SECONDS", env = "SEGUE_OPEN_TIMEOUT", value_parser = seconds)]
     pub(crate) open_timeout: Option<f64>,
 
-    /// Print JSON: the session, or with --prompt what `segue chat --json` prints
+    /// Print the session as JSON; with --prompt, the output of `segue chat --json`
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -2,9 +2,10 @@
 
 use clap::{Args, Subcommand};
 
-/// Look after the index that lists and searches ask
+/// Manage the session index
 ///
-/// It is brought up to date whenever it is used, and can be deleted at any time: it is built anew from what agents keep.
+/// `session list`, `session search` and the picker use the index and refresh it automatically. It can be deleted at any
+/// time: segue rebuilds it from the sessions.
 #[derive(Debug, Args)]
 pub(crate) struct IndexArgs {
     #[command(subcommand)]
@@ -13,17 +14,17 @@ pub(crate) struct IndexArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum IndexCommand {
-    /// Show how large it is and what is in it
+    /// Show the size and content of the index
     Status(IndexOutput),
-    /// Bring it up to date now, and say what there was to do
+    /// Refresh the index now and report the changes
     Refresh(IndexOutput),
-    /// Delete it and build it anew
+    /// Delete and rebuild the index
     Rebuild(IndexOutput),
-    /// Print where it is
+    /// Print the path of the index
     Path,
 }
 
-/// How to print it.
+/// Output format of an index command.
 #[derive(Debug, Args)]
 pub(crate) struct IndexOutput {
     /// Print JSON

@@ -1,33 +1,33 @@
-//! The arguments of `segue session resume`.
+//! Arguments of `segue session resume`.
 
 use clap::Args;
 use segue_core::session::SessionRef;
 
 use super::TermsArgs;
 
-/// Go on with a session: here, or in the agent's own program
+/// Resume a session in segue or in the agent's own program
 ///
-/// With a prompt it is one turn, as `segue chat --resume`; without one, on a terminal, it is a conversation, as
-/// `segue repl --resume`. What is piped goes with the prompt, or is it. With --exec the terminal is handed to the
-/// agent's own program, in the directory of the session.
+/// With a prompt or piped input, runs one turn, like `segue chat --resume`. Without a prompt, on a terminal, starts a
+/// conversation, like `segue repl --resume`. With --exec, replaces segue with the agent's own program, in the directory of
+/// the session.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  segue session resume k3f9                    a conversation
-  segue session resume k3f9 \"and now?\"         one turn
-  segue session resume k3f9 -p codex \"go on\"   one turn, with another agent
-  segue session resume k3f9 --exec             in claude, codex, gemini or opencode itself
-  eval \"$(segue session resume k3f9 --print)\"  the same, by your shell")]
+  segue session resume k3f9                        start a conversation
+  segue session resume k3f9 \"run the tests\"        run one turn
+  segue session resume k3f9 -p codex \"continue\"    run one turn with another agent
+  segue session resume k3f9 --exec                 open claude, codex, gemini or opencode
+  eval \"$(segue session resume k3f9 --print)\"      open it from your shell")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct ResumeArgs {
-    /// The session, as `segue session info` takes it
+    /// Session (see `segue session info --help`)
     #[arg(value_name = "ID", value_parser = SessionRef::parse)]
     pub(crate) id: Option<SessionRef>,
 
-    /// What to say; `-` takes all of it from standard input
+    /// Prompt text; `-` reads standard input
     pub(crate) prompt: Option<String>,
 
-    /// Start the agent's own program in segue's place
+    /// Replace segue with the agent's own program
     #[arg(long, conflicts_with_all = ["prompt", "events", "model", "strict", "permissions", "timeout"])]
     pub(crate) exec: bool,
 
@@ -40,11 +40,11 @@ pub(crate) struct ResumeArgs {
     #[command(flatten)]
     pub(crate) terms: TermsArgs,
 
-    /// Print one JSON object when the turn is over, or, with --print, the command
+    /// Print the result of the turn as one JSON object; with --print, the command
     #[arg(long, conflicts_with = "events")]
     pub(crate) json: bool,
 
-    /// Print one JSON event a line as things happen; the last one is the result
+    /// Print events as JSON lines; the last line is the result
     #[arg(long)]
     pub(crate) events: bool,
 }

@@ -1,18 +1,19 @@
-//! The arguments of `segue role`.
+//! Arguments of `segue role`.
 
 use clap::{Args, Subcommand};
 use segue_core::scope::RoleName;
 
-/// Show what agents can be told to be
+/// Show the roles of agents
 ///
-/// A role has instructions, and tools that it may use; calls of others are refused. Some come with segue; [roles.NAME]
-/// in the configuration changes them and adds others. `segue chat --role NAME` and `segue repl --role NAME` use one.
+/// A role has instructions and a list of allowed tools; segue denies other tool calls. segue has built-in roles, and
+/// [roles.NAME] in the configuration changes them or adds others. `segue chat --role NAME` and `segue repl --role NAME` use a
+/// role.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  segue role list                              what there is
-  segue role show pm                           what an agent is told in it
-  segue repl --feature auth --role pm          talk to it")]
+  segue role list                              list the roles
+  segue role show pm                           show the instructions and tools of a role
+  segue repl --feature auth --role pm          start a conversation with an agent in a role")]
 pub(crate) struct RoleArgs {
     #[command(subcommand)]
     pub(crate) command: RoleCommand,
@@ -36,14 +37,14 @@ pub(crate) struct RoleListArgs {
     pub(crate) json: bool,
 }
 
-/// Show a role as an agent is told it
+/// Show the instructions and tools of a role
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   segue role show pm
   segue role show dev --json | jq .allowed_tools")]
 pub(crate) struct RoleShowArgs {
-    /// Its name
+    /// Name of the role
     #[arg(value_name = "NAME")]
     pub(crate) name: RoleName,
 

@@ -4,22 +4,22 @@ use clap::Args;
 use segue_core::id::FeatureId;
 use segue_core::scope::{Purpose, RoleName, Scope, TaskId, TaskState};
 
-/// What the session is for. The one that was for the same goes on, else one is made.
+/// Purpose of a session. segue resumes the session with the same purpose, or starts one.
 #[derive(Debug, Default, Args)]
 pub(crate) struct ScopeArgs {
-    /// Go on with the session of this feature (of the agent, with -p), or start it
+    /// Resume the session of this feature (with -p: of that agent), or start one
     #[arg(long, value_name = "NAME", conflicts_with_all = ["resume", "continue_last"])]
     pub(crate) feature: Option<FeatureId>,
 
-    /// Go on with the session of this task in its state, or start it; with --feature, of that feature's task
+    /// Resume the session of this task in its state, or start one
     #[arg(long, value_name = "NAME", requires = "state", conflicts_with_all = ["resume", "continue_last"])]
     pub(crate) task: Option<TaskId>,
 
-    /// The state that the task is in, such as `planning`, `in_dev` or `in_qa`
+    /// State of the task, such as `planning`, `in_dev` or `in_qa`
     #[arg(long, value_name = "NAME", requires = "task")]
     pub(crate) state: Option<TaskState>,
 
-    /// What the agent is in the session, such as `dev` or `qa`; each role has a session of its own
+    /// Role of the agent, such as `dev` or `qa`; each role has its own session
     #[arg(long, value_name = "NAME", conflicts_with_all = ["resume", "continue_last"])]
     pub(crate) role: Option<RoleName>,
 }

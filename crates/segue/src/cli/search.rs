@@ -4,48 +4,49 @@ use clap::{Args, ValueEnum};
 use segue_core::id::ProviderId;
 use segue_engine::Order;
 
-/// Find where something was said, in the sessions of all agents
+/// Search the sessions of all agents
 ///
-/// All words must occur in one turn. A "phrase" must occur as it is, a word* may go on, and a -word must not occur (with quotes around it all, or after `--`).
-/// provider:codex, project:PART, role:user|assistant|tool, after:7d, before:2025-12-07, tag:NAME and feature:NAME narrow
-/// it down, also without words; after provider: and role: there may be several, with commas between them.
+/// A turn matches if it contains all words. "PHRASE" matches consecutive words, WORD* matches a prefix, and -WORD excludes
+/// turns with a word (quote the query, or put it after `--`). Filters: provider:codex, project:PART,
+/// role:user|assistant|tool, after:7d, before:2025-12-07, tag:NAME, feature:NAME. provider: and role: accept several values
+/// separated by commas. A query may consist of filters only.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   segue session search login form
   segue session search '\"connection refused\" provider:codex after:7d'
   segue session search 'migrat* role:user' --sort best
-  segue session show 1 --turn 4          (the first of what was found)")]
+  segue session show 1 --turn 4          (turn 4 of the first match)")]
 pub(crate) struct SearchArgs {
     /// Words, phrases and filters
     #[arg(required_unless_present_any = ["provider", "since"], value_name = "WORDS")]
     pub(crate) words: Vec<String>,
 
-    /// Only in sessions of this agent, as provider:NAME
-    #[arg(short, long, value_name = "NAME", value_parser = ProviderId::parse)]
+    /// Only sessions of this agent, like provider:AGENT
+    #[arg(short, long, value_name = "AGENT", value_parser = ProviderId::parse)]
     pub(crate) provider: Option<ProviderId>,
 
-    /// Only in turns since then, as after:WHEN: 7d, yesterday, 2025-12-07
-    #[arg(long, value_name = "WHEN")]
+    /// Only turns since this time, like after:TIME: 7d, yesterday, 2025-12-07
+    #[arg(long, value_name = "TIME")]
     pub(crate) since: Option<String>,
 
-    /// Only in sessions of this project
+    /// Only sessions of this project
     #[arg(long)]
     pub(crate) here: bool,
 
-    /// What comes first
+    /// Order of the matches
     #[arg(long, value_name = "ORDER", value_enum, default_value = "newest")]
     pub(crate) sort: SearchSort,
 
-    /// How many sessions at most; 0 for all
+    /// Maximum number of sessions; 0 for no limit
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
     pub(crate) limit: u32,
 
-    /// How many turns of each session
+    /// Maximum number of turns per session
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) each: u32,
 
-    /// Search the index as it is, without looking for what was written since
+    /// Use the index as it is, without refreshing it first
     #[arg(long)]
     pub(crate) no_refresh: bool,
 
@@ -56,9 +57,9 @@ pub(crate) struct SearchArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SearchSort {
-    /// The newest sessions
+    /// Newest sessions first
     Newest,
-    /// Those that fit best
+    /// Best matches first
     Best,
 }
 

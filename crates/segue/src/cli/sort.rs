@@ -2,31 +2,31 @@
 
 use clap::{Args, ValueEnum};
 
-/// In which order sessions are listed.
+/// Order of listed sessions.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub(crate) struct OrderArgs {
-    /// What to sort by: the newest, most or first in the alphabet comes first, what is not known last
-    #[arg(long, value_name = "BY", value_enum, default_value_t)]
+    /// Sort key; newest, highest or alphabetically first sessions come first, unknown values last
+    #[arg(long, value_name = "KEY", value_enum, default_value_t)]
     pub(crate) sort: SortBy,
 
-    /// The other way round
+    /// Reverse the order
     #[arg(long)]
     pub(crate) reverse: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum SortBy {
-    /// When something last happened in it
+    /// Time of the last activity
     #[default]
     Updated,
-    /// When it was made
+    /// Time of creation
     Created,
-    /// How many turns it has
+    /// Number of turns
     Turns,
-    /// How many tokens it used
+    /// Number of tokens used
     Tokens,
-    /// What it is called
+    /// Title
     Title,
-    /// Who carries it
+    /// Agent
     Provider,
 }

@@ -6,52 +6,52 @@ use clap::{Args, ValueEnum, ValueHint};
 use segue_core::id::ProviderId;
 use segue_core::spend;
 
-/// Count tokens and cost, by day, agent, model or project
+/// Show token usage and cost by day, agent, model or project
 ///
-/// Counted are the sessions that agents keep themselves, whoever started them, and those that only segue keeps. What
-/// was asked once counts once, also if the conversation was forked, resumed or rewound since.
+/// The statistics include native sessions, even if segue did not start them, and sessions that only segue has. Each request
+/// to a model counts once, even if the conversation was later forked, resumed or rewound.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  segue session stats                            this project, day by day
-  segue session stats --all --by model --bars    which models were used most
+  segue session stats                            usage of this project by day
+  segue session stats --all --by model --bars    usage of all projects by model, with bars
   segue session stats --by month,provider --since all
   segue session stats --all --since 7d -p claude
 
-Cost is what an agent says itself, else what the [prices] of your configuration make of it, else
-unknown. A sum that lacks a part is shown as at least that much.")]
+The cost is the one that the agent reports, or is computed from [prices] in your configuration, or is
+unknown. A sum with unknown parts is shown as a minimum.")]
 pub(crate) struct StatsArgs {
-    /// What to put together; two of them, like month,model, take each of the first apart by the second
+    /// Grouping; with two keys, such as month,model, each group is divided by the second key
     #[arg(
         long,
-        value_name = "WHAT",
+        value_name = "KEY",
         value_enum,
         value_delimiter = ',',
         default_value = "day"
     )]
     pub(crate) by: Vec<By>,
 
-    /// Only what was spent since then: 30d is today and the 29 days before; also 2w, 6mo, 12h, 30m, `today`, `yesterday`, a day such as 2025-12-07, a time, or `all`
-    #[arg(long, value_name = "WHEN", default_value = "30d")]
+    /// Only usage since this time: an age such as 30d (today and the 29 days before), 2w, 6mo, 12h, 30m, `today`, `yesterday`, 2025-12-07, a timestamp, or `all`
+    #[arg(long, value_name = "TIME", default_value = "30d")]
     pub(crate) since: String,
 
-    /// Only what this agent spent
-    #[arg(short, long, value_name = "NAME", value_hint = ValueHint::Other)]
+    /// Only usage of this agent
+    #[arg(short, long, value_name = "AGENT", value_hint = ValueHint::Other)]
     pub(crate) provider: Option<ProviderId>,
 
-    /// Only what was spent in the project that this directory belongs to, instead of this one
+    /// Only usage in the project of this directory [default: the current project]
     #[arg(long, value_name = "PATH", conflicts_with = "all", value_hint = ValueHint::DirPath)]
     pub(crate) project: Option<PathBuf>,
 
-    /// What was spent in every project; so it is, too, with --by project
+    /// Usage in all projects (implied by --by project)
     #[arg(long)]
     pub(crate) all: bool,
 
-    /// Only what was spent with models whose name begins like this
-    #[arg(short, long, value_name = "NAME", value_hint = ValueHint::Other)]
+    /// Only usage of models whose name starts with this text
+    #[arg(short, long, value_name = "MODEL", value_hint = ValueHint::Other)]
     pub(crate) model: Option<String>,
 
-    /// Draw a bar for the tokens of each line
+    /// Show a bar for the tokens of each row
     #[arg(long)]
     pub(crate) bars: bool,
 

@@ -6,10 +6,10 @@ use clap::{Args, ValueEnum, ValueHint};
 use segue_core::id::{FeatureId, ProviderId};
 use segue_core::session::SessionRef;
 
-/// Write sessions into files of another format
+/// Export sessions to files in another format
 ///
-/// Nothing is written over a file that differs, unless --force says so. A session that came from such files keeps the
-/// name that it had there, and what was said of it there that segue has no place for.
+/// segue does not overwrite a file with different content unless --force is given. An imported session keeps the name of its
+/// original files, and the fields that segue does not use.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -18,54 +18,54 @@ Examples:
   segue session export --all --format dagent --to . --dry-run")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct ExportArgs {
-    /// The sessions: ids, unique beginnings of ids, `latest`, `feature:NAME`, or numbers from the last list
+    /// Sessions: ID, unique ID prefix, `latest`, `feature:NAME`, or list number
     #[arg(value_name = "ID", value_parser = SessionRef::parse, required_unless_present_any = ["all", "feature"])]
     pub(crate) ids: Vec<SessionRef>,
 
-    /// All sessions of this project about a feature, and about its tasks
+    /// Export all sessions of this project for a feature and its tasks
     #[arg(long, value_name = "NAME", conflicts_with = "ids")]
     pub(crate) feature: Option<FeatureId>,
 
-    /// All sessions of this project
+    /// Export all sessions of this project
     #[arg(long, conflicts_with_all = ["ids", "feature"])]
     pub(crate) all: bool,
 
-    /// In which format
+    /// Output format
     #[arg(long, value_name = "FORMAT", value_enum)]
     pub(crate) format: Format,
 
-    /// Where to; `segue-export` here if nothing is said. One session in JSON or Markdown is then printed instead
+    /// Output directory [default: `segue-export`; one session in JSON or Markdown is printed]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) to: Option<PathBuf>,
 
-    /// Replace files that differ
+    /// Overwrite files with different content
     #[arg(long)]
     pub(crate) force: bool,
 
-    /// Say what would be written, and write nothing
+    /// Show what would be written, without writing anything
     #[arg(long)]
     pub(crate) dry_run: bool,
 
-    /// Print what was done as JSON
+    /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// `feature.json`, `nodes/TASK/task.json`, and four files for each session
+    /// `feature.json`, `nodes/TASK/task.json` and four files per session
     Dagent,
-    /// One file for each session, in the shape of `session show --json`
+    /// One file per session, in the format of `session show --json`
     Json,
-    /// One file for each session, to be read
+    /// One readable file per session
     #[value(alias = "md")]
     Markdown,
 }
 
-/// Take in sessions from the files that `export --format dagent` writes
+/// Import sessions from files of `export --format dagent`
 ///
-/// Each gets an id of its own and keeps the old one as another name. Times, tasks, roles and the checkpoint come along.
-/// What has come before is left as it is, so that it can be done again. No agent is asked.
+/// Each session gets a new ID and keeps the old one as an alias. The import includes times, tasks, roles and the checkpoint.
+/// Sessions that were imported before are skipped, so the command can be repeated. It starts no agent.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -73,7 +73,7 @@ Examples:
   segue session import .dagent-worktrees/auth
   segue session import ../out --provider claude --json")]
 pub(crate) struct ImportArgs {
-    /// The directory: a project, a worktree of a feature, or the `.dagent` in it
+    /// Directory of a project, a worktree of a feature, or its `.dagent` directory
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) path: PathBuf,
 
@@ -81,10 +81,10 @@ pub(crate) struct ImportArgs {
     pub(crate) coming: ComingArgs,
 }
 
-/// Take in the old `chat.json` and `nodes/TASK/session.json`
+/// Import old `chat.json` and `nodes/TASK/session.json` files
 ///
-/// Each file becomes a session, with the times it has. A copy of it is kept in segue's home, and the file itself stays
-/// as it is. What has come before is left as it is, so that it can be done again. No agent is asked.
+/// Each file becomes a session with the times of the file. segue copies the file to its data directory and does not change
+/// the original. Files that were imported before are skipped, so the command can be repeated. It starts no agent.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -92,7 +92,7 @@ Examples:
   segue session migrate .dagent-worktrees/auth/.dagent/chat.json
   segue session migrate . --json")]
 pub(crate) struct MigrateArgs {
-    /// One of these files, or a directory that has some: a project, a worktree of a feature, or the `.dagent` in it
+    /// One of these files, or the directory of a project, a worktree of a feature, or its `.dagent` directory
     #[arg(value_name = "PATH", value_hint = ValueHint::AnyPath)]
     pub(crate) path: PathBuf,
 
@@ -100,18 +100,18 @@ pub(crate) struct MigrateArgs {
     pub(crate) coming: ComingArgs,
 }
 
-/// How sessions are taken in, wherever they come from.
+/// Options of an import.
 #[derive(Debug, Args)]
 pub(crate) struct ComingArgs {
-    /// Who is to carry them on; else whoever did where that is known, or the agent last used in the project
-    #[arg(short, long, value_name = "NAME")]
+    /// Agent of the imported sessions [default: their original agent, or the one last used in the project]
+    #[arg(short, long, value_name = "AGENT")]
     pub(crate) provider: Option<ProviderId>,
 
-    /// Say what would come, and change nothing
+    /// Show what would be imported, without changing anything
     #[arg(long)]
     pub(crate) dry_run: bool,
 
-    /// Print what was done as JSON
+    /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
